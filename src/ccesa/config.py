@@ -1,0 +1,276 @@
+"""RoundConfig: everything about a round that is public and agreed before it starts.
+
+A configuration validates itself, has exactly one encoding, and that encoding's hash, the
+*context*, enters every derivation of the round: change a field and nothing decrypts any more.
+"""
+
+import math
+import os
+from typing import Literal
+
+import msgspec
+
+from ccesa import labels, ring
+from ccesa.errors import ConfigError, MalformedMessage
+
+ROUND_ID_BYTES = 32
+MAX_CLIENTS = 2**32 - 1
+MAX_LENGTH = 2**32 - 1
+#: Shares are points of GF(65521) with distinct non-zero x-coordinates.
+MAX_HOLDERS = 65520
+MAX_BYTES = 64 + 16 * MAX_HOLDERS  # bound on an encoded configuration, generously
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the typed parts of a configuration."""
+
+
+def _check_integer(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name} must be a whole number, not {value!r}")
+
+
+def _check_probability(part: _Part, name: str) -> None:
+    p = getattr(part, name)
+    if isinstance(p, bool) or not isinstance(p, int | float) or not (math.isfinite(p) and 0 < p <= 1):
+        raise ConfigError(f"{name} must lie in (0, 1], not {p!r}")
+    msgspec.structs.force_setattr(part, name, float(p))  # one encoding: 1 and 1.0 are the same p
+
+
+def _check_ring_degree(name: str, degree: int) -> None:
+    _check_integer(name, degree)
+    if degree < 2 or degree % 2:
+        raise ConfigError(
+            f"{name} must be an even number of at least 2, not {degree}: half on each side of the ring"
+        )
+
+
+class ErdosRenyi(_Part, frozen=True, kw_only=True, tag="erdos-renyi"):
+    """Each pair is an edge with probability p; it carries masks with probability mask_p / p."""
+
+    p: float
+    mask_p: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_probability(self, "p")
+        if self.mask_p is not None:
+            _check_probability(self, "mask_p")
+            if self.mask_p > self.p:
+                raise ConfigError(
+                    f"mask_p = {self.mask_p} exceeds p = {self.p}: masks run on share edges only"
+                )
+
+    def mean_degree(self, clients: int) -> float:
+        return self.p * (clients - 1)
+
+    def max_degree(self, clients: int) -> int:
+        return clients - 1
+
+
+class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
+    """A random ring on which everyone is joined to the nearest degree / 2 on each side."""
+
+    degree: int
+    mask_degree: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_ring_degree("degree", self.degree)
+        if self.mask_degree is not None:
+            _check_ring_degree("mask_degree", self.mask_degree)
+            if self.mask_degree > self.degree:
+                raise ConfigError(
+                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: "
+                    "masks run on share edges only"
+                )
+
+    def mean_degree(self, clients: int) -> float:
+        return self.max_degree(clients)
+
+    def max_degree(self, clients: int) -> int:
+        return min(self.degree, clients - 1)
+
+
+class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
+    """Everyone with everyone: conventional secure aggregation."""
+
+    mask_p: float | None = None
+    mask_degree: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mask_p is not None and self.mask_degree is not None:
+            raise ConfigError("a complete graph takes mask_p or mask_degree, not both")
+        if self.mask_p is not None:
+            _check_probability(self, "mask_p")
+        if self.mask_degree is not None:
+            _check_ring_degree("mask_degree", self.mask_degree)
+
+    def mean_degree(self, clients: int) -> float:
+        return clients - 1
+
+    def max_degree(self, clients: int) -> int:
+        return clients - 1
+
+
+Graph = ErdosRenyi | Harary | Complete
+
+
+class Majority(_Part, frozen=True, kw_only=True, tag="majority"):
+    """t_i = floor((d_i + 1) / 2) + 1: two disjoint sets of t_i holders cannot exist."""
+
+    def of(self, degree: int) -> int:
+        return (degree + 1) // 2 + 1
+
+
+class Fixed(_Part, frozen=True, kw_only=True, tag="fixed"):
+    """The paper's common t."""
+
+    t: int
+
+    def __post_init__(self) -> None:
+        _check_integer("t", self.t)
+        if self.t < 2:
+            raise ConfigError(f"threshold t must be at least 2, not {self.t}: one holder alone would know")
+
+    def of(self, degree: int) -> int:
+        return self.t
+
+
+Threshold = Majority | Fixed
+
+
+class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
+    """What all parties of one round agree on. See docs/protocol.md, "Configuration"."""
+
+    version: Literal[1] = 1
+    round_id: bytes = msgspec.field(default_factory=lambda: os.urandom(ROUND_ID_BYTES))
+    clients: int
+    length: int
+    bits: Literal[8, 16, 32, 64] = 32
+    graph: Graph = msgspec.field(default_factory=Complete)
+    threshold: Threshold = msgspec.field(default_factory=Majority)
+    generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
+    min_survivors: int = 3
+    guard: Literal["curious"] = "curious"
+    #: Digest of what the clients were asked to work on; for learning, of the global model.
+    task: bytes = b""
+
+    def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_sizes()
+        self._check_graph()
+        self._check_threshold()
+
+    @property
+    def context(self) -> bytes:
+        return labels.digest(labels.CONTEXT, self.encode())
+
+    def encode(self) -> bytes:
+        return _ENCODER.encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> "RoundConfig":
+        """Strictly: only the one encoding that ``encode`` gives is accepted."""
+        if len(data) > MAX_BYTES:
+            raise MalformedMessage(f"a configuration of {len(data)} bytes")
+        try:
+            config = _DECODER.decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise MalformedMessage(f"not a configuration: {error}") from error
+        if config.encode() != data:
+            raise MalformedMessage("a configuration in a form that encode() does not give")
+        return config
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.length * self.bits // 8
+
+    def _check_choices(self) -> None:
+        """msgspec checks these when it decodes, not when Python code builds a configuration."""
+        if self.version != 1:
+            raise ConfigError(f"version {self.version} is unknown; this package speaks version 1")
+        if self.bits not in ring.BITS:
+            raise ConfigError(f"bits must be one of {ring.BITS}, not {self.bits}")
+        if self.generator not in ("aes128-ctr", "chacha20"):
+            raise ConfigError(f"generator must be aes128-ctr or chacha20, not {self.generator!r}")
+        if self.guard != "curious":
+            raise ConfigError(f"guard {self.guard!r} is unknown; this version knows 'curious'")
+
+    def _check_sizes(self) -> None:
+        for name in ("clients", "length", "min_survivors"):
+            _check_integer(name, getattr(self, name))
+        if len(self.round_id) != ROUND_ID_BYTES:
+            raise ConfigError(f"round_id must have {ROUND_ID_BYTES} bytes, not {len(self.round_id)}")
+        if len(self.task) > 64:
+            raise ConfigError(f"task is a digest of at most 64 bytes, not {len(self.task)}")
+        if not 3 <= self.clients <= MAX_CLIENTS:
+            raise ConfigError(
+                f"a round needs at least 3 clients, not {self.clients}: with 2 the sum tells all"
+            )
+        if not 1 <= self.length <= MAX_LENGTH:
+            raise ConfigError(f"length must lie in 1..{MAX_LENGTH}, not {self.length}")
+        if not 2 <= self.min_survivors <= self.clients:
+            raise ConfigError(
+                f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"
+            )
+
+    def _check_graph(self) -> None:
+        degree = self.graph.mean_degree(self.clients)
+        if degree + 1 > MAX_HOLDERS:
+            raise ConfigError(
+                f"about {degree:.0f} neighbours a client; a secret can be shared among at most "
+                f"{MAX_HOLDERS} holders: choose a sparser graph"
+            )
+        if isinstance(self.graph, Harary) and self.graph.degree >= self.clients:
+            raise ConfigError(
+                f"degree = {self.graph.degree} needs more than {self.graph.degree} clients, there are "
+                f"{self.clients}: lower it or use the complete graph"
+            )
+        if isinstance(self.graph, Complete) and (self.graph.mask_degree or 0) >= self.clients:
+            raise ConfigError(
+                f"mask_degree = {self.graph.mask_degree} needs more clients than {self.clients}"
+            )
+
+    def _check_threshold(self) -> None:
+        if not isinstance(self.threshold, Fixed):
+            return
+        t, mean = self.threshold.t, self.graph.mean_degree(self.clients)
+        largest = self.graph.max_degree(self.clients) + 1
+        if t > largest:
+            raise ConfigError(
+                f"threshold t = {t} exceeds the neighbourhood: at most {largest} clients hold a share, "
+                "the dealer included"
+            )
+        # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
+        if 2 * t <= mean + 1:
+            raise ConfigError(
+                f"threshold t = {t} is unsafe: {mean + 1:.0f} clients hold a share, so two disjoint "
+                f"sets of t exist and could open both secrets of one client; use at least "
+                f"{int(mean + 1) // 2 + 1}"
+            )
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(RoundConfig)
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client insists on by itself, whatever the server proposes."""
+
+    clients: int = 3
+    degree: int = 1
+    threshold: int = 2
+    survivors: int = 2
+
+    def check(self, config: RoundConfig) -> None:
+        """Refuse a configuration that is weaker than this floor, before any key exists."""
+        degree = config.graph.mean_degree(config.clients)
+        found = {
+            "clients": config.clients,
+            "degree": degree,
+            "threshold": config.threshold.of(int(degree)),
+            "survivors": config.min_survivors,
+        }
+        for name, value in found.items():
+            least = getattr(self, name)
+            if value < least:
+                raise ConfigError(f"the round offers {name} = {value:g}, this client's floor is {least}")

@@ -1,0 +1,106 @@
+"""Every exception of the package, in one tree.
+
+::
+
+    CcesaError
+    ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
+    │   ├── ConfigError            parameters that cannot work, or cannot work safely
+    │   ├── VectorError            input of the wrong length, type or range
+    │   └── OrderError             a call that the current step does not allow
+    ├── MalformedMessage           bytes that are no message (re-raised as one of the next two)
+    ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
+    ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
+    │   ├── LateMessage            its step has closed
+    │   └── ConflictingMessage     it answered before, differently; the first answer is kept
+    └── RoundFailed                the round ended without a sum
+        ├── TooFewClients          nobody's fault
+        ├── Unreliable (.clients)  nobody's fault: a secret has too few live share holders
+        ├── Disconnected (.component)  nobody's fault: unmasking would open a partial sum
+        └── CorruptShares (.dealer)    shares of one client do not fit together
+"""
+
+from collections.abc import Iterable
+
+
+class CcesaError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UsageError(CcesaError, ValueError):
+    """The caller's mistake."""
+
+
+class ConfigError(UsageError):
+    """Parameters that cannot work, or cannot work safely."""
+
+
+class VectorError(UsageError):
+    """Input of the wrong length, type or range."""
+
+
+class OrderError(UsageError):
+    """A call that the current step does not allow."""
+
+
+class MalformedMessage(CcesaError):
+    """Bytes that are not a message of the expected kind."""
+
+
+class FaultyServer(CcesaError):
+    """The server sent what an honest server never sends."""
+
+
+class FaultyClient(CcesaError):
+    """A client sent what an honest client never sends."""
+
+    def __init__(self, client: int, what: str) -> None:
+        super().__init__(f"client {client}: {what}")
+        self.client = client
+
+
+class LateMessage(FaultyClient):
+    """The step of this message has closed."""
+
+
+class ConflictingMessage(FaultyClient):
+    """A second answer that differs from the first; the first is kept."""
+
+
+class RoundFailed(CcesaError):
+    """The round ended without a sum."""
+
+
+class TooFewClients(RoundFailed):
+    """Fewer clients are left than the configuration demands."""
+
+
+class Unreliable(RoundFailed):
+    """Theorem 1 fails: these clients' secrets cannot be rebuilt from the live holders."""
+
+    def __init__(self, clients: Iterable[int]) -> None:
+        self.clients = tuple(sorted(int(client) for client in clients))
+        shown = ", ".join(map(str, self.clients[:8])) + (", …" if len(self.clients) > 8 else "")
+        super().__init__(
+            f"too few live share holders for {len(self.clients)} client(s): {shown}; "
+            "run the round again, with a higher degree if this happens often"
+        )
+
+
+class Disconnected(RoundFailed):
+    """Theorem 2 fails: the mask graph of the survivors falls apart."""
+
+    def __init__(self, component: Iterable[int]) -> None:
+        self.component = tuple(sorted(int(client) for client in component))
+        super().__init__(
+            f"the survivors' mask graph is disconnected: {len(self.component)} client(s) stand apart, "
+            "so unmasking would open their sum alone; "
+            "run the round again, with a higher mask degree if this happens often"
+        )
+
+
+class CorruptShares(RoundFailed):
+    """The shares of one client's secret do not fit together."""
+
+    def __init__(self, dealer: int, what: str) -> None:
+        super().__init__(f"shares dealt by client {dealer} do not fit together: {what}")
+        self.dealer = dealer

@@ -1,0 +1,46 @@
+"""Domain separation: one label for each use of a hash or a key derivation, and how they are framed.
+
+A frame is each part behind its length, so that no two different lists of parts share an encoding.
+"""
+
+import hashlib
+import struct
+from functools import lru_cache
+
+CONTEXT = b"ccesa/1/0 context"
+ROSTER = b"ccesa/1/1 roster"
+GRAPH_SEED = b"ccesa/1/2 graph seed"
+MASK_KEY_PAIR = b"ccesa/1/3 mask key pair"
+SEALING = b"ccesa/1/4 sealing"
+PAIR_MASK = b"ccesa/1/5 pair mask"
+SELF_MASK = b"ccesa/1/6 self mask"
+COMMITMENT = b"ccesa/1/7 commitment"
+SEALED = b"ccesa/1/8 sealed shares"
+
+ALL = (CONTEXT, ROSTER, GRAPH_SEED, MASK_KEY_PAIR, SEALING, PAIR_MASK, SELF_MASK, COMMITMENT, SEALED)
+
+_PAIR = struct.Struct("<IIII")
+
+
+def frame(*parts: bytes) -> bytes:
+    """Each part behind its length as four little-endian bytes."""
+    return b"".join([len(part).to_bytes(4, "little") + part for part in parts])
+
+
+def client_bytes(client: int) -> bytes:
+    """A client id as it enters frames and messages."""
+    return client.to_bytes(4, "little")
+
+
+def pair_frame(label: bytes, context: bytes, one: int, other: int) -> bytes:
+    """``frame(label, context, one, other)`` without framing the first two anew for every pair."""
+    return _head(label, context) + _PAIR.pack(4, one, 4, other)
+
+
+@lru_cache(maxsize=64)
+def _head(label: bytes, context: bytes) -> bytes:
+    return frame(label, context)
+
+
+def digest(*parts: bytes) -> bytes:
+    return hashlib.sha256(frame(*parts)).digest()

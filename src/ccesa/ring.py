@@ -1,0 +1,39 @@
+"""Vectors modulo 2^b: unsigned numpy words, whose arithmetic wraps by itself."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.errors import VectorError
+
+Vector: TypeAlias = NDArray[Any]
+
+BITS = (8, 16, 32, 64)
+
+
+def dtype(bits: int) -> np.dtype[Any]:
+    """The little-endian word of the ring with ``bits`` bits."""
+    return np.dtype(f"<u{bits // 8}")
+
+
+def zeros(length: int, bits: int) -> Vector:
+    return np.zeros(length, dtype(bits))
+
+
+def check(vector: object, length: int, bits: int) -> Vector:
+    """The vector itself if it is one of this ring; no silent conversion, which could wrap."""
+    expected = dtype(bits)
+    if not isinstance(vector, np.ndarray) or vector.dtype != expected:
+        found = vector.dtype if isinstance(vector, np.ndarray) else type(vector).__name__
+        raise VectorError(
+            f"the round adds arrays of {expected.name}, this is {found}; "
+            "convert it, or use Quantizer for floats"
+        )
+    if vector.shape != (length,):
+        raise VectorError(f"the round adds vectors of shape ({length},), this has {vector.shape}")
+    return vector
+
+
+def from_bytes(data: bytes, bits: int) -> Vector:
+    return np.frombuffer(data, dtype(bits))
