@@ -1,0 +1,74 @@
+"""What a client derives from its secrets, each with its own label and bound to the round's context."""
+
+from typing import NamedTuple
+
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.crypto.masks import GENERATORS
+from ccesa.crypto.shamir import SHARE_BYTES
+from ccesa.labels import client_bytes
+
+SEALED_BYTES = 2 * SHARE_BYTES + primitives.TAG_BYTES
+COMMITMENT_BYTES = 32
+_KEY, _NONCE = 16, 12
+
+
+def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.PrivateKey:
+    """The key pair s_i: shared is its 32-byte seed, so that a rebuilt one can be checked."""
+    info = labels.frame(labels.MASK_KEY_PAIR, context, client_bytes(client))
+    return primitives.private_key(primitives.derive(secret, info, 32))
+
+
+def self_mask_key(secret: bytes, context: bytes, client: int, generator: str) -> bytes:
+    info = labels.frame(labels.SELF_MASK, context, client_bytes(client))
+    return primitives.derive(secret, info, GENERATORS[generator].key_bytes)
+
+
+def commitment(secret: bytes, context: bytes, client: int) -> bytes:
+    """Binds a client to its b_i without showing it: b_i has 256 bits of entropy."""
+    return labels.digest(labels.COMMITMENT, context, client_bytes(client), secret)
+
+
+def pair_mask_key(agreed: bytes, context: bytes, one: int, other: int, generator: str) -> bytes:
+    info = labels.pair_frame(labels.PAIR_MASK, context, min(one, other), max(one, other))
+    return primitives.derive(agreed, info, GENERATORS[generator].key_bytes)
+
+
+def pair_sign(client: int, neighbour: int) -> int:
+    """The sign with which ``client`` applies the mask it has in common with ``neighbour``."""
+    return 1 if client < neighbour else -1
+
+
+class Sealing(NamedTuple):
+    """The two one-time keys, one a direction, between two clients. Each seals exactly one text."""
+
+    outgoing: bytes
+    incoming: bytes
+
+    def __repr__(self) -> str:
+        return "Sealing(…)"
+
+
+def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> Sealing:
+    """Key and nonce for both directions from one agreement; the nonce is derived, never sent."""
+    low, high = min(client, neighbour), max(client, neighbour)
+    info = labels.pair_frame(labels.SEALING, context, low, high)
+    both = primitives.derive(agreed, info, 2 * (_KEY + _NONCE))
+    upward, downward = both[: _KEY + _NONCE], both[_KEY + _NONCE :]  # from the smaller id; from the larger
+    return Sealing(upward, downward) if client < neighbour else Sealing(downward, upward)
+
+
+def seal_shares(key: Sealing, shares: bytes, context: bytes, sender: int, recipient: int) -> bytes:
+    one_time = key.outgoing
+    return primitives.seal(one_time[:_KEY], one_time[_KEY:], shares, _associated(context, sender, recipient))
+
+
+def unseal_shares(key: Sealing, sealed: bytes, context: bytes, sender: int, recipient: int) -> bytes:
+    one_time = key.incoming
+    return primitives.unseal(
+        one_time[:_KEY], one_time[_KEY:], sealed, _associated(context, sender, recipient)
+    )
+
+
+def _associated(context: bytes, sender: int, recipient: int) -> bytes:
+    return labels.pair_frame(labels.SEALED, context, sender, recipient)

@@ -1,0 +1,109 @@
+"""The only file that calls the cryptographic library.
+
+Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
+"""
+
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+PUBLIC_KEY_BYTES = 32
+TAG_BYTES = 16
+
+_P = 2**255 - 19
+#: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: whoever sends one knows
+#: the shared secret (zero) without owning a private key. RFC 7748, section 6.1.
+_LOW_ORDER = {
+    0,
+    1,
+    _P - 1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+}
+
+
+class LowOrderKey(ValueError):
+    """A public key that is no honest one: low order, or not in reduced form."""
+
+
+class SealBroken(ValueError):
+    """A sealed text that was not made with this key, nonce and associated data."""
+
+
+PrivateKey = X25519PrivateKey
+
+
+def private_key(seed: bytes) -> PrivateKey:
+    return X25519PrivateKey.from_private_bytes(seed)
+
+
+def public_key(private: PrivateKey) -> bytes:
+    return private.public_key().public_bytes_raw()
+
+
+def check_public_key(public: bytes) -> None:
+    """Refuse keys that an honest client cannot have; costs nothing next to an agreement."""
+    value = int.from_bytes(public, "little")
+    if value >= _P or value in _LOW_ORDER:
+        raise LowOrderKey("a public key of low order or not in reduced form")
+
+
+def agree(private: PrivateKey, public: bytes) -> bytes:
+    """X25519; the library itself raises on an all-zero secret."""
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        raise LowOrderKey(str(error)) from error
+
+
+def derive(secret: bytes, info: bytes, length: int) -> bytes:
+    """HKDF-SHA256 without salt: the secrets here are uniform or from X25519, ``info`` separates uses."""
+    return HKDF(hashes.SHA256(), length, None, info).derive(secret)
+
+
+def seal(key: bytes, nonce: bytes, text: bytes, associated: bytes) -> bytes:
+    """AES-128-GCM: the text, encrypted, and a 16-byte tag."""
+    return AESGCM(key).encrypt(nonce, text, associated)
+
+
+def unseal(key: bytes, nonce: bytes, sealed: bytes, associated: bytes) -> bytes:
+    try:
+        return AESGCM(key).decrypt(nonce, sealed, associated)
+    except InvalidTag as error:
+        raise SealBroken("sealed text does not open") from error
+
+
+class Stream(Protocol):
+    """A keystream that is read by encrypting zeros."""
+
+    def update_into(self, data: bytes | memoryview, buf: memoryview) -> int: ...
+
+
+def aes128_ctr(key: bytes, block: int) -> Stream:
+    """The AES-128-CTR keystream from its 16-byte block number ``block`` on."""
+    return Cipher(algorithms.AES128(key), _counter(block)).encryptor()
+
+
+@lru_cache(maxsize=64)
+def _counter(block: int) -> modes.CTR:
+    return modes.CTR(block.to_bytes(16, "big"))
+
+
+def chacha20(key: bytes, block: int) -> Stream:
+    """The ChaCha20 keystream (RFC 8439, zero nonce) from its 64-byte block number ``block`` on."""
+    return Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + bytes(12)), None).encryptor()
+
+
+def aes128_blocks(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """AES-128 of every row of two words: a keyed function of pairs, for graphs (not for secrets)."""
+    cipher = Cipher(algorithms.AES128(key), modes.ECB()).encryptor()  # noqa: S305 - a PRF on distinct blocks
+    data = np.ascontiguousarray(blocks, dtype="<u8")
+    return np.frombuffer(cipher.update(data.tobytes()), dtype="<u8").reshape(data.shape)

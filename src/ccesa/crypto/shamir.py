@@ -1,0 +1,132 @@
+"""Shamir's secret sharing over GF(65521).
+
+A secret is a row of field elements, shared element by element with common x-coordinates
+1, 2, …, holders. Products of two elements stay below 2^32, so a sum of up to 2^21 of them is exact
+in float64 and one matrix product splits a secret. The multiplicative group has a generator, so
+quotients of many factors (Lagrange weights) become sums of discrete logarithms read from a table.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.crypto import polynomial
+from ccesa.crypto.polynomial import FIELD
+
+Elements = NDArray[np.uint16]
+Randomness = Callable[[int], bytes]
+
+#: Elements of one secret: 16 · log2(65521) is just under 256 bits.
+SECRET_ELEMENTS = 16
+SHARE_BYTES = 2 * SECRET_ELEMENTS
+#: Powers are computed for this many elements at a time (32 MB), whatever the number of holders.
+_CHUNK = 1 << 22
+
+
+class TooManyWrong(ValueError):
+    """More shares are wrong than the extra ones can correct."""
+
+
+def random_elements(random: Randomness, count: int) -> Elements:
+    """Uniform field elements: 16-bit words, those outside the field thrown away."""
+    found = np.empty(0, np.uint16)
+    while found.size < count:
+        words = np.frombuffer(random(2 * (count - found.size)), "<u2")
+        found = np.concatenate([found, words[words < FIELD]])
+    return found
+
+
+def to_bytes(elements: Elements) -> bytes:
+    return elements.astype("<u2", copy=False).tobytes()
+
+
+def from_bytes(data: bytes) -> Elements:
+    """Elements as sent; raises if a word lies outside the field."""
+    elements = np.frombuffer(data, "<u2")
+    if elements.size and int(elements.max()) >= FIELD:
+        raise ValueError("a word outside the field of 65521 elements")
+    return elements
+
+
+def split(secret: Elements, threshold: int, holders: int, random: Randomness) -> Elements:
+    """One row of shares for each x = 1 … holders; any ``threshold`` of them rebuild the secret."""
+    if not 1 <= threshold <= holders < FIELD:
+        raise ValueError(f"cannot split {threshold} of {holders}")
+    noise = random_elements(random, (threshold - 1) * secret.size).reshape(threshold - 1, secret.size)
+    coefficients = np.vstack([secret, noise]).astype(np.float64)
+    shares = np.empty((holders, secret.size), np.uint16)
+    rows = max(1, _CHUNK // threshold)
+    for first in range(0, holders, rows):
+        last = min(first + rows, holders)
+        shares[first:last] = _reduce(_powers(first + 1, last + 1, threshold) @ coefficients)
+    return shares
+
+
+def join(xs: NDArray[np.int64], shares: Elements) -> Elements:
+    """The secret from exactly as many shares as its threshold; ``xs`` distinct, in 1 … 65520."""
+    weights = _weights_at_zero(np.asarray(xs, np.int64).tobytes())
+    return _reduce(weights @ shares.astype(np.float64))
+
+
+def correct(xs: NDArray[np.int64], shares: Elements, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
+    """The secret from more shares than needed, of which up to floor((r - t) / 2) are wrong.
+
+    Also returns the positions of the wrong ones. Raises TooManyWrong when they cannot be found.
+    """
+    budget = (len(xs) - threshold) // 2
+    wrong = np.zeros(len(xs), bool)
+    for column in range(shares.shape[1]):
+        good = polynomial.decode(xs, shares[:, column].astype(np.int64), threshold)
+        if good is None:
+            raise TooManyWrong(f"more than {budget} of {len(xs)} shares are wrong")
+        wrong |= good != shares[:, column]
+    if int(wrong.sum()) > budget:
+        raise TooManyWrong(f"{int(wrong.sum())} of {len(xs)} shares are wrong, {budget} can be corrected")
+    used = np.flatnonzero(~wrong)[:threshold]
+    return join(np.asarray(xs)[used], shares[used]), np.flatnonzero(wrong)
+
+
+def _reduce(values: NDArray[np.float64]) -> Elements:
+    return (values.astype(np.int64) % FIELD).astype(np.uint16)
+
+
+def _powers(first: int, last: int, count: int) -> NDArray[np.float64]:
+    """x^k for x in [first, last) and k < count, cut from a cached table where that is small."""
+    if last <= 1024 and count <= 1024:
+        return _power_table(-(-last // 64) * 64, -(-count // 64) * 64)[first:last, :count]
+    return _compute_powers(first, last, count)
+
+
+@lru_cache(maxsize=16)
+def _power_table(rows: int, columns: int) -> NDArray[np.float64]:
+    return _compute_powers(0, rows, columns)
+
+
+def _compute_powers(first: int, last: int, count: int) -> NDArray[np.float64]:
+    exponents = np.outer(polynomial.LOG[first:last].astype(np.int64), np.arange(count))
+    return polynomial.EXP[exponents % (FIELD - 1)].astype(np.float64)
+
+
+@lru_cache(maxsize=1024)
+def _weights_at_zero(packed_xs: bytes) -> NDArray[np.float64]:
+    """Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms.
+
+    Holders are mostly 1 … k without a few: the product over all of 1 … k is a quotient of factorials,
+    from which the absent ones are divided out. Differences index the table of logarithms directly: a
+    negative index counts from its end, which is reduction modulo the field.
+    """
+    xs = np.frombuffer(packed_xs, np.int64)
+    largest = int(xs.max())
+    present = np.zeros(largest + 1, bool)
+    present[xs] = True
+    absent = np.flatnonzero(~present[1:]) + 1
+    logs = polynomial.LOG[xs].astype(np.int64)
+    differences = (
+        polynomial.LOG_FACTORIAL[xs - 1]
+        + polynomial.LOG_FACTORIAL[largest - xs]
+        + (xs - 1) * polynomial.LOG_MINUS_ONE
+        - polynomial.LOG[absent[None, :] - xs[:, None]].sum(axis=1, dtype=np.int64)
+    )
+    return polynomial.EXP[(logs.sum() - logs - differences) % (FIELD - 1)].astype(np.float64)
