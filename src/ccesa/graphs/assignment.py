@@ -1,0 +1,167 @@
+"""The assignment graph: who holds whose shares, and on which of these edges masks run.
+
+A graph is drawn from a 32-byte seed and the sorted ids of V1, the same way everywhere. Each edge, and
+each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one random ring (Harary), so
+a client can recompute its own neighbourhood without drawing the whole graph.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ccesa.config import Complete, ErdosRenyi, Graph, Harary
+from ccesa.crypto import primitives
+
+Nodes = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Pairs that are drawn at a time.
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class AssignmentGraph:
+    """Neighbour lists one after the other. Nodes are positions in ``ids``, which is sorted.
+
+    ``columns[starts[i] : starts[i + 1]]`` are the neighbours of node i in ascending order, and
+    ``masked`` says for each of these edges whether masks run on it.
+    """
+
+    ids: Nodes
+    starts: Nodes
+    columns: Nodes
+    masked: Flags
+
+    @property
+    def size(self) -> int:
+        return self.ids.size
+
+    @cached_property
+    def degrees(self) -> Nodes:
+        return np.diff(self.starts)
+
+    @cached_property
+    def rows(self) -> Nodes:
+        return np.repeat(np.arange(self.size), self.degrees)
+
+    @cached_property
+    def reverse(self) -> Nodes:
+        """For the edge from i to j at each place, the place of the edge from j to i."""
+        return _stable_order(self.columns, self.size)
+
+    def edges(self, node: int) -> slice:
+        return slice(int(self.starts[node]), int(self.starts[node + 1]))
+
+    def neighbours(self, node: int) -> Nodes:
+        return self.columns[self.edges(node)]
+
+    def mask_neighbours(self, node: int) -> Nodes:
+        place = self.edges(node)
+        return self.columns[place][self.masked[place]]
+
+    def live_neighbours(self, alive: Flags) -> Nodes:
+        """For every node, how many of its neighbours are alive."""
+        return np.bincount(self.rows, weights=alive[self.columns], minlength=self.size).astype(np.int64)
+
+    def live_mask_neighbours(self, alive: Flags) -> Nodes:
+        live = alive[self.columns] & self.masked
+        return np.bincount(self.rows, weights=live, minlength=self.size).astype(np.int64)
+
+    def mask_components(self, alive: Flags) -> list[Nodes]:
+        """Connected components of the mask graph that the live nodes induce, the largest first."""
+        live = self.masked & alive[self.rows] & alive[self.columns]
+        edges = (self.rows[live], self.columns[live])
+        matrix = coo_array((np.ones(edges[0].size, np.int8), edges), shape=(self.size, self.size))
+        _, label = connected_components(matrix, directed=False)
+        nodes = np.flatnonzero(alive)
+        nodes = nodes[np.argsort(label[nodes], kind="stable")]
+        components = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
+        return sorted(components, key=len, reverse=True)
+
+
+def draw(kind: Graph, seed: bytes, ids: Nodes) -> AssignmentGraph:
+    """The assignment graph of this kind over the sorted ``ids``."""
+    ids = np.asarray(ids, np.int64)
+    ring = _ring_positions(seed, ids.size)
+    rows, columns, masked = [], [], []
+    for low, high in _pairs(kind, ring, ids.size):
+        edge, mask = _draw_pairs(kind, seed, ids, ring, low, high)
+        rows.append(low[edge])
+        columns.append(high[edge])
+        masked.append(mask[edge])
+    return from_edges(ids, np.concatenate(rows), np.concatenate(columns), np.concatenate(masked))
+
+
+def from_edges(ids: Nodes, low: Nodes, high: Nodes, masked: Flags) -> AssignmentGraph:
+    """A graph from its edges, each given once."""
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    order = _stable_order(columns, ids.size)
+    order = order[_stable_order(rows[order], ids.size)]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=ids.size))])
+    return AssignmentGraph(ids, starts, columns[order], np.concatenate([masked, masked])[order])
+
+
+def _stable_order(nodes: Nodes, size: int) -> Nodes:
+    """Stable order by node; 16-bit keys are sorted by radix, in linear time."""
+    return np.argsort(nodes.astype(np.uint16) if size <= 1 << 16 else nodes, kind="stable")
+
+
+def _pairs(kind: Graph, ring: Nodes, size: int) -> Iterator[tuple[Nodes, Nodes]]:
+    """Candidate edges, each once: on a ring only near ones, otherwise every pair, in chunks."""
+    if isinstance(kind, Harary) and kind.degree < size - 1:
+        around = np.argsort(ring)
+        far = np.concatenate([np.roll(around, -step) for step in range(1, kind.degree // 2 + 1)])
+        near = np.tile(around, kind.degree // 2)
+        yield np.minimum(near, far), np.maximum(near, far)
+        return
+    rows = max(1, _CHUNK // size)
+    for first in range(0, size, rows):
+        low, high = np.meshgrid(np.arange(first, min(first + rows, size)), np.arange(size), indexing="ij")
+        upper = high > low
+        yield low[upper], high[upper]
+
+
+def _draw_pairs(
+    kind: Graph, seed: bytes, ids: Nodes, ring: Nodes, low: Nodes, high: Nodes
+) -> tuple[Flags, Flags]:
+    """For pairs of nodes: is it an edge, does it carry masks? Both from one draw, so they nest."""
+    everywhere = np.ones(low.size, bool)
+    if isinstance(kind, ErdosRenyi):
+        draws = _pair_draws(seed, ids[low], ids[high])
+        edge = _below(draws, kind.p)
+        return edge, edge if kind.mask_p is None else _below(draws, kind.mask_p)
+    if kind.mask_degree is not None:
+        return everywhere, _ring_distance(ring, low, high) <= kind.mask_degree // 2
+    if isinstance(kind, Complete) and kind.mask_p is not None:
+        return everywhere, _below(_pair_draws(seed, ids[low], ids[high]), kind.mask_p)
+    return everywhere, everywhere
+
+
+def _pair_draws(seed: bytes, low: Nodes, high: Nodes) -> NDArray[np.uint64]:
+    """A uniform 64-bit word for each pair of ids: AES of the pair under the seed."""
+    return primitives.aes128_blocks(seed[:16], np.column_stack([low, high]).astype(np.uint64))[:, 0]
+
+
+def _below(draws: NDArray[np.uint64], p: float) -> Flags:
+    """True with probability p: the draw is below floor(p · 2^64), exactly."""
+    threshold = int(p * 2.0**64)
+    return draws < np.uint64(threshold) if threshold < 2**64 else np.ones(draws.size, bool)
+
+
+def _ring_positions(seed: bytes, size: int) -> Nodes:
+    """Where each node sits on the ring: its rank by a random 64-bit word, ties by node."""
+    nodes = np.arange(size)
+    words = primitives.aes128_blocks(seed[16:], np.column_stack([nodes, nodes]).astype(np.uint64))[:, 0]
+    positions = np.empty(size, np.int64)
+    positions[np.argsort(words, kind="stable")] = nodes
+    return positions
+
+
+def _ring_distance(ring: Nodes, low: Nodes, high: Nodes) -> Nodes:
+    apart = np.abs(ring[low] - ring[high])
+    return np.minimum(apart, ring.size - apart)
