@@ -1,0 +1,369 @@
+"""The client of one round: requests in, replies out, no clock, no socket.
+
+Each step is a function ``(round, state, request) -> (next state, reply)`` on frozen states, one type a
+step. ``Client`` holds the current state, answers a repeated request with the same bytes, and on anything
+an honest server would not send drops its secrets and is done.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, MutableSet
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa import ring
+from ccesa.config import Floor, RoundConfig
+from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.parallel import each
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import STEPS
+from ccesa.ring import Vector
+
+Ids = NDArray[np.int64]
+VectorSource = Vector | Callable[[], Vector]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Round:
+    """What stays the same through the steps."""
+
+    config: RoundConfig
+    context: bytes
+    client: int
+    floor: Floor
+    random: shamir.Randomness = field(repr=False)
+    vector: VectorSource = field(repr=False)
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """Before step 0: no secret exists yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advertised:
+    """After step 0: two fresh key pairs."""
+
+    sealing_private: primitives.PrivateKey = field(repr=False)
+    mask_secret: shamir.Elements = field(repr=False)
+    mask_private: primitives.PrivateKey = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """After step 1: the neighbourhood is known, both secrets are dealt."""
+
+    neighbours: Ids
+    mask_keys: list[bytes]
+    masked: NDArray[np.bool_]
+    threshold: int
+    mask_private: primitives.PrivateKey = field(repr=False)
+    self_secret: bytes = field(repr=False)
+    sealings: list[keys.Sealing] = field(repr=False)
+    own_share: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """After step 2: nothing but shares is left, of every live neighbour and the client itself."""
+
+    holding: Ids
+    shares: list[bytes] = field(repr=False)
+    threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """After the last step, or after an abort: no secret is left."""
+
+
+State = Joined | Advertised | Shared | Masked | Done
+
+
+def advertise(
+    round: _Round, state: Joined, request: m.AdvertiseRequest
+) -> tuple[Advertised, m.AdvertiseReply]:
+    """Step 0: fresh key pairs, every round."""
+    mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    advertised = Advertised(
+        sealing_private=primitives.private_key(round.random(32)),
+        mask_secret=mask_secret,
+        mask_private=keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client),
+    )
+    return advertised, m.AdvertiseReply(
+        context=round.context,
+        client=round.client,
+        sealing_key=primitives.public_key(advertised.sealing_private),
+        mask_key=primitives.public_key(advertised.mask_private),
+    )
+
+
+def share(round: _Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
+    """Step 1: split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
+    neighbours, sealing_keys, mask_keys, masked = _neighbourhood(round, state, request)
+    threshold = _threshold(round, neighbours.size)
+    self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    both = np.concatenate([self_secret, state.mask_secret])
+    holders = neighbours.size + 1
+    rows = shamir.to_bytes(shamir.split(both, threshold, holders, round.random))
+    shares = m.items("shares", rows, holders, 2 * shamir.SHARE_BYTES)
+    own_share = shares.pop(int(np.searchsorted(neighbours, round.client)))
+
+    def seal(item: tuple[int, bytes, bytes]) -> tuple[keys.Sealing, bytes]:
+        neighbour, public, text = item
+        agreed = primitives.agree(state.sealing_private, public)
+        sealing = keys.sealing(agreed, round.context, round.client, neighbour)
+        return sealing, keys.seal_shares(sealing, text, round.context, round.client, neighbour)
+
+    sealed = each(round.threads, seal, list(zip(neighbours.tolist(), sealing_keys, shares, strict=True)))
+    secret = shamir.to_bytes(self_secret)
+    shared = Shared(
+        neighbours=neighbours,
+        mask_keys=mask_keys,
+        masked=masked,
+        threshold=threshold,
+        mask_private=state.mask_private,
+        self_secret=secret,
+        sealings=[sealing for sealing, _ in sealed],
+        own_share=own_share,
+    )
+    return shared, m.ShareReply(
+        context=round.context,
+        client=round.client,
+        commitment=keys.commitment(secret, round.context, round.client),
+        sealed=b"".join([text for _, text in sealed]),
+    )
+
+
+def mask(round: _Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m.MaskReply]:
+    """Step 2: open the neighbours' shares, then send the vector under the self mask and the pair masks."""
+    live = ~_dropped(round, request.dropped, state.neighbours)
+    neighbours = state.neighbours[live]
+    _check_enough(neighbours.size, state.threshold)
+    if not (live & state.masked).any():
+        raise FaultyServer("no neighbour is left to mask with: the self mask alone would protect the vector")
+    texts = m.items("sealed", request.sealed, neighbours.size, keys.SEALED_BYTES)
+    sealings = [state.sealings[place] for place in np.flatnonzero(live)]
+    shares = [
+        _open(round, neighbour, sealing, text)
+        for neighbour, sealing, text in zip(neighbours.tolist(), sealings, texts, strict=True)
+    ]
+    place = int(np.searchsorted(neighbours, round.client))
+    masked = Masked(
+        holding=np.insert(neighbours, place, round.client),
+        shares=[*shares[:place], state.own_share, *shares[place:]],
+        threshold=state.threshold,
+    )
+    vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=vector.tobytes())
+
+
+def unmask(round: _Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
+    """Step 3: release the b share of every survivor, the client itself included, the s share of the rest."""
+    dropped = _dropped(round, request.dropped, state.holding)
+    if dropped[int(np.searchsorted(state.holding, round.client))]:
+        raise FaultyServer("the server lists this client itself as dropped")
+    _check_enough(int((~dropped).sum()) - 1, state.threshold)
+    half = shamir.SHARE_BYTES
+    released = [
+        shares[half:] if gone else shares[:half] for shares, gone in zip(state.shares, dropped, strict=True)
+    ]
+    return Done(), m.UnmaskReply(context=round.context, client=round.client, shares=b"".join(released))
+
+
+STEP_FUNCTIONS: dict[str, Callable[[_Round, Any, Any], tuple[State, m.Message]]] = {
+    "advertise": advertise,
+    "share": share,
+    "mask": mask,
+    "unmask": unmask,
+}
+
+
+class Client:
+    """One client in one round.
+
+    ``vector`` is the ring vector to contribute, or a function that makes it when it is needed, in step 2.
+    ``used_rounds`` remembers round ids across rounds; a second use of one is refused.
+    """
+
+    def __init__(
+        self,
+        config: RoundConfig,
+        client: int,
+        vector: VectorSource,
+        *,
+        floor: Floor | None = None,
+        used_rounds: MutableSet[bytes] | None = None,
+        threads: int = 1,
+        random: shamir.Randomness = os.urandom,
+    ) -> None:
+        floor = floor or Floor()
+        floor.check(config)
+        if not 0 <= client < config.clients:
+            raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
+        if threads < 1:
+            raise ConfigError(f"threads must be at least 1, not {threads}")
+        if not callable(vector):
+            vector = ring.check(vector, config.length, config.bits)
+        if used_rounds is not None:
+            if config.round_id in used_rounds:
+                raise ConfigError("this round id was used before; every round needs a fresh one")
+            used_rounds.add(config.round_id)
+        self._round = _Round(
+            config=config,
+            context=config.context,
+            client=client,
+            floor=floor,
+            random=random,
+            vector=vector,
+            threads=threads,
+        )
+        self._state: State = Joined()
+        self._steps = iter(STEPS[config.guard])
+        self._step = next(self._steps)
+        self._last_request = b""
+        self._last_reply: bytes | None = None
+
+    @property
+    def client(self) -> int:
+        return self._round.client
+
+    @property
+    def done(self) -> bool:
+        return isinstance(self._state, Done)
+
+    def receive(self, request: bytes) -> bytes:
+        """Answer the server's next request. The same request again gets the same answer."""
+        fingerprint = hashlib.sha256(request).digest()
+        if fingerprint == self._last_request:
+            return self._repeat()
+        if self.done and self._last_reply is None:
+            raise OrderError(f"client {self.client} has aborted; it takes no part in this round any more")
+        try:
+            state, reply = self._answer(request)
+        except (FaultyServer, MalformedMessage) as error:
+            self._abort()
+            raise error if isinstance(error, FaultyServer) else FaultyServer(str(error)) from error
+        self._advance(state, fingerprint, reply)
+        return reply
+
+    def __reduce__(self) -> NoReturn:
+        """Keys and shares never leave the process; a restarted client joins the next round."""
+        raise TypeError("a Client cannot be copied or stored: after a crash, join the next round")
+
+    def _answer(self, request: bytes) -> tuple[State, bytes]:
+        if self.done:
+            raise FaultyServer("another request after the last step")
+        round = self._round
+        kind = self._step.request
+        message = m.expect(m.decode(request, m.limit(kind, round.config)), kind)
+        if message.context != round.context:
+            raise FaultyServer("a message of another round, or of another configuration")
+        if message.client != round.client:
+            raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
+        state, reply = STEP_FUNCTIONS[self._step.name](round, self._state, message)
+        return state, reply.encode()
+
+    def _advance(self, state: State, fingerprint: bytes, reply: bytes) -> None:
+        # The masked vector is not kept: it is as large as the model. The transport repeats that one.
+        self._last_reply = reply if self._step.reply.per_vector_byte == 0 else None
+        self._last_request = fingerprint
+        self._state = state
+        self._step = next(self._steps, self._step)
+
+    def _repeat(self) -> bytes:
+        if self._last_reply is None:
+            raise OrderError("the masked vector was handed over already; send those bytes again")
+        return self._last_reply
+
+    def _abort(self) -> None:
+        self._state = Done()
+        self._last_request, self._last_reply = b"", None
+
+
+def _neighbourhood(
+    round: _Round, state: Advertised, request: m.ShareRequest
+) -> tuple[Ids, list[bytes], list[bytes], NDArray[np.bool_]]:
+    """The neighbours with their two keys and mask flags, all checked."""
+    neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
+    if round.client in neighbours:
+        raise FaultyServer("the server lists this client as its own neighbour")
+    pairs = m.items("keys", request.keys, neighbours.size, 2 * PUBLIC_KEY_BYTES)
+    masked = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
+    if np.any(masked > 1):
+        raise FaultyServer("a mask flag that is neither 0 nor 1")
+    if neighbours.size < max(round.floor.degree, 1):
+        raise FaultyServer(f"{neighbours.size} neighbours, this client's floor is {round.floor.degree}")
+    public = [pair[:PUBLIC_KEY_BYTES] for pair in pairs] + [pair[PUBLIC_KEY_BYTES:] for pair in pairs]
+    public += [primitives.public_key(state.sealing_private), primitives.public_key(state.mask_private)]
+    if len(set(public)) != len(public):
+        raise FaultyServer("the same public key twice in one neighbourhood")
+    try:
+        for key in public:
+            primitives.check_public_key(key)
+    except primitives.LowOrderKey as error:
+        raise FaultyServer(str(error)) from error
+    return neighbours, public[: neighbours.size], public[neighbours.size : -2], masked.astype(bool)
+
+
+def _threshold(round: _Round, degree: int) -> int:
+    threshold = round.config.threshold.of(degree)
+    if threshold < round.floor.threshold:
+        raise FaultyServer(f"threshold {threshold}, this client's floor is {round.floor.threshold}")
+    if threshold > degree + 1:
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
+        )
+    if 2 * threshold <= degree + 1:
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: two disjoint sets of holders exist"
+        )
+    return threshold
+
+
+def _dropped(round: _Round, packed: bytes, known: Ids) -> NDArray[np.bool_]:
+    """Which of the known clients the server lists as dropped; it may list no one else."""
+    dropped = m.unpack_ids("dropped", packed, round.config.clients)
+    strangers = np.setdiff1d(dropped, known)
+    if strangers.size:
+        raise FaultyServer(f"client {strangers[0]} is listed as dropped and is no live neighbour")
+    return np.isin(known, dropped)
+
+
+def _check_enough(neighbours: int, threshold: int) -> None:
+    if neighbours + 1 < threshold:
+        raise FaultyServer(
+            f"{neighbours} live neighbours and this client are fewer than its threshold {threshold}"
+        )
+
+
+def _open(round: _Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
+    try:
+        shares = keys.unseal_shares(sealing, text, round.context, neighbour, round.client)
+        shamir.from_bytes(shares)
+    except ValueError as error:
+        raise FaultyServer(f"the shares from client {neighbour}: {error}") from error
+    return shares
+
+
+def _masked_vector(round: _Round, state: Shared, places: NDArray[np.intp]) -> Vector:
+    config, client = round.config, round.client
+    vector = round.vector() if callable(round.vector) else round.vector
+    vector = ring.check(vector, config.length, config.bits).copy()
+
+    def pair_mask(place: int) -> masks.Mask:
+        neighbour = int(state.neighbours[place])
+        agreed = primitives.agree(state.mask_private, state.mask_keys[place])
+        key = keys.pair_mask_key(agreed, round.context, client, neighbour, config.generator)
+        return masks.Mask(key, keys.pair_sign(client, neighbour))
+
+    self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
+    pair_masks = each(round.threads, pair_mask, places.tolist())
+    masks.add_masks(vector, [masks.Mask(self_key, 1), *pair_masks], config.generator, round.threads)
+    return vector

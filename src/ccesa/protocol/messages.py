@@ -1,0 +1,191 @@
+"""The messages, one request (server to client) and one reply (client to server) a step.
+
+On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of fixed
+size items travel as one packed byte string in ascending order of client id. A message has exactly one
+encoding and nothing else is accepted. Sizes are in bytes, d = neighbours, l = live neighbours.
+"""
+
+from typing import ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.config import RoundConfig
+from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import SHARE_BYTES
+from ccesa.errors import MalformedMessage
+
+ID_BYTES = 4
+#: Name, context, client id and array and length headers: at most this much around the fields.
+OVERHEAD_BYTES = 96
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """What every message starts with: its round, and the client it is from or for."""
+
+    #: Bytes that the body may have: for each neighbour, for each vector byte, and anyway.
+    per_neighbour: ClassVar[int] = 0
+    per_vector_byte: ClassVar[int] = 0
+    constant: ClassVar[int] = 0
+
+    context: bytes
+    client: int
+
+    def encode(self) -> bytes:
+        return _ENCODER.encode(self)
+
+
+class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
+    """Step 0 opens. The configuration itself is agreed before; its context is in every message."""
+
+
+class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
+    """Both public keys of a client."""
+
+    constant: ClassVar[int] = 2 * PUBLIC_KEY_BYTES
+
+    sealing_key: bytes  # 32, c_i
+    mask_key: bytes  # 32, s_i
+
+
+class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
+    """A client's neighbours: who, with which keys, and whether masks run on the edge."""
+
+    per_neighbour: ClassVar[int] = ID_BYTES + 2 * PUBLIC_KEY_BYTES + 1
+
+    neighbours: bytes  # 4 · d, ids
+    keys: bytes  # 64 · d, c_j then s_j
+    masked: bytes  # 1 · d, 0 or 1
+
+
+class ShareReply(Message, frozen=True, kw_only=True, tag="share-reply"):
+    """For each neighbour one pair of shares, sealed; and the commitment to b_i."""
+
+    per_neighbour: ClassVar[int] = SEALED_BYTES
+    constant: ClassVar[int] = COMMITMENT_BYTES
+
+    commitment: bytes  # 32
+    sealed: bytes  # 80 · d
+
+
+class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
+    """Which neighbours are not in V2, and what the others sealed for this client."""
+
+    per_neighbour: ClassVar[int] = ID_BYTES + SEALED_BYTES
+
+    dropped: bytes  # 4 each, ids of V1 \\ V2
+    sealed: bytes  # 80 · l
+
+
+class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
+    """The masked vector, little-endian words."""
+
+    per_vector_byte: ClassVar[int] = 1
+
+    vector: bytes
+
+
+class UnmaskRequest(Message, frozen=True, kw_only=True, tag="unmask-request"):
+    """Which neighbours of V2 are not in V3. The survivors are the rest: nobody can be named as both."""
+
+    per_neighbour: ClassVar[int] = ID_BYTES
+
+    dropped: bytes  # 4 each, ids of V2 \\ V3
+
+
+class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
+    """One share for the client itself and each neighbour of V2: of b_j if j survived, else of s_j."""
+
+    per_neighbour: ClassVar[int] = SHARE_BYTES
+    constant: ClassVar[int] = SHARE_BYTES
+
+    shares: bytes  # 32 · (l + 1)
+
+
+MESSAGES = (
+    AdvertiseRequest,
+    AdvertiseReply,
+    ShareRequest,
+    ShareReply,
+    MaskRequest,
+    MaskReply,
+    UnmaskRequest,
+    UnmaskReply,
+)
+
+AnyMessage = (
+    AdvertiseRequest
+    | AdvertiseReply
+    | ShareRequest
+    | ShareReply
+    | MaskRequest
+    | MaskReply
+    | UnmaskRequest
+    | UnmaskReply
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(AnyMessage)
+
+M = TypeVar("M", bound=Message)
+
+
+def limit(kind: type[Message], config: RoundConfig) -> int:
+    """The most bytes that a message of this kind can have in a round of this configuration."""
+    return (
+        OVERHEAD_BYTES
+        + kind.constant
+        + kind.per_neighbour * config.graph.max_degree(config.clients)
+        + kind.per_vector_byte * config.vector_bytes
+    )
+
+
+def decode(data: bytes, most: int) -> AnyMessage:
+    """Any message, strictly: bounded before it is parsed, and in its only encoding."""
+    if len(data) > most:
+        raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
+    try:
+        message = _DECODER.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedMessage(f"not a message: {error}") from error
+    if message.encode() != data:
+        raise MalformedMessage("a message in a form that encode() does not give")
+    return message
+
+
+def expect(message: Message, kind: type[M]) -> M:
+    if not isinstance(message, kind):
+        raise MalformedMessage(
+            f"a {message.__struct_config__.tag} where a {kind.__struct_config__.tag} is due"
+        )
+    return message
+
+
+def exactly(name: str, data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise MalformedMessage(f"{name} has {len(data)} bytes, {size} are due")
+    return data
+
+
+def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
+    """A packed list of ``count`` items of ``size`` bytes."""
+    exactly(name, data, count * size)
+    return [data[first : first + size] for first in range(0, count * size, size)]
+
+
+def pack_ids(ids: NDArray[np.int64]) -> bytes:
+    return ids.astype("<u4").tobytes()
+
+
+def unpack_ids(name: str, data: bytes, clients: int) -> NDArray[np.int64]:
+    """Packed ids: strictly ascending (so none twice) and enrolled."""
+    if len(data) % ID_BYTES:
+        raise MalformedMessage(f"{name} has {len(data)} bytes, not a multiple of {ID_BYTES}")
+    ids = np.frombuffer(data, "<u4").astype(np.int64)
+    if np.any(np.diff(ids) <= 0):
+        raise MalformedMessage(f"{name} is not strictly ascending: an id twice, or out of order")
+    if ids.size and ids[-1] >= clients:
+        raise MalformedMessage(f"{name} contains {ids[-1]}, which was never enrolled")
+    return ids

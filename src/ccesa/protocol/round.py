@@ -1,0 +1,57 @@
+"""The whole protocol in memory: the map of the project.
+
+A server and its clients take turns. Each turn is a step; which steps there are is in ``steps.py`` and
+nobody here counts them. How requests reach the clients and replies come back is the transport's affair:
+it is one function, and the one below keeps everything in memory. A client whose reply never comes has
+dropped out, and that is all that can go wrong between honest parties.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ccesa.errors import FaultyClient
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Aggregate, Requests, Server
+from ccesa.protocol.steps import Step
+
+#: Carries the requests of a step to the clients; yields replies as they arrive, until the step is over.
+Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]
+
+
+def run_round(
+    server: Server,
+    transport: Transport,
+    refused: Callable[[FaultyClient], None] = lambda fault: None,
+) -> Aggregate:
+    """One round. Returns the sum over the survivors, or raises the RoundFailed that says why there is none.
+
+    A faulty reply is refused, told to ``refused``, and its sender counts as dropped.
+    """
+    # Step 0 opens: everybody is asked for fresh public keys.
+    requests = server.open()
+    # Each pass is one step. Its requests go out, its replies come in one by one, then it closes:
+    #   advertise  keys                    -> V1, the assignment graph, everyone's neighbours
+    #   share      sealed shares           -> V2, the shares meant for each client
+    #   mask       masked vectors (summed) -> V3, who of each client's neighbours dropped
+    #   unmask     shares                  -> V4, the sum
+    while requests:
+        for client, reply in transport(server.step, requests):
+            try:
+                server.receive(client, reply)
+            except FaultyClient as fault:
+                refused(fault)
+        requests = server.close()
+    return server.result()
+
+
+def in_memory(
+    clients: Mapping[int, Client],
+    drops: Callable[[Step, int], bool] = lambda step, client: False,
+) -> Transport:
+    """A transport without a network. ``drops`` says who vanishes in which step, before replying."""
+
+    def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
+        for client, request in requests.items():
+            if not drops(step, client):
+                yield client, clients[client].receive(request)
+
+    return carry

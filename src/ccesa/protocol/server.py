@@ -1,0 +1,349 @@
+"""The server of one round: replies in, requests out, no clock, no socket.
+
+The caller decides when a step closes. Until then replies are taken one by one; a faulty one raises and
+changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa import labels, ring
+from ccesa.config import RoundConfig
+from ccesa.crypto import keys, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.errors import (
+    ConfigError,
+    ConflictingMessage,
+    Disconnected,
+    FaultyClient,
+    LateMessage,
+    MalformedMessage,
+    OrderError,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+)
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
+from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.unmasking import Released, Unmasking
+from ccesa.ring import Vector
+
+Requests = dict[int, bytes]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aggregate:
+    """The sum over the survivors V3, and how it came about."""
+
+    vector: Vector = field(repr=False)
+    survivors: tuple[int, ...]
+    #: Clients whose wrong shares were corrected.
+    culprits: frozenset[int]
+    evolution: Evolution = field(repr=False)
+
+
+class Server:
+    """One round. ``open`` it, give it every reply, ``close`` each step, until no requests are left."""
+
+    def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
+        if threads < 1:
+            raise ConfigError(f"threads must be at least 1, not {threads}")
+        self.config = config
+        self.context = config.context
+        self.aggregate: Aggregate | None = None
+        self.failure: RoundFailed | None = None
+        self._threads = threads
+        self._steps = STEPS[config.guard]
+        self._places = {step.reply: place for place, step in enumerate(self._steps)}
+        self._current = -1
+        self._expected: frozenset[int] = frozenset(range(config.clients))
+        self._answered: dict[int, bytes] = {}
+        self._limit = max(m.limit(step.reply, config) for step in self._steps)
+        self._take: dict[str, Callable[[int, Any], None]] = {
+            "advertise": self._take_keys,
+            "share": self._take_sealed,
+            "mask": self._take_vector,
+            "unmask": self._take_shares,
+        }
+        self._close: dict[str, Callable[[], Requests]] = {
+            "advertise": self._close_advertise,
+            "share": self._close_share,
+            "mask": self._close_mask,
+            "unmask": self._close_unmask,
+        }
+        self._advertised: dict[int, m.AdvertiseReply] = {}
+        self._public_keys: set[bytes] = set()
+        self._total = ring.zeros(config.length, config.bits)
+
+    @property
+    def step(self) -> Step:
+        """The step that is open."""
+        if self._current < 0:
+            raise OrderError("the round has not been opened")
+        if self.finished:
+            raise OrderError("the round is over")
+        return self._steps[self._current]
+
+    @property
+    def finished(self) -> bool:
+        return self.aggregate is not None or self.failure is not None
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        """Clients whose reply is still due in this step."""
+        return self._expected - self._answered.keys()
+
+    def open(self) -> Requests:
+        """Start step 0: the same request to every client, but for its id."""
+        if self._current >= 0:
+            raise OrderError("the round has been opened already")
+        self._current = 0
+        return {
+            client: m.AdvertiseRequest(context=self.context, client=client).encode()
+            for client in sorted(self._expected)
+        }
+
+    def receive(self, client: int, reply: bytes) -> None:
+        """Take one reply; a faulty one raises FaultyClient and changes nothing."""
+        step = self.step
+        if not 0 <= client < self.config.clients:
+            raise FaultyClient(client, "was never enrolled")
+        try:
+            message = m.decode(reply, self._limit)
+        except MalformedMessage as error:
+            raise FaultyClient(client, str(error)) from error
+        self._check_addressed(client, message, step)
+        # To know a repeated answer, small ones are kept as they are and vectors as their hash.
+        kept = hashlib.sha256(reply).digest() if step.reply.per_vector_byte else reply
+        first = self._answered.get(client)
+        if first is not None:
+            if first != kept:
+                raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
+            return
+        try:
+            self._take[step.name](client, message)
+        except (MalformedMessage, ValueError) as error:
+            raise FaultyClient(client, str(error)) from error
+        self._answered[client] = kept
+
+    def close(self) -> Requests:
+        """Close the step. Returns the requests of the next one; none when the round is over."""
+        step = self.step
+        try:
+            self._check_number(len(self._answered))
+            requests = self._close[step.name]()
+        except RoundFailed as failure:
+            self.failure = failure
+            raise
+        self._current += 1
+        self._expected, self._answered = frozenset(requests), {}
+        return requests
+
+    def result(self) -> Aggregate:
+        """The sum, once the round is over; the failure, if there is none."""
+        if self.failure is not None:
+            raise self.failure
+        if self.aggregate is None:
+            raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
+        return self.aggregate
+
+    def _check_addressed(self, client: int, message: m.Message, step: Step) -> None:
+        if message.context != self.context:
+            raise FaultyClient(client, "a message of another round, or of another configuration")
+        if message.client != client:
+            raise FaultyClient(client, f"a message in the name of client {message.client}")
+        place = self._places.get(type(message))
+        if place is None:
+            raise FaultyClient(client, "a request, where replies are due")
+        if place < self._current:
+            raise LateMessage(client, f"step {self._steps[place].name} has closed")
+        if place > self._current:
+            raise FaultyClient(client, f"step {self._steps[place].name} has not opened yet")
+        if client not in self._expected:
+            raise LateMessage(client, f"it was out before step {step.name}")
+
+    def _check_number(self, left: int) -> None:
+        if left < self.config.min_survivors:
+            raise TooFewClients(
+                f"{left} client(s) left after step {self.step.name}, "
+                f"the round needs {self.config.min_survivors}"
+            )
+
+    # Step 0, advertise
+
+    def _take_keys(self, client: int, reply: m.AdvertiseReply) -> None:
+        both = (
+            m.exactly("sealing_key", reply.sealing_key, PUBLIC_KEY_BYTES),
+            m.exactly("mask_key", reply.mask_key, PUBLIC_KEY_BYTES),
+        )
+        for key in both:
+            primitives.check_public_key(key)
+        if both[0] == both[1] or not self._public_keys.isdisjoint(both):
+            raise MalformedMessage("a public key that was advertised before")
+        self._public_keys.update(both)
+        self._advertised[client] = reply
+
+    def _close_advertise(self) -> Requests:
+        """V1 is complete: draw the graph over it, from a seed that nobody could choose the graph with."""
+        ids = np.array(sorted(self._advertised), np.int64)
+        pairs = [self._advertised[client] for client in ids.tolist()]
+        roster = b"".join(
+            labels.client_bytes(pair.client) + pair.sealing_key + pair.mask_key for pair in pairs
+        )
+        root = labels.digest(labels.ROSTER, self.context, roster)
+        self._graph = draw(self.config.graph, labels.digest(labels.GRAPH_SEED, self.context, root), ids)
+        self._mask_keys = [pair.mask_key for pair in pairs]
+        self._thresholds = np.array([self.config.threshold.of(d) for d in self._graph.degrees.tolist()])
+        edges = self._graph.columns.size
+        self._sealed = [bytes(int(d) * keys.SEALED_BYTES) for d in self._graph.degrees]
+        self._commitments = [b""] * ids.size
+        self._released = Released(
+            on_edges=np.zeros((edges, shamir.SECRET_ELEMENTS), np.uint16),
+            own=np.zeros((ids.size, shamir.SECRET_ELEMENTS), np.uint16),
+        )
+        both = np.frombuffer(b"".join(pair.sealing_key + pair.mask_key for pair in pairs), np.uint8)
+        both = both.reshape(ids.size, 2 * PUBLIC_KEY_BYTES)
+        return self._requests(
+            _fit(self._graph, self._thresholds), lambda node: self._share_request(node, both)
+        )
+
+    def _share_request(self, node: int, both: NDArray[np.uint8]) -> m.Message:
+        near = self._graph.neighbours(node)
+        return m.ShareRequest(
+            context=self.context,
+            client=int(self._graph.ids[node]),
+            neighbours=m.pack_ids(self._graph.ids[near]),
+            keys=both[near].tobytes(),
+            masked=self._graph.masked[self._graph.edges(node)].astype(np.uint8).tobytes(),
+        )
+
+    # Step 1, share
+
+    def _take_sealed(self, client: int, reply: m.ShareReply) -> None:
+        node = self._node(client)
+        degree = int(self._graph.degrees[node])
+        m.exactly("commitment", reply.commitment, keys.COMMITMENT_BYTES)
+        m.exactly("sealed", reply.sealed, degree * keys.SEALED_BYTES)
+        self._sealed[node] = reply.sealed
+        self._commitments[node] = reply.commitment
+
+    def _close_share(self) -> Requests:
+        self._v2 = _prune(self._graph, self._thresholds, self._answering())
+        self._check_number(int(self._v2.sum()))
+        sealed = np.frombuffer(b"".join(self._sealed), np.uint8).reshape(-1, keys.SEALED_BYTES)
+        self._sealed = []
+        return self._requests(self._v2, lambda node: self._mask_request(node, sealed))
+
+    def _mask_request(self, node: int, sealed: NDArray[np.uint8]) -> m.Message:
+        near = self._graph.neighbours(node)
+        live = self._v2[near]
+        places = self._graph.reverse[self._graph.edges(node)]
+        return m.MaskRequest(
+            context=self.context,
+            client=int(self._graph.ids[node]),
+            dropped=m.pack_ids(self._graph.ids[near[~live]]),
+            sealed=sealed[places[live]].tobytes(),
+        )
+
+    # Step 2, mask
+
+    def _take_vector(self, client: int, reply: m.MaskReply) -> None:
+        vector = ring.from_bytes(
+            m.exactly("vector", reply.vector, self.config.vector_bytes), self.config.bits
+        )
+        np.add(self._total, vector, out=self._total)
+
+    def _close_mask(self) -> Requests:
+        """V3 is known. Whatever would leak or could not succeed fails here, before any share is asked for."""
+        self._v3 = self._answering()
+        self._check_connected(self._v3)
+        self._check_reliable(self._v3)
+        return self._requests(self._v3, self._unmask_request)
+
+    def _check_connected(self, v3: Flags) -> None:
+        components = self._graph.mask_components(v3)
+        if len(components) > 1:
+            raise Disconnected(self._graph.ids[components[-1]])
+
+    def _check_reliable(self, holders: Flags) -> None:
+        known = informative(self._graph, self._thresholds, holders)
+        lost = extended(self._graph, self._v3, self._v2) & ~known
+        if lost.any():
+            raise Unreliable(self._graph.ids[lost])
+
+    def _unmask_request(self, node: int) -> m.Message:
+        near = self._graph.neighbours(node)
+        dropped = near[self._v2[near] & ~self._v3[near]]
+        return m.UnmaskRequest(
+            context=self.context,
+            client=int(self._graph.ids[node]),
+            dropped=m.pack_ids(self._graph.ids[dropped]),
+        )
+
+    # Step 3, unmask
+
+    def _take_shares(self, client: int, reply: m.UnmaskReply) -> None:
+        node = self._node(client)
+        near = self._graph.neighbours(node)
+        live = np.flatnonzero(self._v2[near])
+        holding = live.size + 1
+        shares = shamir.from_bytes(m.exactly("shares", reply.shares, holding * shamir.SHARE_BYTES))
+        rows = shares.reshape(holding, shamir.SECRET_ELEMENTS)
+        own = int(np.searchsorted(near[live], node))
+        places = self._graph.starts[node] + live
+        self._released.on_edges[places[:own]] = rows[:own]
+        self._released.own[node] = rows[own]
+        self._released.on_edges[places[own:]] = rows[own + 1 :]
+
+    def _close_unmask(self) -> Requests:
+        v4 = self._answering()
+        self._check_reliable(v4)
+        evolution = Evolution(self._graph, self._thresholds, self._v2, self._v3, v4)
+        culprits = Unmasking(
+            config=self.config,
+            context=self.context,
+            evolution=evolution,
+            mask_keys=self._mask_keys,
+            commitments=self._commitments,
+            released=self._released,
+            threads=self._threads,
+        ).remove(self._total)
+        self.aggregate = Aggregate(
+            vector=self._total,
+            survivors=evolution.ids(self._v3),
+            culprits=culprits,
+            evolution=evolution,
+        )
+        return {}
+
+    def _node(self, client: int) -> int:
+        return int(np.searchsorted(self._graph.ids, client))
+
+    def _answering(self) -> Flags:
+        return flags(self._graph.size, np.searchsorted(self._graph.ids, sorted(self._answered)))
+
+    def _requests(self, to: Flags, make: Callable[[int], m.Message]) -> Requests:
+        nodes = np.flatnonzero(to).tolist()
+        return {int(self._graph.ids[node]): make(node).encode() for node in nodes}
+
+
+def _fit(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
+    """Who can take part: enough neighbours to share with, and not so many that two sets of t_i exist."""
+    closed = graph.degrees + 1
+    return (graph.degrees >= 1) & (thresholds <= closed) & (closed < 2 * thresholds)
+
+
+def _prune(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:
+    """V2: leave out clients with too few live neighbours to share or to mask with, until none is left."""
+    while True:
+        kept = alive & informative(graph, thresholds, alive) & (graph.live_mask_neighbours(alive) > 0)
+        if (kept == alive).all():
+            return kept
+        alive = kept

@@ -1,0 +1,24 @@
+"""The steps of a round, in order: the one table that says what is legal when.
+
+A step opens with its request and is answered with its reply. A client in state k accepts the request of
+step k and nothing else; a server in step k accepts its replies and nothing else. Drivers loop until the
+server has no requests left and never count steps.
+"""
+
+from typing import NamedTuple
+
+from ccesa.protocol import messages as m
+
+
+class Step(NamedTuple):
+    name: str
+    request: type[m.Message]
+    reply: type[m.Message]
+
+
+ADVERTISE = Step("advertise", m.AdvertiseRequest, m.AdvertiseReply)
+SHARE = Step("share", m.ShareRequest, m.ShareReply)
+MASK = Step("mask", m.MaskRequest, m.MaskReply)
+UNMASK = Step("unmask", m.UnmaskRequest, m.UnmaskReply)
+
+STEPS: dict[str, tuple[Step, ...]] = {"curious": (ADVERTISE, SHARE, MASK, UNMASK)}
