@@ -1,0 +1,29 @@
+"""Secure aggregation: the server learns the sum of everyone's vectors and nothing else."""
+
+from importlib.metadata import version
+
+from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Majority, RoundConfig
+from ccesa.errors import CcesaError, RoundFailed
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.quantize import Quantizer
+from ccesa.simulate import aggregate
+
+__version__ = version("ccesa")
+
+__all__ = [
+    "Aggregate",
+    "CcesaError",
+    "Client",
+    "Complete",
+    "ErdosRenyi",
+    "Fixed",
+    "Floor",
+    "Harary",
+    "Majority",
+    "Quantizer",
+    "RoundConfig",
+    "RoundFailed",
+    "Server",
+    "aggregate",
+]

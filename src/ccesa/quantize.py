@@ -1,0 +1,222 @@
+"""Floats to the ring and back: clip, weight, scale, round; a setting that could overflow is refused.
+
+One client's arrays become one ring vector: each value times the client's weight, as a whole number of
+steps, followed by the weight itself as a few digits. The sum over clients decodes to the weighted mean,
+and the server learns no single weight either. Values are signed (two's complement), so
+``clients · levels`` must stay below 2^(bits - 1).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa import ring
+from ccesa.errors import ConfigError, VectorError
+from ccesa.ring import Vector
+
+Arrays = Sequence[NDArray[Any]] | Mapping[str, NDArray[Any]]
+Clip = float | Sequence[float] | Mapping[str, float]
+
+#: A weight travels as a whole number of max_weight / 2^24.
+WEIGHT_UNITS = 1 << 24
+#: float64 counts exactly up to here.
+_MAX_LEVELS = 1 << 52
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names (or none, for a list), shapes and types of a model's arrays, in order."""
+
+    names: tuple[str, ...] | None
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype[Any], ...]
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> "Layout":
+        names = tuple(arrays) if isinstance(arrays, Mapping) else None
+        values = [np.asarray(array) for array in _values(arrays)]
+        for place, value in enumerate(values):
+            if value.dtype.kind not in "fiu":
+                raise VectorError(f"array {_called(names, place)} has type {value.dtype}; numbers are due")
+        return cls(names, tuple(v.shape for v in values), tuple(v.dtype for v in values))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    def flatten(self, arrays: Arrays) -> NDArray[np.float64]:
+        """All values in one row, after checking that the arrays are the ones of this layout."""
+        found = Layout.of(arrays)
+        if found.names != self.names:
+            raise VectorError(f"the arrays are called {found.names}, {self.names} are due")
+        if found.shapes != self.shapes:
+            raise VectorError(f"the arrays have shapes {found.shapes}, {self.shapes} are due")
+        values = [np.asarray(array, np.float64).ravel() for array in _values(arrays)]
+        flat = np.concatenate(values) if values else np.empty(0)
+        if not np.isfinite(flat).all():
+            bad = next(place for place, value in enumerate(values) if not np.isfinite(value).all())
+            raise VectorError(f"array {_called(self.names, bad)} contains NaN or infinity")
+        return flat
+
+    def restore(self, flat: NDArray[np.float64]) -> Arrays:
+        parts = np.split(flat, np.cumsum(self.sizes)[:-1])
+        arrays = [
+            (part if dtype.kind == "f" else np.rint(part)).astype(dtype).reshape(shape)
+            for part, shape, dtype in zip(parts, self.shapes, self.dtypes, strict=True)
+        ]
+        return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quantized:
+    """What a client contributes, and how many of its values were clipped."""
+
+    vector: Vector = field(repr=False)
+    clipped: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mean:
+    """The weighted mean of the survivors' arrays, and the sum of their weights."""
+
+    arrays: Arrays = field(repr=False)
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantizer:
+    """How all clients of a round turn their arrays into ring vectors. Agree on it before the round.
+
+    ``clip`` bounds every value (one bound for all, or one an array); ``levels`` is the number of steps
+    from 0 to the bound, by default the most that cannot overflow.
+    """
+
+    layout: Layout
+    clients: int
+    clip: Clip
+    bits: int = 32
+    max_weight: float = 1.0
+    levels: int = 0
+    rounding: Literal["stochastic", "nearest"] = "stochastic"
+
+    def __post_init__(self) -> None:
+        if self.bits not in ring.BITS:
+            raise ConfigError(f"bits must be one of {ring.BITS}, not {self.bits}")
+        if self.clients < 1:
+            raise ConfigError(f"clients must be at least 1, not {self.clients}")
+        if not (math.isfinite(self.max_weight) and self.max_weight > 0):
+            raise ConfigError(f"max_weight must be a positive number, not {self.max_weight}")
+        if self.rounding not in ("stochastic", "nearest"):
+            raise ConfigError(f"rounding must be stochastic or nearest, not {self.rounding!r}")
+        for bound in self._bounds:
+            if not (math.isfinite(bound) and bound > 0):
+                raise ConfigError(f"clip must be a positive number, not {bound}")
+        most = (2 ** (self.bits - 1) - 1) // self.clients
+        if most < 1:
+            raise ConfigError(
+                f"{self.bits} bits overflow with {self.clients} clients; "
+                f"at most {2 ** (self.bits - 1) - 1} clients fit, or take more bits"
+            )
+        if not 0 <= self.levels <= most:
+            raise ConfigError(
+                f"levels = {self.levels} could overflow {self.bits} bits with {self.clients} clients; "
+                f"the largest setting that fits is {most}"
+            )
+        if not self.levels:
+            object.__setattr__(self, "levels", min(most, _MAX_LEVELS))
+
+    @classmethod
+    def for_model(cls, arrays: Arrays, *, clients: int, clip: Clip, **options: Any) -> "Quantizer":
+        """A quantizer for models that look like ``arrays``."""
+        return cls(layout=Layout.of(arrays), clients=clients, clip=clip, **options)
+
+    @property
+    def length(self) -> int:
+        """Elements of the ring vector: every value, then the digits of the weight."""
+        return self.layout.size + self._digits
+
+    @property
+    def error_bound(self) -> float:
+        """How far a value of an unweighted mean can be off, if nothing is clipped."""
+        return (1.0 if self.rounding == "stochastic" else 0.5) * max(self._bounds, default=0.0) / self.levels
+
+    def encode(
+        self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
+    ) -> Quantized:
+        """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
+        if not (math.isfinite(weight) and 0 <= weight <= self.max_weight):
+            raise VectorError(f"weight {weight} does not lie in 0..max_weight = {self.max_weight}")
+        units = round(weight / self.max_weight * WEIGHT_UNITS)
+        flat, bounds = self.layout.flatten(arrays), self._bound_row
+        clipped = int(np.count_nonzero(np.abs(flat) > bounds))
+        steps = np.clip(flat / bounds, -1.0, 1.0) * (self.levels * units / WEIGHT_UNITS)
+        if self.rounding == "nearest":
+            whole = np.rint(steps)
+        else:
+            whole = np.floor(steps + (rng or np.random.default_rng()).random(steps.size))
+        whole = np.clip(whole, -self.levels, self.levels)
+        values = whole.astype(np.int64).astype(ring.dtype(self.bits))
+        return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
+
+    def decode(self, total: Vector) -> Mean:
+        """The weighted mean from the sum of the survivors' vectors."""
+        ring.check(total, self.length, self.bits)
+        digits = total[self.layout.size :].tolist()
+        units = sum(int(digit) * self._base**place for place, digit in enumerate(digits))
+        if units == 0:
+            raise VectorError("the weights sum to zero: there is no mean")
+        steps = total[: self.layout.size].view(f"<i{self.bits // 8}").astype(np.float64)
+        mean = steps * (self._bound_row / self.levels) * (WEIGHT_UNITS / units)
+        return Mean(arrays=self.layout.restore(mean), weight=units / WEIGHT_UNITS * self.max_weight)
+
+    @cached_property
+    def _bounds(self) -> tuple[float, ...]:
+        """The clipping bound of each array."""
+        count, names = len(self.layout.shapes), self.layout.names
+        if isinstance(self.clip, int | float):
+            return (float(self.clip),) * count
+        if isinstance(self.clip, Mapping) != (names is not None) or len(self.clip) != count:
+            raise ConfigError("clip is one number, or one for each array in the form of the arrays")
+        if isinstance(self.clip, Mapping):
+            missing = [name for name in names or () if name not in self.clip]
+            if missing:
+                raise ConfigError(f"clip has no bound for {missing[0]!r}")
+            return tuple(float(self.clip[name]) for name in names or ())
+        return tuple(float(bound) for bound in self.clip)
+
+    @cached_property
+    def _bound_row(self) -> NDArray[np.float64]:
+        return np.repeat(np.array(self._bounds), self.layout.sizes)
+
+    @property
+    def _base(self) -> int:
+        """The largest base whose digits, summed over all clients, stay in the ring."""
+        return (2**self.bits - 1) // self.clients + 1
+
+    @cached_property
+    def _digits(self) -> int:
+        digits = 1
+        while self._base**digits <= WEIGHT_UNITS:
+            digits += 1
+        return digits
+
+    def _weight_digits(self, units: int) -> Vector:
+        digits = [units // self._base**place % self._base for place in range(self._digits)]
+        return np.array(digits, ring.dtype(self.bits))
+
+
+def _values(arrays: Arrays) -> list[NDArray[Any]]:
+    return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
+
+
+def _called(names: tuple[str, ...] | None, place: int) -> str:
+    return repr(names[place]) if names is not None else str(place)

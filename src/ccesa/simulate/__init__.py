@@ -1,0 +1,19 @@
+"""Rounds in one process: dropout models, many clients, the eavesdropper."""
+
+from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
+from ccesa.simulate.eavesdropper import Eavesdropper
+from ccesa.simulate.first_try import FirstTry, aggregate
+from ccesa.simulate.simulation import Report, simulate
+
+__all__ = [
+    "Burst",
+    "Dropout",
+    "Eavesdropper",
+    "Exactly",
+    "FirstTry",
+    "Independent",
+    "Report",
+    "StepProbabilities",
+    "aggregate",
+    "simulate",
+]

@@ -1,0 +1,93 @@
+"""``ccesa.aggregate``: models in, their weighted mean out, through a real round in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ccesa.config import Complete, Graph, Harary, Majority, RoundConfig, Threshold
+from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.quantize import Arrays, Layout, Quantizer
+from ccesa.ring import Vector
+from ccesa.simulate.dropout import Dropout, Independent
+from ccesa.simulate.simulation import Report, simulate
+
+#: From this many clients on the sparse graph is cheaper than the complete one.
+SPARSE_FROM = 100
+SPARSE_DEGREE = 80
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FirstTry:
+    """The weighted mean over the survivors, in the form of the models."""
+
+    mean: Arrays = field(repr=False)
+    survivors: tuple[int, ...]
+    weight: float
+    #: Values that were clipped, over all clients.
+    clipped: int
+    report: Report = field(repr=False)
+
+
+def default_graph(clients: int) -> Graph:
+    """Complete while that is small, else a ring that survives losing a tenth of the clients."""
+    return Complete() if clients < SPARSE_FROM else Harary(degree=SPARSE_DEGREE)
+
+
+def aggregate(
+    models: Sequence[Arrays],
+    *,
+    weights: Sequence[float] | None = None,
+    dropout: float | Dropout = 0.0,
+    clip: float | None = None,
+    bits: int = 32,
+    graph: Graph | None = None,
+    threshold: Threshold | None = None,
+    seed: int | None = None,
+    threads: int = 1,
+) -> FirstTry:
+    """The weighted mean of the models, computed by a secure aggregation round in this process.
+
+    ``models[i]`` is client i's list or dict of arrays. ``clip`` defaults to the largest value there is:
+    fine for a first try, where all models are at hand; in a federation it is agreed on beforehand.
+    """
+    if weights is not None and len(weights) != len(models):
+        raise VectorError(f"{len(weights)} weights for {len(models)} models")
+    if not models:
+        raise ConfigError("a round needs at least 3 clients, not 0")
+    layout = Layout.of(models[0])
+    if clip is None:
+        clip = max(float(np.abs(layout.flatten(model)).max(initial=0.0)) for model in models) or 1.0
+    heaviest = max(weights, default=1.0) if weights is not None else 1.0
+    quantizer = Quantizer(
+        layout=layout, clients=len(models), clip=clip, bits=bits, max_weight=heaviest or 1.0
+    )
+    config = RoundConfig(
+        clients=len(models),
+        length=quantizer.length,
+        bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
+        graph=graph or default_graph(len(models)),
+        threshold=threshold or Majority(),
+        min_survivors=min(3, len(models)),
+    )
+    rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
+    encoded = [
+        quantizer.encode(model, 1.0 if weights is None else weights[i], np.random.default_rng(rounding[i]))
+        for i, model in enumerate(models)
+    ]
+
+    def vector(client: int) -> Vector:
+        return encoded[client].vector
+
+    model = Independent(dropout) if isinstance(dropout, int | float) else dropout
+    report = simulate(config, vector, dropout=model, seed=seed, threads=threads)
+    if isinstance(report.result, RoundFailed):
+        raise report.result
+    mean = quantizer.decode(report.result.vector)
+    return FirstTry(
+        mean=mean.arrays,
+        survivors=report.result.survivors,
+        weight=mean.weight,
+        clipped=sum(one.clipped for one in encoded),
+        report=report,
+    )

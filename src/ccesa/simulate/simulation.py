@@ -1,0 +1,219 @@
+"""Whole rounds in one process: many clients, dropouts, threads, and what it all cost."""
+
+import resource
+import sys
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from ccesa import ring
+from ccesa.config import RoundConfig
+from ccesa.errors import RoundFailed
+from ccesa.protocol.client import Client
+from ccesa.protocol.round import run_round
+from ccesa.protocol.server import Aggregate, Requests, Server
+from ccesa.protocol.steps import STEPS, Step
+from ccesa.ring import Vector
+from ccesa.simulate.dropout import Dropout, Independent
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+#: Told after every reply: the step's name, replies so far, replies asked for.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One simulated round. Times are processor time of the thread that worked, in milliseconds."""
+
+    clients: int
+    survivors: int
+    outcome: str
+    exact: bool
+    degree_mean: float
+    mask_degree_mean: float
+    client_ms: dict[str, float]
+    server_ms: float
+    client_bytes: dict[str, float]
+    peak_rss_mb: float
+    #: The sum, or why there is none.
+    result: Aggregate | RoundFailed = field(repr=False)
+
+    def as_json(self) -> dict[str, object]:
+        names = [known.name for known in fields(self) if known.name != "result"]
+        return {name: getattr(self, name) for name in names}
+
+
+class _Meter:
+    """Collects times and bytes, from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sums: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def add(self, name: str, value: float) -> None:
+        with self._lock:
+            self._sums[name] += value
+            self._counts[name] += 1
+
+    def total(self, name: str) -> float:
+        return self._sums[name]
+
+    def mean(self, name: str) -> float:
+        return self._sums[name] / self._counts[name] if self._counts[name] else 0.0
+
+
+class _TimedServer(Server):
+    """A server that counts the time spent in it."""
+
+    def __init__(self, config: RoundConfig, meter: _Meter, threads: int) -> None:
+        super().__init__(config, threads=threads)
+        self._meter = meter
+
+    def open(self) -> Requests:
+        with _timed(self._meter, "server"):
+            return super().open()
+
+    def receive(self, client: int, reply: bytes) -> None:
+        with _timed(self._meter, "server"):
+            super().receive(client, reply)
+
+    def close(self) -> Requests:
+        with _timed(self._meter, "server"):
+            return super().close()
+
+    @property
+    def graph_means(self) -> tuple[float, float]:
+        """Mean degree of the assignment graph and of its mask subgraph; zero before it is drawn."""
+        graph = getattr(self, "_graph", None)
+        if graph is None:
+            return 0.0, 0.0
+        return float(graph.degrees.mean()), float(graph.masked.sum() / graph.size)
+
+
+class _timed:  # noqa: N801 - reads as the verb it is
+    """Adds the processor time of a block, in milliseconds."""
+
+    def __init__(self, meter: _Meter, name: str) -> None:
+        self._meter, self._name = meter, name
+
+    def __enter__(self) -> None:
+        self._start = time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        self._meter.add(self._name, 1e3 * (time.thread_time() - self._start))
+
+
+def simulate(
+    config: RoundConfig,
+    vector: Callable[[int], Vector] | None = None,
+    *,
+    dropout: Dropout | None = None,
+    seed: int | None = None,
+    threads: int = 1,
+    progress: Progress = lambda step, done, of: None,
+) -> Report:
+    """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
+
+    ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
+    """
+    seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
+    source = vector or random_vectors(config, seed)
+    steps = STEPS[config.guard]
+    drawn = (dropout or Independent(0.0)).draw(steps, config.clients, np.random.default_rng([seed, 0]))
+    meter = _Meter()
+    server = _TimedServer(config, meter, threads)
+    clients = {number: Client(config, number, partial(source, number)) for number in range(config.clients)}
+
+    def carry(step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
+        def answer(number: int) -> tuple[int, bytes]:
+            with _timed(meter, step.name):
+                reply = clients[number].receive(requests[number])
+            meter.add(f"{step.name} received", len(requests[number]))
+            meter.add(f"{step.name} sent", len(reply))
+            return number, reply
+
+        gone = drawn.get(step.name, frozenset())
+        asked = [number for number in requests if number not in gone]
+        for done, reply in enumerate(_in_threads(threads, answer, asked), 1):
+            yield reply
+            progress(step.name, done, len(asked))
+
+    result: Aggregate | RoundFailed
+    try:
+        result = run_round(server, carry)
+    except RoundFailed as failure:
+        result = failure
+    return _report(config, server, meter, result, source)
+
+
+def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
+    """Uniform ring vectors, made from the seed and the client's number whenever they are asked for."""
+
+    def make(number: int) -> Vector:
+        raw = np.random.default_rng([seed, 1, number]).bytes(config.vector_bytes)
+        return np.frombuffer(raw, ring.dtype(config.bits))
+
+    return make
+
+
+def _report(
+    config: RoundConfig,
+    server: _TimedServer,
+    meter: _Meter,
+    result: Aggregate | RoundFailed,
+    source: Callable[[int], Vector],
+) -> Report:
+    names = [step.name for step in STEPS[config.guard]]
+    degree, mask_degree = server.graph_means
+    return Report(
+        clients=config.clients,
+        survivors=len(result.survivors) if isinstance(result, Aggregate) else 0,
+        outcome="aggregate" if isinstance(result, Aggregate) else type(result).__name__,
+        exact=isinstance(result, Aggregate) and _is_exact(config, result, source),
+        degree_mean=degree,
+        mask_degree_mean=mask_degree,
+        client_ms={name: meter.mean(name) for name in names},
+        server_ms=meter.total("server"),
+        client_bytes={
+            way: sum(meter.mean(f"{name} {way}") for name in names) for way in ("sent", "received")
+        },
+        peak_rss_mb=peak_rss_mb(),
+        result=result,
+    )
+
+
+def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:
+    plain = ring.zeros(config.length, config.bits)
+    for number in aggregate.survivors:
+        np.add(plain, source(number), out=plain)
+    return bool(np.array_equal(plain, aggregate.vector))
+
+
+def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results in order, with no more work under way than keeps the threads busy: vectors are large."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for item in items:
+            pending.append(pool.submit(work, item))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def peak_rss_mb() -> float:
+    """The most memory this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
