@@ -119,11 +119,13 @@ def simulate(
     dropout: Dropout | None = None,
     seed: int | None = None,
     threads: int = 1,
+    overhear: Callable[[int, bytes], None] | None = None,
     progress: Progress = lambda step, done, of: None,
 ) -> Report:
     """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
+    ``overhear`` is told every request and reply on the wire, see ``Eavesdropper``.
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
@@ -143,8 +145,13 @@ def simulate(
 
         gone = drawn.get(step.name, frozenset())
         asked = [number for number in requests if number not in gone]
-        for done, reply in enumerate(_in_threads(threads, answer, asked), 1):
-            yield reply
+        if overhear is not None:
+            for number, request in requests.items():
+                overhear(number, request)
+        for done, (number, reply) in enumerate(_in_threads(threads, answer, asked), 1):
+            if overhear is not None:
+                overhear(number, reply)
+            yield number, reply
             progress(step.name, done, len(asked))
 
     result: Aggregate | RoundFailed

@@ -1,0 +1,140 @@
+"""``ccesa simulate``: one round in memory, and what it cost."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ccesa import simulate as simulation
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
+from ccesa.errors import ConfigError, RoundFailed
+from ccesa.simulate.first_try import SPARSE_DEGREE
+
+
+class GraphName(StrEnum):
+    ERDOS_RENYI = "erdos-renyi"
+    HARARY = "harary"
+    COMPLETE = "complete"
+
+
+class GeneratorName(StrEnum):
+    AES128_CTR = "aes128-ctr"
+    CHACHA20 = "chacha20"
+
+
+def simulate(
+    clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
+    length: Annotated[int, typer.Option(help="Elements of each vector.")] = 10_000,
+    bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
+    dropout: Annotated[float, typer.Option(help="Probability to vanish, over all steps together.")] = 0.1,
+    graph: Annotated[GraphName, typer.Option(help="Assignment graph.")] = GraphName.HARARY,
+    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi).")] = None,
+    degree: Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary).")] = None,
+    mask_p: Annotated[
+        float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
+    ] = None,
+    mask_degree: Annotated[
+        int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")
+    ] = None,
+    threshold: Annotated[
+        int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
+    ] = None,
+    generator: Annotated[GeneratorName, typer.Option(help="Mask generator.")] = GeneratorName.AES128_CTR,
+    seed: Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Run one round in memory and show the result, times and bytes.
+
+    Times are processor time in milliseconds, means over the clients that took the step; bytes are those
+    of a client that stays to the end.
+    """
+    config = RoundConfig(
+        clients=clients,
+        length=length,
+        bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
+        graph=_graph(graph, clients, p, degree, mask_p, mask_degree),
+        threshold=Majority() if threshold is None else Fixed(t=threshold),
+        generator=generator.value,
+    )
+    with _progress() as progress:
+        report = simulation.simulate(
+            config,
+            dropout=simulation.Independent(dropout),
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps(report.as_json()))
+    else:
+        _show(report)
+
+
+def _graph(
+    name: GraphName,
+    clients: int,
+    p: float | None,
+    degree: int | None,
+    mask_p: float | None,
+    mask_degree: int | None,
+) -> Graph:
+    given = {"--p": p, "--degree": degree, "--mask-p": mask_p, "--mask-degree": mask_degree}
+    fitting = {
+        GraphName.ERDOS_RENYI: ("--p", "--mask-p"),
+        GraphName.HARARY: ("--degree", "--mask-degree"),
+        GraphName.COMPLETE: ("--mask-p", "--mask-degree"),
+    }[name]
+    for option, value in given.items():
+        if value is not None and option not in fitting:
+            raise ConfigError(f"{option} does not go with --graph {name}; it takes {' and '.join(fitting)}")
+    if name is GraphName.ERDOS_RENYI:
+        usual = min(1.0, SPARSE_DEGREE / max(clients - 1, 1))
+        return ErdosRenyi(p=usual if p is None else p, mask_p=mask_p)
+    if name is GraphName.COMPLETE:
+        return Complete(mask_p=mask_p, mask_degree=mask_degree)
+    if degree is None and clients <= SPARSE_DEGREE:
+        return Complete(mask_degree=mask_degree)  # so few clients that everyone is near
+    return Harary(degree=SPARSE_DEGREE if degree is None else degree, mask_degree=mask_degree)
+
+
+@contextmanager
+def _progress() -> Iterator[simulation.simulation.Progress]:
+    """A bar for each step, on standard error and only where somebody watches."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        tasks: dict[str, int] = {}
+
+        def advance(step: str, done: int, of: int) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=of)
+            bars.update(tasks[step], completed=done)  # type: ignore[arg-type]  # TaskID is an int
+
+        yield advance
+
+
+def _show(report: simulation.Report) -> None:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    failed = isinstance(report.result, RoundFailed)
+    outcome = f"[red]{report.outcome}[/red]" if failed else "[green]aggregate[/green]"
+    exact = "equal to the plain sum" if report.exact else "[red bold]NOT the plain sum[/red bold]"
+    table.add_row("outcome", f"{outcome}  {report.result if failed else exact}")
+    table.add_row("clients", f"{report.clients}, {report.survivors} in the sum")
+    table.add_row(
+        "neighbours",
+        f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)",
+    )
+    steps = ", ".join(f"{name} {ms:.2f}" for name, ms in report.client_ms.items())
+    table.add_row("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})")
+    ways = report.client_bytes
+    table.add_row("", f"{ways['sent']:,.0f} bytes sent, {ways['received']:,.0f} received")
+    table.add_row("server", f"{report.server_ms:.1f} ms")
+    table.add_row("memory", f"{report.peak_rss_mb:.0f} MB at the peak")
+    Console().print(table)

@@ -1,0 +1,1 @@
+"""The main job, end to end: federated averaging through secure aggregation, on bundled data."""
