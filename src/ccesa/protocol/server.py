@@ -139,6 +139,8 @@ class Server:
         try:
             self._check_number(len(self._answered))
             requests = self._close[step.name]()
+            if not self.finished:
+                self._check_number(len(requests))  # some who answered may have been left out
         except RoundFailed as failure:
             self.failure = failure
             raise
@@ -236,7 +238,6 @@ class Server:
 
     def _close_share(self) -> Requests:
         self._v2 = _prune(self._graph, self._thresholds, self._answering())
-        self._check_number(int(self._v2.sum()))
         sealed = np.frombuffer(b"".join(self._sealed), np.uint8).reshape(-1, keys.SEALED_BYTES)
         self._sealed = []
         return self._requests(self._v2, lambda node: self._mask_request(node, sealed))

@@ -1,0 +1,195 @@
+"""The command line as users have it: a process, its output, its exit code."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
+FIELDS = {
+    "clients",
+    "survivors",
+    "outcome",
+    "exact",
+    "degree_mean",
+    "mask_degree_mean",
+    "client_ms",
+    "server_ms",
+    "client_bytes",
+    "peak_rss_mb",
+}
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def simulate(*arguments: str) -> dict:
+    done = run("simulate", "--length", "100", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_version():
+    assert run("--version").stdout.startswith("ccesa ")
+
+
+@pytest.mark.parametrize("command", [[], ["simulate"], ["demo"]])
+def test_help_says_what_there_is(command):
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "--help" in done.stdout
+
+
+def test_the_row_of_the_paper():
+    report = simulate(
+        *[
+            "--clients",
+            "100",
+            "--bits",
+            "16",
+            "--dropout",
+            "0.1",
+            "--graph",
+            "erdos-renyi",
+            "--p",
+            "0.7953",
+            "--threshold",
+            "51",
+            "--seed",
+            "1",
+        ]
+    )
+    assert report.keys() == FIELDS
+    assert report["outcome"] == "aggregate"
+    assert report["exact"] is True
+    assert 80 <= report["survivors"] <= 98
+    assert 70 < report["degree_mean"] < 85
+    assert report["client_ms"].keys() == {"advertise", "share", "mask", "unmask"}
+    assert report["client_bytes"].keys() == {"sent", "received"}
+
+
+def test_a_failure_is_named_and_never_called_exact():
+    report = simulate(
+        *["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
+    )
+    assert report["outcome"] in {"Unreliable", "TooFewClients"}
+    assert report["exact"] is False
+    assert report["survivors"] == 0
+
+
+def test_a_seed_fixes_inputs_and_dropouts():
+    one, two = (simulate("--clients", "30", "--dropout", "0.3", "--seed", "7") for _ in range(2))
+    assert one["survivors"] == two["survivors"]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    ["harary --degree 8 --mask-degree 4", "erdos-renyi --p 0.9 --mask-p 0.5", "complete --mask-degree 6"],
+)
+def test_nested_masks(graph):
+    report = simulate("--clients", "20", "--dropout", "0", "--graph", *graph.split())
+    assert report["exact"] is True
+    assert report["mask_degree_mean"] < report["degree_mean"]
+
+
+def test_words_for_people():
+    done = run("simulate", "--clients", "10", "--length", "10", "--dropout", "0")
+    assert "equal to the plain sum" in done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--frobnicate", "--frobnicate"),
+        ("--graph star", "erdos-renyi"),
+        ("--clients many", "--clients"),
+        ("--graph erdos-renyi --p 1.5", "(0, 1]"),
+        ("--graph erdos-renyi --p nan", "(0, 1]"),
+        ("--graph erdos-renyi --p 0.5 --mask-p 0.6", "exceeds p"),
+        ("--graph harary --degree 8 --threshold 10", "exceeds the neighbourhood"),
+        ("--graph harary --degree 8 --threshold 3", "disjoint"),
+        ("--graph harary --degree 7", "even"),
+        ("--graph harary --degree 500", "clients"),
+        ("--graph harary --p 0.5", "--degree"),
+        ("--graph complete --degree 4", "--mask-degree"),
+        ("--clients 2", "at least 3 clients"),
+        ("--length 0", "length"),
+        ("--bits 12", "bits"),
+        ("--dropout 1", "[0, 1)"),
+        ("--dropout -0.1", "[0, 1)"),
+        ("--threads 0", "threads"),
+        ("--seed -1", "seed"),
+    ],
+)
+def test_a_mistake_ends_in_one_clear_line(arguments, says):
+    done = run("simulate", *arguments.split())
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_command():
+    done = run("aggregate-all")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_demo_trains_and_writes_its_report(tmp_path):
+    done = run("demo", "--rounds", "3", "--clients", "12", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = (tmp_path / "demo-report.html").read_text(encoding="utf-8")
+    assert "every sum exact" in done.stdout
+    assert report.count("<svg") == 3
+    for outside in ("http://", "https://", "src=", "href="):
+        assert outside not in report
+
+
+def test_demo_reaches_what_plain_averaging_reaches(tmp_path):
+    done = run("demo", "--output", str(tmp_path / "r.html"))
+    rows = dict(line.split("  ", 1) for line in done.stdout.splitlines() if line.startswith("accuracy, "))
+    secure, plain = (
+        float(rows[f"accuracy, {way}"].strip(" %")) for way in ("secure aggregation", "plain averaging")
+    )
+    assert secure > 85
+    assert abs(secure - plain) < 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--clients", "5000"], "clients"),
+        (["--output", "no/such/folder/r.html"], "no/such/folder"),
+        (["--rounds", "0"], "--rounds"),
+    ],
+)
+def test_demo_mistakes(arguments, says, tmp_path):
+    done = run("demo", "--rounds", "1", "--clients", "5", *arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_progress_is_shown_to_a_person_watching():
+    """Standard error is a terminal: a bar for every step. The JSON on standard output stays alone."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*COMMAND, "simulate", "--clients", "60", "--length", "10", "--json", "--dropout", "0"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        timeout=120,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 1 << 20).decode(errors="replace")
+    os.close(ours)
+    assert json.loads(done.stdout)["exact"] is True
+    assert "advertise" in shown
+    assert "/60" in shown

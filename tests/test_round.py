@@ -1,0 +1,182 @@
+"""Whole rounds against the plain sum."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from ccesa.errors import RoundFailed, TooFewClients
+from ccesa.protocol.client import Client
+from ccesa.protocol.round import in_memory, run_round
+from ccesa.protocol.server import Server
+from ccesa.protocol.steps import STEPS
+from rounds import LOOSE, Play, configure
+
+STEP_NAMES = [step.name for step in STEPS["curious"]]
+THREE_GRAPHS = {
+    "erdos-renyi": ErdosRenyi(p=0.8),
+    "harary": Harary(degree=16),
+    "complete": Complete(),
+}
+NESTED = [ErdosRenyi(p=0.8, mask_p=0.5), Harary(degree=16, mask_degree=6), Complete(mask_degree=6)]
+
+graphs = st.one_of(
+    st.floats(0.2, 1).flatmap(
+        lambda p: st.builds(ErdosRenyi, p=st.just(p), mask_p=st.none() | st.floats(0.1, p))
+    ),
+    st.integers(1, 5).flatmap(
+        lambda k: st.builds(
+            Harary, degree=st.just(2 * k), mask_degree=st.none() | st.integers(1, k).map(lambda j: 2 * j)
+        )
+    ),
+    st.just(Complete()),
+)
+
+
+def check(play: Play, gone) -> str:
+    """An aggregate is the plain sum over those who sent a vector; anything else is a named failure."""
+    try:
+        aggregate = play.finish(gone)
+    except RoundFailed as failure:
+        return type(failure).__name__
+    assert set(aggregate.survivors).isdisjoint(set().union(*(gone.get(s, ()) for s in STEP_NAMES[:3])))
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+    return "aggregate"
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+@pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
+def test_losing_any_one_client_at_each_step(graph, step):
+    for lost in range(30):
+        assert check(Play(configure(30, graph=graph)), {step: {lost}}) == "aggregate"
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+@pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
+def test_losing_any_tenth_of_the_clients_at_each_step(graph, step):
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        lost = set(rng.choice(30, 3, replace=False).tolist())
+        assert check(Play(configure(30, graph=graph)), {step: lost}) == "aggregate"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
+    n = data.draw(st.integers(3, 12))
+    graph = data.draw(graphs)
+    if isinstance(graph, Harary) and graph.degree >= n:
+        graph = Complete()
+    config = configure(
+        n,
+        graph=graph,
+        bits=data.draw(st.sampled_from([8, 16, 32, 64])),
+        length=data.draw(st.integers(1, 40)),
+        generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
+    )
+    gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 2)) for step in STEP_NAMES}
+    check(Play(config, seed=data.draw(st.integers(0, 100)), floor=LOOSE), gone)
+
+
+@pytest.mark.parametrize("graph", NESTED, ids=["erdos-renyi", "harary", "complete"])
+def test_masks_on_a_thinner_subgraph_cancel_as_well(graph):
+    play = Play(configure(30, graph=graph))
+    assert check(play, {"advertise": {1}, "share": {2}, "mask": {3}, "unmask": {4}}) == "aggregate"
+    assert play.server.aggregate.evolution.graph.masked.mean() < 1
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads):
+    config = configure(10, length=50_000, bits=32)
+    vectors = Play(config).vectors
+    clients = {i: Client(config, i, vectors[i], threads=threads) for i in range(10)}
+    server = Server(config, threads=threads)
+    aggregate = run_round(server, in_memory(clients, lambda step, i: (step.name, i) == ("mask", 3)))
+    assert np.array_equal(aggregate.vector, sum(v for i, v in enumerate(vectors) if i != 3).astype(np.uint32))
+
+
+def test_fixed_threshold_of_the_paper():
+    config = configure(20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=11))
+    assert check(Play(config), {"mask": {0, 1}}) == "aggregate"
+
+
+def test_a_client_with_too_few_neighbours_is_left_out_and_the_round_goes_on():
+    config = configure(20, graph=ErdosRenyi(p=0.75), threshold=Fixed(t=14))
+    left_out = 0
+    for seed in range(10):
+        play = Play(config, seed=seed)
+        play.step()
+        small = play.server._graph.degrees + 1 < 14
+        assert set(play.requests) == set(np.flatnonzero(~small).tolist())
+        left_out += int(small.sum())
+        check(play, {})
+    assert left_out
+
+
+def test_v2_is_pruned_until_everyone_has_enough_live_neighbours():
+    play = Play(configure(20, graph=Harary(degree=4)))
+    play.step()
+    centre = 7
+    near = play.server._graph.neighbours(centre).tolist()
+    play.step(gone=near[:3])  # one of four neighbours is left: t = 3 needs two
+    assert centre not in play.requests
+    aggregate = play.finish()
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+
+
+def test_vector_is_made_only_in_the_mask_step():
+    config, made = configure(4), []
+    clients = {
+        i: Client(config, i, lambda i=i: (made.append(i), np.full(5, i, np.uint16))[1]) for i in range(4)
+    }
+    server = Server(config)
+
+    def carry(step, requests):
+        assert bool(made) == (step.name == "unmask")
+        yield from in_memory(clients)(step, requests)
+
+    aggregate = run_round(server, carry)
+    assert made == [0, 1, 2, 3]
+    assert aggregate.vector.tolist() == [6] * 5
+
+
+def test_a_refused_reply_counts_as_dropped():
+    config, refused = configure(6), []
+    play = Play(config)
+    server = Server(config)
+
+    def carry(step, requests):
+        for i, reply in in_memory(play.clients)(step, requests):
+            yield i, b"garbage" if (step.name, i) == ("mask", 2) else reply
+
+    aggregate = run_round(server, carry, refused.append)
+    assert [fault.client for fault in refused] == [2]
+    assert aggregate.survivors == (0, 1, 3, 4, 5)
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+
+
+def test_too_few_survivors_fail_by_name():
+    with pytest.raises(RoundFailed, match="needs 6"):
+        Play(configure(8, min_survivors=6)).finish({"mask": {0, 1, 2}})
+
+
+def test_bytes_a_neighbour_stay_within_300():
+    traffic = {}
+    for degree in (20, 40):
+        play = Play(configure(60, graph=Harary(degree=degree), length=1, bits=8))
+        traffic[degree] = 0
+        while play.requests:
+            traffic[degree] += len(play.requests[0])
+            replies = play.replies()
+            traffic[degree] += len(replies[0])
+            for i, reply in replies.items():
+                play.server.receive(i, reply)
+            play.requests = play.server.close()
+    assert (traffic[40] - traffic[20]) / 20 <= 300
+
+
+def test_nobody_fit_to_take_part_fails_by_name():
+    """So many vanish in step 0 that no neighbourhood reaches t: there is nobody to ask in step 1."""
+    with pytest.raises(TooFewClients, match="0 client"):
+        Play(configure(20, threshold=Fixed(t=19))).finish({"advertise": {0, 1, 2}})

@@ -1,0 +1,236 @@
+"""Clients that misbehave: rows C1 to C8 of the threat table."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import Complete, Fixed, Harary
+from ccesa.crypto.shamir import SHARE_BYTES
+from ccesa.errors import (
+    ConflictingMessage,
+    CorruptShares,
+    FaultyClient,
+    LateMessage,
+    RoundFailed,
+)
+from ccesa.protocol.steps import STEPS
+from rounds import Play, changed, configure, read
+
+STEP_NAMES = [step.name for step in STEPS["curious"]]
+
+
+def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
+    """Refused, the sender named, and nothing else has changed: the honest answer is still taken."""
+    waiting, total = play.server.waiting, play.server._total.copy()
+    with pytest.raises(kind, match=match) as error:
+        play.server.receive(client, reply)
+    assert error.value.client == client
+    assert play.server.waiting == waiting
+    assert np.array_equal(play.server._total, total)
+
+
+def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
+    """The shares of these places (all, by default) off by one, still in the field."""
+    words = np.frombuffer(read(reply).shares, "<u2").astype(np.int64).reshape(-1, 16).copy()
+    places = slice(None) if dealers is None else dealers
+    words[places] = (words[places] + 1) % 65521
+    return changed(reply, shares=words.astype("<u2").tobytes())
+
+
+@pytest.mark.parametrize("liars", [{0}, {1, 2}, {0, 3}], ids=str)
+def test_c1_wrong_shares_are_corrected_and_their_senders_named(liars):
+    play = Play(configure(12, threshold=Fixed(t=7))).until("unmask", {"mask": {11}})
+    play.step(tamper=lambda i, reply: spoil(reply) if i in liars else reply)
+    aggregate = play.server.aggregate
+    assert np.array_equal(aggregate.vector, play.expected(range(11)))
+    assert aggregate.culprits == liars
+
+
+def test_c1_more_wrong_shares_than_can_be_corrected_fail_without_a_sum():
+    play = Play(configure(12, threshold=Fixed(t=7))).until("unmask")
+    with pytest.raises(CorruptShares):
+        play.step(tamper=lambda i, reply: spoil(reply) if i < 3 else reply)  # 12 shares, t = 7: two at most
+    assert play.server.aggregate is None
+
+
+def test_c1_wrong_share_and_none_to_spare():
+    play = Play(configure(9, threshold=Fixed(t=7))).until("unmask")
+    with pytest.raises(CorruptShares):
+        play.step(gone={7, 8}, tamper=lambda i, reply: spoil(reply) if i == 0 else reply)
+
+
+@pytest.mark.parametrize("victim", ["self", "mask"])
+def test_c2_shares_that_do_not_fit_together_name_the_dealer(victim, monkeypatch):
+    """Client 4 deals shares of something that is not what it promised."""
+    from ccesa.protocol import client as client_module
+
+    split = client_module.shamir.split
+    play = Play(configure(8)).until("share")
+
+    def crooked(secret, *rest):
+        wrong = secret.copy()
+        wrong[:16] = (wrong[:16] + 1) % 65521
+        wrong[16:] = (wrong[16:] + 1) % 65521
+        return split(wrong, *rest)
+
+    replies = {}
+    for i, request in play.requests.items():
+        monkeypatch.setattr(client_module.shamir, "split", crooked if i == 4 else split)
+        replies[i] = play.clients[i].receive(request)
+    for i, reply in replies.items():
+        play.server.receive(i, reply)
+    play.requests = play.server.close()
+    with pytest.raises(CorruptShares, match="client 4") as error:
+        play.finish({"mask": {4}} if victim == "mask" else {})
+    assert error.value.dealer == 4
+    assert play.server.aggregate is None
+
+
+def test_c3_a_value_outside_the_field():
+    play = Play(configure(8)).until("unmask")
+    reply = play.clients[2].receive(play.requests[2])
+    bad = changed(reply, shares=b"\xf1\xff" + read(reply).shares[2:])  # 65521
+    refuses(play, 2, bad, "outside the field")
+    play.server.receive(2, reply)
+
+
+@pytest.mark.parametrize("size", [0, SHARE_BYTES - 1, SHARE_BYTES, 8 * SHARE_BYTES + 1])
+def test_c3_shares_of_the_wrong_size(size):
+    play = Play(configure(8)).until("unmask")
+    reply = play.clients[2].receive(play.requests[2])
+    refuses(play, 2, changed(reply, shares=bytes(size)), "shares has")
+
+
+@pytest.mark.parametrize("field", ["sealing_key", "mask_key"])
+@pytest.mark.parametrize(
+    "key",
+    [bytes(32), b"\1" + bytes(31), b"\xff" * 32, b"\xed" + b"\xff" * 30 + b"\x7f", b"short"],
+    ids=["zero", "one", "all-ones", "p", "short"],
+)
+def test_c4_low_order_or_malformed_key(field, key):
+    play = Play(configure(8))
+    reply = play.clients[3].receive(play.requests[3])
+    refuses(play, 3, changed(reply, **{field: key}), "key")
+    play.step(gone={3})
+    aggregate = play.finish()
+    assert aggregate.survivors == (0, 1, 2, 4, 5, 6, 7)
+
+
+def test_c5_the_same_key_under_two_ids():
+    play = Play(configure(8))
+    replies = play.replies()
+    play.server.receive(0, replies[0])
+    refuses(play, 1, changed(replies[1], mask_key=read(replies[0]).mask_key), "advertised before")
+    refuses(play, 1, changed(replies[1], sealing_key=read(replies[0]).mask_key), "advertised before")
+    refuses(play, 1, changed(replies[1], sealing_key=read(replies[1]).mask_key), "advertised before")
+    play.server.receive(1, replies[1])
+
+
+@pytest.mark.parametrize("size", [0, 9, 11, 12])
+def test_c6_vector_of_the_wrong_length(size):
+    play = Play(configure(8)).until("mask")
+    reply = play.clients[0].receive(play.requests[0])
+    refuses(play, 0, changed(reply, vector=bytes(size)), "vector has|at most")
+
+
+def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
+    from ccesa.protocol import messages
+
+    play = Play(configure(8)).until("mask")
+    monkeypatch.setattr(messages, "_DECODER", None)  # parsing would fail with another error
+    refuses(play, 0, bytes(5000), "at most")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xc1", b"\x91" * 400, b"\x93\xaamask-reply", b"[1]", b"\xdc\xff\xff"],
+    ids=["empty", "reserved", "deep", "truncated", "json", "huge-array"],
+)
+def test_c6_bytes_that_are_no_message(data):
+    play = Play(configure(8)).until("mask")
+    refuses(play, 0, data, "not a message")
+
+
+def test_c6_trailing_bytes():
+    play = Play(configure(8)).until("mask")
+    refuses(play, 0, play.clients[0].receive(play.requests[0]) + b"\0", "not a message")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200))
+def test_c6_random_bytes_only_ever_raise_faulty_client(data):
+    play = Play(configure(3))
+    with pytest.raises(FaultyClient):
+        play.server.receive(0, data)
+
+
+def test_c6_unknown_sender_and_wrong_name():
+    play = Play(configure(8))
+    reply = play.clients[0].receive(play.requests[0])
+    for stranger in (-1, 8, 2**40):
+        with pytest.raises(FaultyClient, match="never enrolled"):
+            play.server.receive(stranger, reply)
+    refuses(play, 1, reply, "in the name of client 0")
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+def test_c7_repeated_conflicting_and_reordered(step):
+    play = Play(configure(8)).until(step)
+    replies = play.replies()
+    kind = STEPS["curious"][STEP_NAMES.index(step)].reply
+    field = kind.__struct_fields__[-1]
+    honest = replies[0]
+    other = bytearray(getattr(read(honest), field))
+    other[0] ^= 1
+    for i in reversed(replies):  # any order
+        play.server.receive(i, replies[i])
+        play.server.receive(i, replies[i])  # the same again is no news
+    refuses(play, 0, changed(honest, **{field: bytes(other)}), "second, different", ConflictingMessage)
+    play.requests = play.server.close()
+    if not play.server.finished:
+        refuses(play, 0, honest, "has closed", LateMessage)
+        play.finish()
+    assert np.array_equal(play.server.aggregate.vector, play.expected(range(8)))
+
+
+@pytest.mark.parametrize("step", STEP_NAMES[1:])
+def test_c7_an_answer_to_a_step_that_has_not_opened(step):
+    ahead = Play(configure(8, round_id=bytes(32))).until(step)
+    behind = Play(configure(8, round_id=bytes(32)))
+    refuses(behind, 0, ahead.clients[0].receive(ahead.requests[0]), "not opened")
+
+
+def test_c7_a_request_in_place_of_a_reply():
+    play = Play(configure(8))
+    refuses(play, 0, play.requests[0], "a request")
+
+
+def test_c7_a_reply_of_another_round():
+    ours, theirs = Play(configure(8)), Play(configure(8))
+    refuses(ours, 0, theirs.clients[0].receive(theirs.requests[0]), "another round")
+
+
+def test_c7_an_answer_of_a_client_that_was_left_out():
+    play = Play(configure(8)).until("share")
+    reply = play.clients[0].receive(play.requests[0])
+    play.step(gone={0})
+    faked = changed(reply, commitment=bytes(32))
+    refuses(play, 0, faked, "has closed", LateMessage)
+    vector = changed(play.clients[1].receive(play.requests[1]), client=0)
+    refuses(play, 0, vector, "was out", LateMessage)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_c8_leaving_at_any_step_alone_or_together(data):
+    gone = {step: data.draw(st.sets(st.integers(0, 9), max_size=6)) for step in STEP_NAMES}
+    graph = data.draw(st.sampled_from([Complete(), Harary(degree=6)]))
+    play = Play(configure(10, graph=graph))
+    try:
+        aggregate = play.finish(gone)
+    except RoundFailed:
+        assert play.server.aggregate is None
+        assert play.server.finished
+    else:
+        assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))

@@ -1,0 +1,121 @@
+"""The simulator and the five-line way in."""
+
+import numpy as np
+import pytest
+
+import ccesa
+from ccesa.config import Complete, ErdosRenyi, Harary
+from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
+from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate
+from rounds import configure
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "dropout",
+    [
+        Independent(0.1),
+        StepProbabilities({"mask": 0.2}),
+        Exactly({"share": {3, 4}, "unmask": {5}}),
+        Burst("mask", 0.2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_dropout_model_gives_the_plain_sum(dropout, threads):
+    report = simulate(configure(25, length=50), dropout=dropout, seed=4, threads=threads)
+    assert report.outcome == "aggregate"
+    assert report.exact
+
+
+def test_a_report_says_what_it_cost():
+    seen = []
+    report = simulate(
+        configure(20, graph=Harary(degree=8, mask_degree=4), length=100, bits=32),
+        seed=1,
+        progress=lambda step, done, of: seen.append((step, done, of)),
+    )
+    assert (report.degree_mean, report.mask_degree_mean) == (8, 4)
+    assert report.client_bytes["sent"] == pytest.approx(400 + 8 * (80 + 32), abs=400)
+    assert report.client_bytes["received"] == pytest.approx(8 * (69 + 80), abs=400)
+    assert all(ms > 0 for ms in report.client_ms.values())
+    assert report.server_ms > 0
+    assert report.peak_rss_mb > 10
+    assert [entry for entry in seen if entry[1] == entry[2]] == [
+        (step, 20, 20) for step in ("advertise", "share", "mask", "unmask")
+    ]
+
+
+def test_a_failed_round_is_reported_not_raised():
+    report = simulate(configure(10, min_survivors=9), dropout=Exactly({"share": {0, 1}}))
+    assert report.outcome == "TooFewClients"
+    assert isinstance(report.result, TooFewClients)
+    assert (report.survivors, report.exact) == (0, False)
+
+
+def test_exactness_is_checked_not_assumed():
+    """A source that changes its mind between sending and checking is found out."""
+    state = {"calls": 0}
+
+    def fickle(client):
+        state["calls"] += 1
+        return np.full(5, state["calls"] > 6, np.uint16)
+
+    report = simulate(configure(6), fickle, seed=0)
+    assert report.outcome == "aggregate"
+    assert not report.exact
+
+
+def test_mean_of_models_in_five_lines():
+    rng = np.random.default_rng(0)
+    models = [{"w": rng.normal(size=(3, 4)).astype(np.float32), "b": rng.normal(size=4)} for _ in range(12)]
+    weights = [10, 20, 30] * 4
+    result = ccesa.aggregate(models, weights=weights, dropout=0.3, seed=2)
+    kept = list(result.survivors)
+    for name in ("w", "b"):
+        wanted = np.average([models[i][name] for i in kept], axis=0, weights=[weights[i] for i in kept])
+        assert np.allclose(result.mean[name], wanted, atol=1e-5)
+        assert result.mean[name].dtype == models[0][name].dtype
+    assert result.weight == pytest.approx(sum(weights[i] for i in kept))
+    assert result.clipped == 0
+    assert len(kept) < 12
+
+
+def test_mean_reports_what_it_clipped():
+    models = [[np.array([0.5, float(i)])] for i in range(4)]
+    result = ccesa.aggregate(models, clip=1.0)
+    assert result.clipped == 2
+    assert np.allclose(result.mean[0], [0.5, (0 + 1 + 1 + 1) / 4], atol=1e-6)
+
+
+@pytest.mark.parametrize("graph", [Complete(), Harary(degree=6), ErdosRenyi(p=0.9)])
+def test_mean_on_any_graph(graph):
+    models = [[np.full(3, float(i))] for i in range(10)]
+    assert np.allclose(ccesa.aggregate(models, graph=graph).mean[0], 4.5, atol=1e-6)
+
+
+def test_mean_of_all_zero_models():
+    assert ccesa.aggregate([[np.zeros(2)]] * 3).mean[0].tolist() == [0, 0]
+
+
+def test_mean_of_many_clients_is_sparse():
+    result = ccesa.aggregate([[np.full(2, float(i))] for i in range(110)], seed=0)
+    assert result.report.degree_mean < 109
+    assert np.allclose(result.mean[0], 54.5, atol=1e-4)
+
+
+def test_mean_mistakes():
+    models = [[np.zeros(2)]] * 4
+    with pytest.raises(ConfigError, match="3 clients"):
+        ccesa.aggregate([])
+    with pytest.raises(ConfigError, match="3 clients"):
+        ccesa.aggregate(models[:2])
+    with pytest.raises(VectorError, match="weights"):
+        ccesa.aggregate(models, weights=[1, 2])
+    with pytest.raises(VectorError, match="shapes"):
+        ccesa.aggregate([*models, [np.zeros(3)]])
+    with pytest.raises(VectorError, match="NaN"):
+        ccesa.aggregate([*models, [np.array([0, np.nan])]])
+    with pytest.raises(VectorError, match="zero"):
+        ccesa.aggregate(models, weights=[0, 0, 0, 0])
+    with pytest.raises(RoundFailed):
+        ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))

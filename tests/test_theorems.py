@@ -1,0 +1,223 @@
+"""The theorems against what really happens: server and eavesdropper on one side, predicates on the other."""
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
+from ccesa.graphs.assignment import from_edges
+from ccesa.graphs.evolution import Evolution, flags, private, reliable
+from ccesa.protocol.server import Server
+from ccesa.protocol.steps import STEPS
+from ccesa.simulate import Eavesdropper, Exactly, simulate
+from rounds import LOOSE, Play, configure
+
+STEP_NAMES = [step.name for step in STEPS["curious"]]
+
+
+class Reckless(Server):
+    """A server without the refusals that come before unmasking, so that the theorems can be seen to fail."""
+
+    def _check_connected(self, v3):
+        pass
+
+    def _check_reliable(self, holders):
+        if self.step.name == "unmask":  # at the very end there is nothing to be had
+            super()._check_reliable(holders)
+
+
+def answers(play: Play, gone) -> dict[int, bytes]:
+    """Replies; a client that has fewer than t_i survivors around it when it is to unmask aborts instead."""
+    replies = {}
+    for i in play.requests.keys() - gone:
+        try:
+            replies[i] = play.clients[i].receive(play.requests[i])
+        except FaultyServer:
+            assert play.server.step.name == "unmask"
+    return replies
+
+
+def overheard(play: Play, gone) -> tuple[Eavesdropper, Evolution | None, RoundFailed | None]:
+    """A whole round on a tapped wire; the evolution is there if the last step was reached."""
+    eavesdropper, failure, v4 = Eavesdropper(play.config), None, set()
+    try:
+        while play.requests:
+            name = play.server.step.name
+            for i, request in play.requests.items():
+                eavesdropper.overhear(i, request)
+            lost = gone[name]
+            replies = answers(play, lost() if callable(lost) else lost)
+            v4 = set(replies)
+            for i, reply in replies.items():
+                eavesdropper.overhear(i, reply)
+                play.server.receive(i, reply)
+            play.requests = play.server.close()
+    except RoundFailed as error:
+        failure = error
+    server = play.server
+    if not hasattr(server, "_v3"):
+        return eavesdropper, None, failure
+    nodes = [int(np.searchsorted(server._graph.ids, i)) for i in v4]
+    evolution = Evolution(
+        server._graph, server._thresholds, server._v2, server._v3, flags(server._graph.size, nodes)
+    )
+    return eavesdropper, evolution, failure
+
+
+@st.composite
+def tiny_rounds(draw):
+    n = draw(st.integers(3, 8))
+    p = draw(st.floats(0.3, 1))
+    graph = draw(
+        st.sampled_from(
+            [
+                ErdosRenyi(p=p),
+                ErdosRenyi(p=p, mask_p=p * draw(st.floats(0.2, 1))),
+                Harary(degree=2) if n > 2 else Complete(),
+                Harary(degree=4, mask_degree=2) if n > 4 else Complete(mask_degree=2),
+                Complete(mask_p=draw(st.floats(0.2, 1))),
+            ]
+        )
+    )
+    gone = {name: draw(st.sets(st.integers(0, n - 1), max_size=max(1, n // 3))) for name in STEP_NAMES}
+    return configure(n, graph=graph, length=3, bits=64), gone
+
+
+@settings(max_examples=600, deadline=None)
+@given(tiny_rounds())
+def test_server_and_eavesdropper_succeed_exactly_when_the_theorems_say_so(case):
+    config, gone = case
+    play = Play(config, server=Reckless, floor=LOOSE)
+    eavesdropper, evolution, failure = overheard(play, gone)
+    if evolution is None or isinstance(failure, TooFewClients):
+        return
+    event(f"reliable {reliable(evolution).holds}, private {private(evolution).holds}")
+    assert (failure is None) == reliable(evolution).holds
+    if failure is None:
+        survivors = play.server.aggregate.survivors
+        assert np.array_equal(play.server.aggregate.vector, play.expected(survivors))
+    else:
+        assert failure.clients == reliable(evolution).evidence
+    everyone = frozenset(evolution.ids(evolution.v3))
+    sums = eavesdropper.partial_sums()
+    for members, total in sums.items():
+        assert np.array_equal(total, play.expected(members))
+    proper = [members for members in sums if members < everyone]
+    assert bool(proper) == (not private(evolution).holds)
+    if proper:
+        assert frozenset(private(evolution).evidence) in sums
+
+
+@settings(max_examples=100, deadline=None)
+@given(tiny_rounds())
+def test_sums_the_eavesdropper_finds_are_all_there_are(case):
+    """Brute force over all subsets: a subset can be opened only if it is a union of the ones found."""
+    config, gone = case
+    play = Play(config, server=Reckless, floor=LOOSE)
+    eavesdropper, evolution, _ = overheard(play, gone)
+    if evolution is None:
+        return
+    sums = eavesdropper.partial_sums()
+    graph, v2, v3 = evolution.graph, evolution.v2, evolution.v3
+    known = graph.live_neighbours(evolution.v4) + evolution.v4 >= evolution.thresholds
+    survivors = np.flatnonzero(v3).tolist()
+    for choice in range(1, 2 ** len(survivors)):
+        members = {node for place, node in enumerate(survivors) if choice >> place & 1}
+        open_masks = [node for node in members if not known[node]]
+        for node in members:
+            for other in graph.mask_neighbours(node).tolist():
+                hidden = v2[other] and (other not in members if v3[other] else not known[other])
+                open_masks += [other] if hidden else []
+        chosen = frozenset(graph.ids[sorted(members)].tolist())
+        within = frozenset().union(*(found for found in sums if found <= chosen))
+        assert (not open_masks) == (within == chosen)
+
+
+def test_the_real_server_refuses_before_anything_leaks():
+    """Same disconnected survivors: the real server asks for no share at all."""
+    config = configure(12, graph=Harary(degree=8, mask_degree=2), bits=64)
+    play = Play(config)
+    play.until("mask")
+    with pytest.raises(Disconnected) as error:
+        play.step(gone=opposite_points(play))
+    assert len(error.value.component) == 5
+    assert play.server.finished
+
+
+def test_disconnected_survivors_do_leak_without_the_refusal():
+    config = configure(12, graph=Harary(degree=8, mask_degree=2), bits=64)
+    play = Play(config, server=Reckless)
+    gone = {name: set() for name in STEP_NAMES}
+    gone["mask"] = lambda: opposite_points(play)  # known only once the graph is drawn
+    eavesdropper, _, _ = overheard(play, gone)
+    sums = eavesdropper.partial_sums()
+    assert sorted(len(members) for members in sums) == [5, 5]
+    for members, total in sums.items():
+        assert np.array_equal(total, play.expected(members))
+
+
+def opposite_points(play: Play) -> set[int]:
+    """Two opposite points of the mask ring: without them it falls into halves."""
+    around = np.argsort(_ring(play))
+    return {int(around[0]), int(around[6])}
+
+
+def _ring(play: Play) -> np.ndarray:
+    """Positions around the mask ring, by walking it."""
+    graph = play.server._graph
+    order, seen = [0], {0}
+    while len(order) < graph.size:
+        step = next(int(j) for j in graph.mask_neighbours(order[-1]) if int(j) not in seen)
+        order.append(step)
+        seen.add(step)
+    positions = np.empty(graph.size, int)
+    positions[order] = np.arange(graph.size)
+    return positions
+
+
+def test_unreliable_names_the_clients():
+    config = configure(10, graph=Complete(), threshold=Fixed(t=8))
+    with pytest.raises(Unreliable) as error:
+        Play(config).finish({"unmask": {0, 1, 2}})
+    assert error.value.clients == tuple(range(10))
+
+
+def triangle_and_edge() -> Evolution:
+    """0-1-2 all joined, 3-4 joined, nothing between; majority thresholds; all alive."""
+    low, high = np.array([0, 0, 1, 3]), np.array([1, 2, 2, 4])
+    graph = from_edges(np.array([10, 11, 12, 13, 14]), low, high, np.ones(4, bool))
+    alive = np.ones(5, bool)
+    return Evolution(graph, (graph.degrees + 1) // 2 + 1, alive, alive, alive)
+
+
+def test_private_shows_the_smallest_open_component():
+    verdict = private(triangle_and_edge())
+    assert not verdict.holds
+    assert verdict.evidence == (13, 14)
+
+
+def test_disconnected_but_not_informative_is_private():
+    evolution = triangle_and_edge()
+    silent = Evolution(evolution.graph, evolution.thresholds, evolution.v2, evolution.v3, np.zeros(5, bool))
+    assert private(silent).holds
+    assert reliable(silent).evidence == (10, 11, 12, 13, 14)
+
+
+def test_a_dropped_client_counts_only_where_a_survivor_carries_its_mask():
+    low, high = np.array([0, 0, 1, 0, 1, 2]), np.array([1, 2, 2, 3, 3, 3])
+    masked = np.array([True, True, True, False, False, False])
+    graph = from_edges(np.arange(4), low, high, masked)
+    everyone, survivors = np.ones(4, bool), np.array([True, True, True, False])
+    thresholds = np.array([2, 2, 2, 4])  # client 3 could not be rebuilt
+    assert reliable(Evolution(graph, thresholds, everyone, survivors, survivors)).holds
+    graph = from_edges(np.arange(4), low, high, np.ones(6, bool))
+    assert reliable(Evolution(graph, thresholds, everyone, survivors, survivors)).evidence == (3,)
+
+
+def test_eavesdropper_of_a_simulated_round_gets_the_sum_and_nothing_else():
+    config = configure(12, graph=Harary(degree=6), bits=32)
+    eavesdropper = Eavesdropper(config)
+    report = simulate(config, dropout=Exactly({"mask": {4}}), seed=1, overhear=eavesdropper.overhear)
+    assert list(eavesdropper.partial_sums()) == [frozenset(report.result.survivors)]
