@@ -174,7 +174,7 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             raise MalformedMessage(f"a configuration of {len(data)} bytes")
         try:
             config = _DECODER.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise MalformedMessage(f"not a configuration: {error}") from error
         if config.encode() != data:
             raise MalformedMessage("a configuration in a form that encode() does not give")

@@ -148,7 +148,7 @@ def decode(data: bytes, most: int) -> AnyMessage:
         raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
     try:
         message = _DECODER.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"not a message: {error}") from error
     if message.encode() != data:
         raise MalformedMessage("a message in a form that encode() does not give")

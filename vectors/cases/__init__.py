@@ -1,0 +1,1 @@
+"""One module for each JSON file: ``make()`` returns what the file holds."""

@@ -1,0 +1,184 @@
+"""round.json: complete rounds, byte by byte, with and without a sum at the end."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cases.common import STREAM, Case, Stream, fields, sample
+from ccesa import ring
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
+from ccesa.errors import CcesaError, RoundFailed
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.round import Transport, run_round
+from ccesa.protocol.server import Aggregate, Requests, Server
+from ccesa.protocol.steps import Step
+
+DESCRIPTION = (
+    "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "
+    "replies in order and compare its requests and its result. A reply of null is a client that dropped out "
+    "in this step; where delivered stands beside a reply, the server received that instead. Vectors and sums "
+    "are little-endian words of the ring. outcome has the sum, or the name of the failure and the step at "
+    "whose end it came."
+)
+RANDOMNESS = (
+    STREAM + " A client draws, in this order: in step 0 the secret of its mask key pair and the 32 bytes of "
+    "its sealing key; in step 1 the secret b_i, and the coefficients of its sharing in the order of powers, "
+    "for each power 16 words for b_i and 16 for the mask secret. Secrets and coefficients are 16-bit "
+    "little-endian words; words of 65521 and more are skipped."
+)
+Tamper = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round, who drops in which step, and which replies are altered on their way."""
+
+    name: str
+    config: RoundConfig
+    drops: dict[int, str] = field(default_factory=dict)
+    tampers: dict[tuple[str, int], Tamper] = field(default_factory=dict)
+
+
+def make() -> Case:
+    return {
+        "description": DESCRIPTION,
+        "randomness": RANDOMNESS,
+        "rounds": [_play(plan) for plan in [*_plans_with_sum(), *_plans_without_sum()]],
+    }
+
+
+def _config(name: str, clients: int, **options: Any) -> RoundConfig:
+    return RoundConfig(round_id=sample(f"round {name}"), clients=clients, **options)
+
+
+def _plans_with_sum() -> list[Plan]:
+    each_step = {4: "advertise", 1: "share", 8: "mask", 6: "unmask"}
+    return [
+        Plan(
+            "harary, nested; one client drops in each step",
+            _config("h", 10, length=9, graph=Harary(degree=6, mask_degree=4), task=sample("task")),
+            each_step,
+        ),
+        Plan(
+            "erdos-renyi, nested; one client drops in each step",
+            _config("e", 9, length=7, bits=16, graph=ErdosRenyi(p=0.9, mask_p=0.6), generator="chacha20"),
+            each_step,
+        ),
+        Plan("complete; everyone stays", _config("c", 3, length=4, bits=64, threshold=Fixed(t=2))),
+        Plan(
+            "complete; a wrong share is corrected",
+            _config("w", 6, length=3, bits=8, graph=Complete(mask_degree=2)),
+            tampers={("unmask", 0): _wrong_share},
+        ),
+    ]
+
+
+def _plans_without_sum() -> list[Plan]:
+    small: dict[str, Any] = {"length": 2, "bits": 16}
+    return [
+        Plan("too few clients are left", _config("t", 5, **small, min_survivors=4), {0: "share", 3: "mask"}),
+        Plan(
+            "too few clients are fit: four are left to hold shares, t is five",
+            _config("f", 8, **small, threshold=Fixed(t=5)),
+            dict.fromkeys((1, 4, 5, 7), "advertise"),
+        ),
+        Plan(
+            "unreliable: three share holders of six are left, four are needed",
+            _config("u", 6, **small),
+            {0: "unmask", 2: "unmask", 3: "unmask"},
+        ),
+        Plan(
+            "disconnected: the ring of masks falls in two",
+            _config("d", 6, **small, graph=Harary(degree=4, mask_degree=2)),
+            {0: "mask", 4: "mask"},
+        ),
+        Plan(
+            "corrupt shares: a commitment to another secret",
+            _config("x", 5, **small),
+            tampers={("share", 2): _wrong_commitment},
+        ),
+    ]
+
+
+def _wrong_share(reply: bytes) -> bytes:
+    """Another field element at the end of the last share, which is the one of the largest neighbour."""
+    return reply[:-2] + bytes([reply[-2] ^ 1]) + reply[-1:]
+
+
+def _wrong_commitment(reply: bytes) -> bytes:
+    message = m.expect(m.decode(reply, len(reply)), m.ShareReply)
+    return msgspec.structs.replace(message, commitment=sample("another commitment")).encode()
+
+
+def _seed(plan: Plan, client: int) -> bytes:
+    return sample(f"{plan.name}: client {client}")
+
+
+def _vector(plan: Plan, client: int) -> bytes:
+    return sample(f"{plan.name}: vector {client}", plan.config.vector_bytes)
+
+
+def _client(plan: Plan, client: int) -> Client:
+    vector = np.frombuffer(_vector(plan, client), ring.dtype(plan.config.bits))
+    return Client(plan.config, client, vector, random=Stream(_seed(plan, client)))
+
+
+def _play(plan: Plan) -> Case:
+    steps: list[Case] = []
+    return {
+        "name": plan.name,
+        "fields": fields(plan.config),
+        "config": plan.config.encode(),
+        "context": plan.config.context,
+        "clients": [
+            {"client": client, "seed": _seed(plan, client), "vector": _vector(plan, client)}
+            for client in range(plan.config.clients)
+        ],
+        "drops": [{"client": client, "step": step} for client, step in sorted(plan.drops.items())],
+        "steps": steps,
+        "outcome": _outcome(Server(plan.config), _recorder(plan, steps), steps),
+    }
+
+
+def _recorder(plan: Plan, steps: list[Case]) -> Transport:
+    """A transport that writes down what it carries."""
+    clients = {client: _client(plan, client) for client in range(plan.config.clients)}
+
+    def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
+        exchanges: list[Case] = []
+        steps.append({"step": step.name, "exchanges": exchanges})
+        for client, request in requests.items():
+            exchange: Case = {"client": client, "request": request, "reply": None}
+            exchanges.append(exchange)
+            if plan.drops.get(client) == step.name:
+                continue
+            exchange["reply"] = delivered = clients[client].receive(request)
+            if tamper := plan.tampers.get((step.name, client)):
+                exchange["delivered"] = delivered = tamper(delivered)
+            yield client, delivered
+
+    return carry
+
+
+def _outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
+    try:
+        return _success(run_round(server, transport, _never))
+    except RoundFailed as failure:
+        evidence = {key: value for key, value in vars(failure).items() if not key.startswith("_")}
+        return {"failure": type(failure).__name__, "step": steps[-1]["step"], **evidence}
+
+
+def _success(aggregate: Aggregate) -> Case:
+    return {
+        "sum": aggregate.vector.tobytes(),
+        "survivors": list(aggregate.survivors),
+        "culprits": sorted(aggregate.culprits),
+    }
+
+
+def _never(fault: CcesaError) -> None:
+    raise fault

@@ -1,0 +1,136 @@
+"""sealing.json: shares sealed for one recipient in one round, and everything that must not open."""
+
+from dataclasses import dataclass, replace
+
+from cases.common import Case, configurations, sample, secret
+from ccesa.crypto import keys, primitives
+from ccesa.crypto.keys import Sealing
+
+DESCRIPTION = (
+    "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
+    "incoming key from recipient_private, sender_public, context and both ids. Cases under bad must be "
+    "refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
+    "nonce) is the right one and only the associated data differ."
+)
+_CONTEXT = configurations()["defaults"].context
+_OTHER_CONTEXT = configurations()["harary"].context
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a recipient believes when it opens a sealed text."""
+
+    sender: int
+    recipient: int
+    sender_private: bytes
+    recipient_private: bytes
+    sealed: bytes
+    context: bytes = _CONTEXT
+
+    def case(self) -> Case:
+        return {
+            "sender": self.sender,
+            "recipient": self.recipient,
+            "sender_public": primitives.public_key(primitives.private_key(self.sender_private)),
+            "recipient_private": self.recipient_private,
+            "context": self.context,
+            "sealed": self.sealed,
+        }
+
+
+def make() -> Case:
+    return {
+        "description": DESCRIPTION,
+        "good": [_good(*pair) for pair in ((3, 7), (7, 3), (0, 2**32 - 2))],
+        "bad": _bad(),
+        "bad_associated": _bad_associated(),
+    }
+
+
+def _private(client: int) -> bytes:
+    return sample(f"sealing key {client}")
+
+
+def _shares(sender: int, recipient: int) -> bytes:
+    return secret(f"b share {sender} to {recipient}") + secret(f"s share {sender} to {recipient}")
+
+
+def _keys(client: int, neighbour: int) -> Sealing:
+    public = primitives.public_key(primitives.private_key(_private(neighbour)))
+    agreed = primitives.agree(primitives.private_key(_private(client)), public)
+    return keys.sealing(agreed, _CONTEXT, client, neighbour)
+
+
+def _seal(sender: int, recipient: int, text: bytes) -> bytes:
+    return keys.seal_shares(_keys(sender, recipient), text, _CONTEXT, sender, recipient)
+
+
+def _opening(sender: int, recipient: int, text: bytes) -> Opening:
+    sealed = _seal(sender, recipient, text)
+    return Opening(sender, recipient, _private(sender), _private(recipient), sealed)
+
+
+def _good(sender: int, recipient: int) -> Case:
+    text = _shares(sender, recipient)
+    return {
+        **_opening(sender, recipient, text).case(),
+        "sender_private": _private(sender),
+        "shares": text,
+    }
+
+
+def _flip(data: bytes, bit: int) -> bytes:
+    return (int.from_bytes(data, "little") ^ 1 << bit).to_bytes(len(data), "little")
+
+
+def _bad() -> list[Case]:
+    good = _opening(3, 7, _shares(3, 7))
+    sealed = good.sealed
+    reflected = Opening(7, 3, _private(7), _private(3), sealed)
+    broken = {
+        "wrong context": replace(good, context=_OTHER_CONTEXT),
+        "moved to another recipient": replace(good, recipient=5, recipient_private=_private(5)),
+        "moved to another id with the same key": replace(good, recipient=5),
+        "reflected to its sender": reflected,
+        "said to come from another client": replace(good, sender=5, sender_private=_private(5)),
+        "said to come from another id with the same key": replace(good, sender=5),
+        "first bit flipped": replace(good, sealed=_flip(sealed, 0)),
+        "one bit flipped in the s share": replace(good, sealed=_flip(sealed, 8 * 40 + 3)),
+        "last bit of the tag flipped": replace(good, sealed=_flip(sealed, 8 * len(sealed) - 1)),
+        "last byte missing": replace(good, sealed=sealed[:-1]),
+        "one byte more": replace(good, sealed=sealed + b"\x00"),
+        "another pair's text": replace(good, sealed=_seal(5, 7, _shares(5, 7))),
+    }
+    cases = [_refused("unseal", reason, opening, "SealBroken") for reason, opening in broken.items()]
+    outside = _opening(3, 7, b"\xf1\xff" + _shares(3, 7)[2:])
+    return [
+        *cases,
+        _refused("reading elements", "opens, and holds a word outside the field", outside, "ValueError"),
+    ]
+
+
+def _refused(operation: str, reason: str, opening: Opening, error: str) -> Case:
+    return {"operation": operation, "reason": reason, **opening.case(), "error": error}
+
+
+def _bad_associated() -> list[Case]:
+    """The key is right, as after a mistake in its derivation: the associated data alone must refuse."""
+    changes: dict[str, tuple[bytes, int, int]] = {
+        "another context": (_OTHER_CONTEXT, 3, 7),
+        "another sender": (_CONTEXT, 5, 7),
+        "another recipient": (_CONTEXT, 3, 5),
+        "sender and recipient swapped": (_CONTEXT, 7, 3),
+    }
+    return [
+        {
+            "operation": "unseal",
+            "reason": reason,
+            "key": _keys(7, 3).incoming,
+            "context": context,
+            "sender": sender,
+            "recipient": recipient,
+            "sealed": _seal(3, 7, _shares(3, 7)),
+            "error": "SealBroken",
+        }
+        for reason, (context, sender, recipient) in changes.items()
+    ]

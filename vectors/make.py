@@ -1,0 +1,74 @@
+"""Test vectors, good and bad, for whoever implements the protocol anew, and for our own tests.
+
+``python vectors/make.py`` writes the JSON files beside this one; with ``--check`` it writes nothing and
+exits with 1 if a file differs from what the package gives now. Bytes are lower-case hex.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cases import derivations, graphs, masks, messages, rounds, sealing, sharing
+from cases.common import Case
+
+HERE = Path(__file__).resolve().parent
+FILES: dict[str, Callable[[], Case]] = {
+    "derivations.json": derivations.make,
+    "masks.json": masks.make,
+    "sharing.json": sharing.make,
+    "sealing.json": sealing.make,
+    "graphs.json": graphs.make,
+    "messages.json": messages.make,
+    "round.json": rounds.make,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write the test vectors, or check them.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file differs")
+    if parser.parse_args(arguments).check:
+        return check()
+    write()
+    return 0
+
+
+def write() -> None:
+    for name, make in FILES.items():
+        (HERE / name).write_bytes(render(make()))
+        print(f"{name}: written")
+
+
+def check() -> int:
+    problems = list(differences())
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} of {len(FILES)} vector files differ" if problems else "all vector files match")
+    return 1 if problems else 0
+
+
+def differences() -> Iterator[str]:
+    """One line for each file that is not what the package gives now."""
+    for name, make in FILES.items():
+        if not (HERE / name).exists():
+            yield f"{name}: missing; run `python vectors/make.py`"
+        elif (HERE / name).read_bytes() != render(make()):
+            yield f"{name}: differs from what the package gives now"
+    for path in sorted(HERE.glob("*.json")):
+        if path.name not in FILES:
+            yield f"{path.name}: made by nobody; remove it, or add it to FILES"
+
+
+def render(case: Case) -> bytes:
+    return (json.dumps(case, indent=1, default=_hex, allow_nan=False) + "\n").encode()
+
+
+def _hex(value: object) -> str:
+    if not isinstance(value, bytes):
+        raise TypeError(f"no place in the JSON for {type(value).__name__}")
+    return value.hex()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
