@@ -1,0 +1,148 @@
+"""Runs everything, says how far it is, and writes bench/results.json and docs/performance.md."""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import client, flower, large, report, rounds, versus
+from bench.rounds import Measured
+from ccesa.config import Complete, ErdosRenyi, Fixed
+
+HERE = Path(__file__).parent
+
+#: The paper's running-time table: n, q_total, t, p, and its milliseconds for steps 0 to 3 and the server.
+PAPER = [
+    ("SA", 100, 0.0, 51, 1.0, (6, 3572, 3537, 88, 13)),
+    ("SA", 100, 0.1, 51, 1.0, (6, 3540, 3365, 80, 9847)),
+    ("SA", 300, 0.0, 151, 1.0, (6, 11044, 10867, 269, 82)),
+    ("SA", 300, 0.1, 151, 1.0, (6, 10502, 10453, 255, 72847)),
+    ("SA", 500, 0.0, 251, 1.0, (6, 19097, 18196, 449, 198)),
+    ("SA", 500, 0.1, 251, 1.0, (6, 18107, 17315, 432, 329645)),
+    ("CCESA", 100, 0.0, 43, 0.6362, (6, 2216, 2171, 56, 16)),
+    ("CCESA", 100, 0.1, 51, 0.7953, (6, 2715, 2648, 66, 8067)),
+    ("CCESA", 300, 0.0, 83, 0.4109, (6, 4435, 4354, 110, 54)),
+    ("CCESA", 300, 0.1, 98, 0.5136, (6, 5382, 5300, 113, 37082)),
+    ("CCESA", 500, 0.0, 112, 0.3327, (6, 5954, 5846, 145, 132)),
+    ("CCESA", 500, 0.1, 133, 0.4159, (6, 7634, 7403, 184, 141511)),
+]
+#: The row whose ratios have targets is run more often.
+WATCHED = PAPER[-1]
+
+
+def table_row(row: tuple[Any, ...]) -> dict[str, Any]:
+    scheme, n, q, t, p, paper = row
+    graph = Complete() if scheme == "SA" else ErdosRenyi(p=p)
+    config = rounds.paper_config(n, graph, Fixed(t=t))
+    runs = rounds.median_of(4 if row == WATCHED else 1, config, q)
+    best = sorted(runs, key=lambda run: run.server_ratio)[len(runs) // 2]
+    return {"scheme": scheme, "n": n, "q": q, "t": t, "p": p, "paper": paper, **_ratios(best, runs)}
+
+
+def _ratios(chosen: Measured, runs: list[Measured]) -> dict[str, Any]:
+    return {
+        "client": chosen.client,
+        "server": chosen.server,
+        "client_floor": chosen.client_floor,
+        "server_floor": chosen.server_floor,
+        "client_ratio": median(run.client_ratio for run in runs),
+        "server_ratio": median(run.server_ratio for run in runs),
+        "work": chosen.exact_work,
+    }
+
+
+def against_flower() -> dict[str, dict[str, float]]:
+    """Each step by both, one after the other."""
+    pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {
+        "sharing step, 208 neighbours, t = 133": (
+            lambda: flower.sharing_ms(208, 133),
+            lambda: versus.step_ms("share", 208, 133, 10),
+        ),
+        "masking step, 50 neighbours, 1,000,000 elements": (
+            lambda: median(flower.masking_ms(50, 1_000_000) for _ in range(5)),
+            lambda: versus.step_ms("mask", 50, 26, 1_000_000),
+        ),
+        "rebuilding one secret, t = 133": (
+            lambda: flower.joining_ms(133, 209),
+            lambda: versus.joining_ms(133, 209),
+        ),
+        "whole round, 100 clients, 51 shares, t = 26, 100,000 elements, 10 lost": (
+            lambda: flower.round_ms(100, 51, 26, 100_000, 10),
+            lambda: versus.round_ms(100, 51, 26, 100_000, 10),
+        ),
+    }
+    found = {}
+    for name, (theirs, ours) in pairs.items():
+        _say(name)
+        found[name] = {"flower": theirs(), "ccesa": ours()}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--only", choices=["table", "million", "flower", "large"], help="one part; writes nothing"
+    )
+    only = parser.parse_args().only
+    parts: dict[str, Callable[[], Any]] = {
+        "table": lambda: [_told(table_row, row) for row in PAPER],
+        "million": _million,
+        "flower": against_flower if flower.VERSION else dict,
+        "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
+    }
+    results = {name: part() for name, part in parts.items() if only in (None, name)}
+    if only:
+        print(json.dumps(results, indent=1))
+        return
+    results["machine"] = _machine()
+    (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    page = HERE.parent / "docs" / "performance.md"
+    page.write_text(report.page(results))
+    print(page.read_text())
+    _say(f"written: {page.relative_to(HERE.parent)}")
+
+
+def _million() -> dict[str, float]:
+    _say("one client, a million parameters")
+    return client.million()
+
+
+def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...]) -> dict[str, Any]:
+    _say(f"table: {row[0]} n={row[1]} q={row[2]}")
+    return work(row)
+
+
+def _told_large(name: str, options: str) -> dict[str, object]:
+    _say(name)
+    return large.simulate(options)
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "processor": _processor(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("ccesa", "numpy", "cryptography", "msgspec")},
+        "flwr": flower.VERSION,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} cores of {names[0]}" if names else platform.machine()
+
+
+def _say(text: str) -> None:
+    print(f"· {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

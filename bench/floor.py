@@ -1,0 +1,40 @@
+"""The floor: what the cryptographic library alone needs for the same agreements and keystream."""
+
+import os
+import time
+from statistics import median
+
+from ccesa.crypto import primitives
+
+
+class Floor:
+    """Unit costs in milliseconds, as medians of samples taken between the things they are compared with."""
+
+    def __init__(self, stream_bytes: int) -> None:
+        self._private = primitives.private_key(os.urandom(32))
+        self._public = primitives.private_key(os.urandom(32)).public_key()
+        self._key = os.urandom(16)
+        self._bytes = stream_bytes
+        chunk = min(stream_bytes, 256 * 1024)
+        self._zeros, self._buffer = bytes(chunk), memoryview(bytearray(chunk + 16))
+        self._agreements: list[float] = []
+        self._streams: list[float] = []
+
+    def sample(self) -> None:
+        start = time.perf_counter()
+        for _ in range(10):
+            self._private.exchange(self._public)
+        middle = time.perf_counter()
+        self._keystream()
+        self._agreements.append((middle - start) * 100)
+        self._streams.append((time.perf_counter() - middle) * 1e3)
+
+    def of(self, agreements: float, streams: float) -> float:
+        return agreements * median(self._agreements) + streams * median(self._streams)
+
+    def _keystream(self) -> None:
+        stream = primitives.aes128_ctr(self._key, 0)
+        for _ in range(self._bytes // len(self._zeros)):
+            stream.update_into(self._zeros, self._buffer)
+        rest = self._bytes % len(self._zeros)
+        stream.update_into(self._zeros[:rest], self._buffer)

@@ -1,0 +1,130 @@
+"""docs/performance.md, written from the results."""
+
+from typing import Any
+
+#: What must hold, as (name, how to read it from the results, target, whether a small number is good).
+Target = tuple[str, float, float, bool]
+
+
+_INTRODUCTION = """# Performance
+
+Made by `make bench` (`python -m bench`), which writes this page and `bench/results.json`; do not edit.
+Times are milliseconds and move with the machine; ratios are measured in one run and move less. The *floor*
+is what the cryptographic library alone needs for the same number of X25519 agreements and the same bytes of
+AES-128-CTR keystream, sampled all through the run."""
+
+_TABLE = """## The paper's running-time table
+
+10,000 elements of 16 bits, one thread. Client steps are medians over the clients; the server is its whole
+work in the round. In brackets the paper's own milliseconds, from another machine (its table of running
+times); its generator is `numpy.random`, ours is AES-CTR."""
+
+
+def page(results: dict[str, Any]) -> str:
+    parts = [
+        _INTRODUCTION,
+        _machine(results["machine"]),
+        "## Targets",
+        _targets(targets(results)),
+        _TABLE,
+        _table(results["table"]),
+        "## A million parameters",
+        _million(results["million"]),
+        "## Beside Flower's SecAgg+",
+        _flower(results["flower"], results["machine"]["flwr"]),
+        "## Memory and scale",
+        _large(results["large"]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def targets(results: dict[str, Any]) -> list[Target]:
+    watched, million, versus = results["table"][-1], results["million"], results["flower"]
+    rows: list[Target] = [
+        ("client, steps 1+2, n = 500, q = 0.1: times its floor", watched["client_ratio"], 1.6, True),
+        ("server, n = 500, q = 0.1: times its floor", watched["server_ratio"], 2.0, True),
+        (
+            "client, steps 1+2, a million parameters, 50 neighbours: times its floor",
+            million["one_thread_ms"] / million["floor_ms"],
+            1.5,
+            True,
+        ),
+        (
+            "the same with two threads: times faster",
+            million["one_thread_ms"] / million["two_threads_ms"],
+            1.7,
+            False,
+        ),
+    ]
+    for (name, pair), least in zip(versus.items(), (300, 8, 500, 60), strict=False):
+        rows.append((f"Flower's time over ours: {name}", pair["flower"] / pair["ccesa"], least, False))
+    return rows
+
+
+def _machine(machine: dict[str, str]) -> str:
+    parts = [f"{name} {value}" for name, value in machine.items() if name != "processor" and value]
+    return f"Machine: {machine['processor']}. Versions: {', '.join(parts)}."
+
+
+def _targets(rows: list[Target]) -> str:
+    lines = ["| what | measured | to reach |", "|---|---:|---:|"]
+    for name, value, wanted, small in rows:
+        met = value <= wanted if small else value >= wanted
+        sign = "at most" if small else "at least"
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        lines.append(f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |")
+    return "\n".join(lines)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| | n | q | t | p | step 0 | step 1 | step 2 | step 3 | server | client / floor | server / floor |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        ours = [row["client"][step] for step in ("advertise", "share", "mask", "unmask")] + [row["server"]]
+        cells = [f"{mine:.1f} ({theirs:,})" for mine, theirs in zip(ours, row["paper"], strict=True)]
+        head = [row["scheme"], str(row["n"]), f"{row['q']:g}", str(row["t"]), f"{row['p']:g}"]
+        ratios = [f"{row['client_ratio']:.2f}", f"{row['server_ratio']:.2f}"]
+        lines.append(f"| {' | '.join(head + cells + ratios)} |")
+    lines.append(f"\nWork behind the last row: {rows[-1]['work']}.")
+    return "\n".join(lines)
+
+
+def _million(found: dict[str, float]) -> str:
+    return (
+        "One client, steps 1 and 2, 1,000,000 elements of 32 bits, 50 neighbours: "
+        f"{found['one_thread_ms']:.1f} ms with one thread, {found['two_threads_ms']:.1f} ms with two; "
+        f"floor {found['floor_ms']:.1f} ms (one thread)."
+    )
+
+
+def _flower(found: dict[str, dict[str, float]], version: str) -> str:
+    if not found:
+        return "Not measured: flwr was not installed."
+    lines = [
+        f"flwr {version}: its own client mod (`flwr.client.mod`) and workflow (`flwr.server.workflow`), "
+        "driven in memory by `bench/flower.py`; same neighbours, threshold and length, one process, one "
+        "thread. Its elements are 64-bit integers modulo 2^32, ours are 32-bit words.\n",
+        "| | flwr, ms | ccesa, ms | ratio |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, pair in found.items():
+        ratio = pair["flower"] / pair["ccesa"]
+        shown = f"{pair['ccesa']:.2f}" if pair["ccesa"] >= 1 else f"{pair['ccesa']:.3f}"
+        lines.append(f"| {name} | {pair['flower']:,.0f} | {shown} | {ratio:,.0f} |")
+    return "\n".join(lines)
+
+
+def _large(found: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "`ccesa simulate`, all clients and the server in one process, two threads.\n",
+        "| | outcome | exact | seconds | peak memory, MB | server, ms | options |",
+        "|---|---|---|---:|---:|---:|---|",
+    ]
+    for name, one in found.items():
+        lines.append(
+            f"| {name} | {one['outcome']} | {'yes' if one['exact'] else 'no'} | {one['seconds']:.0f} "
+            f"| {one['peak_rss_mb']:.0f} | {one['server_ms']:,.0f} | `{one['options']}` |"
+        )
+    return "\n".join(lines)
