@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from statistics import median
 
 from ccesa.crypto import primitives
@@ -20,14 +21,11 @@ class Floor:
         self._agreements: list[float] = []
         self._streams: list[float] = []
 
-    def sample(self) -> None:
-        start = time.perf_counter()
-        for _ in range(10):
-            self._private.exchange(self._public)
-        middle = time.perf_counter()
-        self._keystream()
-        self._agreements.append((middle - start) * 100)
-        self._streams.append((time.perf_counter() - middle) * 1e3)
+    def sample(self, times: int = 1) -> None:
+        """Warm, as in the middle of a long row: the first of each is not counted."""
+        for _ in range(times):
+            self._agreements.append(_mean_ms(lambda: self._private.exchange(self._public), 20))
+            self._streams.append(_mean_ms(self._keystream, max(2, min(20, (4 << 20) // self._bytes))))
 
     def of(self, agreements: float, streams: float) -> float:
         return agreements * median(self._agreements) + streams * median(self._streams)
@@ -38,3 +36,11 @@ class Floor:
             stream.update_into(self._zeros, self._buffer)
         rest = self._bytes % len(self._zeros)
         stream.update_into(self._zeros[:rest], self._buffer)
+
+
+def _mean_ms(work: Callable[[], object], times: int) -> float:
+    work()
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) * 1e3 / times

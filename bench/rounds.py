@@ -38,36 +38,40 @@ class Measured:
 
 
 def measure(config: RoundConfig, dropout: float, seed: int, threads: int = 1) -> Measured:
-    """One round. The floor is sampled between clients, where the machine is in the same mood."""
+    """One round. The floor is sampled between clients, where the machine is in the same mood.
+
+    The server gets the replies of a step in a row, as one that has a machine to itself.
+    """
     vectors = random_vectors(config, seed)
     clients = {i: Client(config, i, vectors(i), threads=threads) for i in range(config.clients)}
     gone = Independent(dropout).draw(STEPS[config.guard], config.clients, np.random.default_rng(seed))
-    floor, times, server_time = Floor(config.vector_bytes), defaultdict[str, list[float]](list), 0.0
+    floor, server_floor = Floor(config.vector_bytes), Floor(config.vector_bytes)
+    times, server_time = defaultdict[str, list[float]](list), 0.0
     server = Server(config, threads=threads)
     requests = server.open()
     while requests:
         name = server.step.name
-        for i, request in requests.items():
-            if i in gone[name]:
-                continue
+        replies = {}
+        for i in requests.keys() - gone[name]:
             start = time.perf_counter()
-            reply = clients[i].receive(request)
-            middle = time.perf_counter()
-            server.receive(i, reply)
-            server_time += time.perf_counter() - middle
-            times[name].append((middle - start) * 1e3)
+            replies[i] = clients[i].receive(requests[i])
+            times[name].append((time.perf_counter() - start) * 1e3)
             if len(times[name]) % 8 == 0:
                 floor.sample()
+        server_floor.sample(5)
         start = time.perf_counter()
+        for i, reply in replies.items():
+            server.receive(i, reply)
         requests = server.close()
         server_time += time.perf_counter() - start
+        server_floor.sample(5)
     agreements, streams = client_work(server.result())
     more_agreements, more_streams = server_work(server.result())
     return Measured(
         client={step: median(values) for step, values in times.items()},
         server=server_time * 1e3,
         client_floor=floor.of(agreements, streams),
-        server_floor=floor.of(more_agreements, more_streams),
+        server_floor=server_floor.of(more_agreements, more_streams),
         exact_work=(
             f"client {agreements:.0f} agreements, {streams:.0f} keystreams; "
             f"server {more_agreements} agreements, {more_streams} keystreams"

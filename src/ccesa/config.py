@@ -15,7 +15,8 @@ from ccesa.errors import ConfigError, MalformedMessage
 
 ROUND_ID_BYTES = 32
 MAX_CLIENTS = 2**32 - 1
-MAX_LENGTH = 2**32 - 1
+#: What one byte string of the wire format can carry.
+MAX_VECTOR_BYTES = 2**32 - 1
 #: Shares are points of GF(65521) with distinct non-zero x-coordinates.
 MAX_HOLDERS = 65520
 MAX_BYTES = 64 + 16 * MAX_HOLDERS  # bound on an encoded configuration, generously
@@ -138,6 +139,14 @@ class Fixed(_Part, frozen=True, kw_only=True, tag="fixed"):
 Threshold = Majority | Fixed
 
 
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "version": (1,),
+    "bits": ring.BITS,
+    "generator": ("aes128-ctr", "chacha20"),
+    "guard": ("curious",),
+}
+
+
 class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
     """What all parties of one round agree on. See docs/protocol.md, "Configuration"."""
 
@@ -185,15 +194,15 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         return self.length * self.bits // 8
 
     def _check_choices(self) -> None:
-        """msgspec checks these when it decodes, not when Python code builds a configuration."""
-        if self.version != 1:
-            raise ConfigError(f"version {self.version} is unknown; this package speaks version 1")
-        if self.bits not in ring.BITS:
-            raise ConfigError(f"bits must be one of {ring.BITS}, not {self.bits}")
-        if self.generator not in ("aes128-ctr", "chacha20"):
-            raise ConfigError(f"generator must be aes128-ctr or chacha20, not {self.generator!r}")
-        if self.guard != "curious":
-            raise ConfigError(f"guard {self.guard!r} is unknown; this version knows 'curious'")
+        """msgspec checks types when it decodes, not when Python code builds a configuration."""
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if not any(value == known and type(value) is type(known) for known in allowed):
+                raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+        for name, kind in (("round_id", bytes), ("task", bytes), ("graph", Graph), ("threshold", Threshold)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ConfigError(f"{name} cannot be {value!r}")
 
     def _check_sizes(self) -> None:
         for name in ("clients", "length", "min_survivors"):
@@ -206,8 +215,9 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(
                 f"a round needs at least 3 clients, not {self.clients}: with 2 the sum tells all"
             )
-        if not 1 <= self.length <= MAX_LENGTH:
-            raise ConfigError(f"length must lie in 1..{MAX_LENGTH}, not {self.length}")
+        if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
+            most = MAX_VECTOR_BYTES * 8 // self.bits
+            raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
         if not 2 <= self.min_survivors <= self.clients:
             raise ConfigError(
                 f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"

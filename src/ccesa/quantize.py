@@ -120,7 +120,7 @@ class Quantizer:
         for bound in self._bounds:
             if not (math.isfinite(bound) and bound > 0):
                 raise ConfigError(f"clip must be a positive number, not {bound}")
-        most = (2 ** (self.bits - 1) - 1) // self.clients
+        most = min((2 ** (self.bits - 1) - 1) // self.clients, _MAX_LEVELS)
         if most < 1:
             raise ConfigError(
                 f"{self.bits} bits overflow with {self.clients} clients; "
@@ -132,7 +132,7 @@ class Quantizer:
                 f"the largest setting that fits is {most}"
             )
         if not self.levels:
-            object.__setattr__(self, "levels", min(most, _MAX_LEVELS))
+            object.__setattr__(self, "levels", most)
 
     @classmethod
     def for_model(cls, arrays: Arrays, *, clients: int, clip: Clip, **options: Any) -> "Quantizer":

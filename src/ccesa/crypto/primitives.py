@@ -22,11 +22,14 @@ _P = 2**255 - 19
 #: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: whoever sends one knows
 #: the shared secret (zero) without owning a private key. RFC 7748, section 6.1.
 _LOW_ORDER = {
-    0,
-    1,
-    _P - 1,
-    325606250916557431795983626356110631294008115727848805560023387167927233504,
-    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    u.to_bytes(32, "little")
+    for u in (
+        0,
+        1,
+        _P - 1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    )
 }
 
 
@@ -39,6 +42,8 @@ class SealBroken(ValueError):
 
 
 PrivateKey = X25519PrivateKey
+PublicKey = X25519PublicKey
+_SHA256 = hashes.SHA256()
 
 
 def private_key(seed: bytes) -> PrivateKey:
@@ -51,22 +56,26 @@ def public_key(private: PrivateKey) -> bytes:
 
 def check_public_key(public: bytes) -> None:
     """Refuse keys that an honest client cannot have; costs nothing next to an agreement."""
-    value = int.from_bytes(public, "little")
-    if value >= _P or value in _LOW_ORDER:
+    reduced = public[-1] < 0x7F or int.from_bytes(public, "little") < _P
+    if not reduced or public in _LOW_ORDER:
         raise LowOrderKey("a public key of low order or not in reduced form")
 
 
-def agree(private: PrivateKey, public: bytes) -> bytes:
+def load_public_key(public: bytes) -> PublicKey:
+    return X25519PublicKey.from_public_bytes(public)
+
+
+def agree(private: PrivateKey, public: PublicKey) -> bytes:
     """X25519; the library itself raises on an all-zero secret."""
     try:
-        return private.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(public)
     except ValueError as error:
         raise LowOrderKey(str(error)) from error
 
 
 def derive(secret: bytes, info: bytes, length: int) -> bytes:
     """HKDF-SHA256 without salt: the secrets here are uniform or from X25519, ``info`` separates uses."""
-    return HKDF(hashes.SHA256(), length, None, info).derive(secret)
+    return HKDF(_SHA256, length, None, info).derive(secret)
 
 
 def seal(key: bytes, nonce: bytes, text: bytes, associated: bytes) -> bytes:

@@ -21,8 +21,9 @@ Randomness = Callable[[int], bytes]
 #: Elements of one secret: 16 · log2(65521) is just under 256 bits.
 SECRET_ELEMENTS = 16
 SHARE_BYTES = 2 * SECRET_ELEMENTS
-#: Powers are computed for this many elements at a time (32 MB), whatever the number of holders.
-_CHUNK = 1 << 22
+#: Multiplications in one matrix product. Below this BLAS stays in the calling thread; above it, it wakes
+#: threads of its own, which costs more than the product (and would fight with ours).
+_PRODUCT = 1 << 18
 
 
 class TooManyWrong(ValueError):
@@ -57,17 +58,23 @@ def split(secret: Elements, threshold: int, holders: int, random: Randomness) ->
     noise = random_elements(random, (threshold - 1) * secret.size).reshape(threshold - 1, secret.size)
     coefficients = np.vstack([secret, noise]).astype(np.float64)
     shares = np.empty((holders, secret.size), np.uint16)
-    rows = max(1, _CHUNK // threshold)
+    rows = max(1, _PRODUCT // coefficients.size)
     for first in range(0, holders, rows):
         last = min(first + rows, holders)
-        shares[first:last] = _reduce(_powers(first + 1, last + 1, threshold) @ coefficients)
+        values = _powers(first + 1, last + 1, threshold) @ coefficients
+        shares[first:last] = values.astype(np.int64) % FIELD
     return shares
 
 
 def join(xs: NDArray[np.int64], shares: Elements) -> Elements:
     """The secret from exactly as many shares as its threshold; ``xs`` distinct, in 1 … 65520."""
-    weights = _weights_at_zero(np.asarray(xs, np.int64).tobytes())
-    return _reduce(weights @ shares.astype(np.float64))
+    return join_each(np.asarray(xs)[None], shares[None])[0]
+
+
+def join_each(xs: NDArray[np.int64], shares: Elements) -> Elements:
+    """Many secrets of the same threshold at once: row k of the result from row k of xs and shares."""
+    weights = _weights_at_zero(xs)
+    return (np.einsum("kt,kte->ke", weights, shares.astype(np.int64)) % FIELD).astype(np.uint16)
 
 
 def correct(xs: NDArray[np.int64], shares: Elements, threshold: int) -> tuple[Elements, NDArray[np.int64]]:
@@ -88,10 +95,6 @@ def correct(xs: NDArray[np.int64], shares: Elements, threshold: int) -> tuple[El
     return join(np.asarray(xs)[used], shares[used]), np.flatnonzero(wrong)
 
 
-def _reduce(values: NDArray[np.float64]) -> Elements:
-    return (values.astype(np.int64) % FIELD).astype(np.uint16)
-
-
 def _powers(first: int, last: int, count: int) -> NDArray[np.float64]:
     """x^k for x in [first, last) and k < count, cut from a cached table where that is small."""
     if last <= 1024 and count <= 1024:
@@ -109,24 +112,34 @@ def _compute_powers(first: int, last: int, count: int) -> NDArray[np.float64]:
     return polynomial.EXP[exponents % (FIELD - 1)].astype(np.float64)
 
 
-@lru_cache(maxsize=1024)
-def _weights_at_zero(packed_xs: bytes) -> NDArray[np.float64]:
-    """Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms.
+def _weights_at_zero(xs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row, the Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms.
 
     Holders are mostly 1 … k without a few: the product over all of 1 … k is a quotient of factorials,
     from which the absent ones are divided out. Differences index the table of logarithms directly: a
-    negative index counts from its end, which is reduction modulo the field.
+    negative index counts from its end, which is reduction modulo the field; 0 stands for no factor.
     """
-    xs = np.frombuffer(packed_xs, np.int64)
-    largest = int(xs.max())
-    present = np.zeros(largest + 1, bool)
-    present[xs] = True
-    absent = np.flatnonzero(~present[1:]) + 1
+    largest = xs.max(axis=1, keepdims=True)
+    absent = _absent(xs, largest)
     logs = polynomial.LOG[xs].astype(np.int64)
     differences = (
         polynomial.LOG_FACTORIAL[xs - 1]
         + polynomial.LOG_FACTORIAL[largest - xs]
         + (xs - 1) * polynomial.LOG_MINUS_ONE
-        - polynomial.LOG[absent[None, :] - xs[:, None]].sum(axis=1, dtype=np.int64)
     )
-    return polynomial.EXP[(logs.sum() - logs - differences) % (FIELD - 1)].astype(np.float64)
+    rows = max(1, _PRODUCT // max(1, xs.shape[1] * absent.shape[1]))
+    for first in range(0, len(xs), rows):
+        some, gone = xs[first : first + rows, :, None], absent[first : first + rows, None, :]
+        logs_gone = polynomial.LOG[np.where(gone, gone - some, 0)]
+        differences[first : first + rows] -= logs_gone.sum(axis=2, dtype=np.int64)
+    return polynomial.EXP[(logs.sum(axis=1, keepdims=True) - logs - differences) % (FIELD - 1)]
+
+
+def _absent(xs: NDArray[np.int64], largest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row, which of 1 … largest are not in it, filled up with zeros."""
+    absent = np.arange(int(largest.max()) + 1) <= largest
+    absent[:, 0] = False
+    np.put_along_axis(absent, xs, False, axis=1)
+    most = int(absent.sum(axis=1).max())
+    places = np.argsort(~absent, axis=1, kind="stable")[:, :most]
+    return np.where(np.take_along_axis(absent, places, axis=1), places, 0)

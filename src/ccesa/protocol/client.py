@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import ring
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import MAX_HOLDERS, Floor, RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
@@ -74,6 +74,7 @@ class Masked:
     """After step 2: nothing but shares is left, of every live neighbour and the client itself."""
 
     holding: Ids
+    masked: NDArray[np.bool_]
     shares: list[bytes] = field(repr=False)
     threshold: int
 
@@ -115,13 +116,16 @@ def share(round: _Round, state: Advertised, request: m.ShareRequest) -> tuple[Sh
     shares = m.items("shares", rows, holders, 2 * shamir.SHARE_BYTES)
     own_share = shares.pop(int(np.searchsorted(neighbours, round.client)))
 
-    def seal(item: tuple[int, bytes, bytes]) -> tuple[keys.Sealing, bytes]:
-        neighbour, public, text = item
-        agreed = primitives.agree(state.sealing_private, public)
-        sealing = keys.sealing(agreed, round.context, round.client, neighbour)
-        return sealing, keys.seal_shares(sealing, text, round.context, round.client, neighbour)
-
-    sealed = each(round.threads, seal, list(zip(neighbours.tolist(), sealing_keys, shares, strict=True)))
+    numbers = neighbours.tolist()
+    agreed = _agree(round, state.sealing_private, sealing_keys)
+    sealings = [
+        keys.sealing(secret, round.context, round.client, number)
+        for secret, number in zip(agreed, numbers, strict=True)
+    ]
+    sealed = [
+        keys.seal_shares(sealing, text, round.context, round.client, number)
+        for sealing, text, number in zip(sealings, shares, numbers, strict=True)
+    ]
     secret = shamir.to_bytes(self_secret)
     shared = Shared(
         neighbours=neighbours,
@@ -130,14 +134,14 @@ def share(round: _Round, state: Advertised, request: m.ShareRequest) -> tuple[Sh
         threshold=threshold,
         mask_private=state.mask_private,
         self_secret=secret,
-        sealings=[sealing for sealing, _ in sealed],
+        sealings=sealings,
         own_share=own_share,
     )
     return shared, m.ShareReply(
         context=round.context,
         client=round.client,
         commitment=keys.commitment(secret, round.context, round.client),
-        sealed=b"".join([text for _, text in sealed]),
+        sealed=b"".join(sealed),
     )
 
 
@@ -146,17 +150,18 @@ def mask(round: _Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, 
     live = ~_dropped(round, request.dropped, state.neighbours)
     neighbours = state.neighbours[live]
     _check_enough(neighbours.size, state.threshold)
-    if not (live & state.masked).any():
-        raise FaultyServer("no neighbour is left to mask with: the self mask alone would protect the vector")
+    _check_hidden(live & state.masked)
     texts = m.items("sealed", request.sealed, neighbours.size, keys.SEALED_BYTES)
     sealings = [state.sealings[place] for place in np.flatnonzero(live)]
     shares = [
         _open(round, neighbour, sealing, text)
         for neighbour, sealing, text in zip(neighbours.tolist(), sealings, texts, strict=True)
     ]
+    _check_field(shares)
     place = int(np.searchsorted(neighbours, round.client))
     masked = Masked(
         holding=np.insert(neighbours, place, round.client),
+        masked=np.insert(state.masked[live], place, False),
         shares=[*shares[:place], state.own_share, *shares[place:]],
         threshold=state.threshold,
     )
@@ -170,6 +175,7 @@ def unmask(round: _Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done
     if dropped[int(np.searchsorted(state.holding, round.client))]:
         raise FaultyServer("the server lists this client itself as dropped")
     _check_enough(int((~dropped).sum()) - 1, state.threshold)
+    _check_hidden(state.masked & ~dropped)
     half = shamir.SHARE_BYTES
     released = [
         shares[half:] if gone else shares[:half] for shares, gone in zip(state.shares, dropped, strict=True)
@@ -316,6 +322,8 @@ def _threshold(round: _Round, degree: int) -> int:
     threshold = round.config.threshold.of(degree)
     if threshold < round.floor.threshold:
         raise FaultyServer(f"threshold {threshold}, this client's floor is {round.floor.threshold}")
+    if degree + 1 > MAX_HOLDERS:
+        raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
     if threshold > degree + 1:
         raise FaultyServer(
             f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
@@ -343,13 +351,30 @@ def _check_enough(neighbours: int, threshold: int) -> None:
         )
 
 
+def _check_hidden(mask_neighbours: NDArray[np.bool_]) -> None:
+    if not mask_neighbours.any():
+        raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
+
+
 def _open(round: _Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
     try:
-        shares = keys.unseal_shares(sealing, text, round.context, neighbour, round.client)
-        shamir.from_bytes(shares)
-    except ValueError as error:
+        return keys.unseal_shares(sealing, text, round.context, neighbour, round.client)
+    except primitives.SealBroken as error:
         raise FaultyServer(f"the shares from client {neighbour}: {error}") from error
-    return shares
+
+
+def _check_field(shares: list[bytes]) -> None:
+    """All at once: they would be refused by the server later, and their holder blamed."""
+    try:
+        shamir.from_bytes(b"".join(shares))
+    except ValueError as error:
+        raise FaultyServer(f"a neighbour's shares: {error}") from error
+
+
+def _agree(round: _Round, private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
+    """All agreements in one row: nothing else comes between them, and threads can share them."""
+    loaded = [primitives.load_public_key(key) for key in public]
+    return each(round.threads, lambda key: primitives.agree(private, key), loaded)
 
 
 def _masked_vector(round: _Round, state: Shared, places: NDArray[np.intp]) -> Vector:
@@ -357,13 +382,14 @@ def _masked_vector(round: _Round, state: Shared, places: NDArray[np.intp]) -> Ve
     vector = round.vector() if callable(round.vector) else round.vector
     vector = ring.check(vector, config.length, config.bits).copy()
 
-    def pair_mask(place: int) -> masks.Mask:
-        neighbour = int(state.neighbours[place])
-        agreed = primitives.agree(state.mask_private, state.mask_keys[place])
-        key = keys.pair_mask_key(agreed, round.context, client, neighbour, config.generator)
-        return masks.Mask(key, keys.pair_sign(client, neighbour))
-
     self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
-    pair_masks = each(round.threads, pair_mask, places.tolist())
+    agreed = _agree(round, state.mask_private, [state.mask_keys[place] for place in places.tolist()])
+    pair_masks = [
+        masks.Mask(
+            keys.pair_mask_key(secret, round.context, client, number, config.generator),
+            keys.pair_sign(client, number),
+        )
+        for secret, number in zip(agreed, state.neighbours[places].tolist(), strict=True)
+    ]
     masks.add_masks(vector, [masks.Mask(self_key, 1), *pair_masks], config.generator, round.threads)
     return vector

@@ -157,9 +157,7 @@ def decode(data: bytes, most: int) -> AnyMessage:
 
 def expect(message: Message, kind: type[M]) -> M:
     if not isinstance(message, kind):
-        raise MalformedMessage(
-            f"a {message.__struct_config__.tag} where a {kind.__struct_config__.tag} is due"
-        )
+        raise MalformedMessage(f"{message.__struct_config__.tag} where {kind.__struct_config__.tag} is due")
     return message
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import labels, ring
-from ccesa.config import RoundConfig
+from ccesa.config import MAX_HOLDERS, RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import (
@@ -136,10 +136,12 @@ class Server:
     def close(self) -> Requests:
         """Close the step. Returns the requests of the next one; none when the round is over."""
         step = self.step
+        last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
         try:
-            self._check_number(len(self._answered))
+            if not last:
+                self._check_number(len(self._answered))
             requests = self._close[step.name]()
-            if not self.finished:
+            if not last:
                 self._check_number(len(requests))  # some who answered may have been left out
         except RoundFailed as failure:
             self.failure = failure
@@ -201,6 +203,7 @@ class Server:
         )
         root = labels.digest(labels.ROSTER, self.context, roster)
         self._graph = draw(self.config.graph, labels.digest(labels.GRAPH_SEED, self.context, root), ids)
+        self._nodes = {client: node for node, client in enumerate(ids.tolist())}
         self._mask_keys = [pair.mask_key for pair in pairs]
         self._thresholds = np.array([self.config.threshold.of(d) for d in self._graph.degrees.tolist()])
         edges = self._graph.columns.size
@@ -222,14 +225,14 @@ class Server:
             context=self.context,
             client=int(self._graph.ids[node]),
             neighbours=m.pack_ids(self._graph.ids[near]),
-            keys=both[near].tobytes(),
+            keys=np.take(both, near, axis=0).tobytes(),
             masked=self._graph.masked[self._graph.edges(node)].astype(np.uint8).tobytes(),
         )
 
     # Step 1, share
 
     def _take_sealed(self, client: int, reply: m.ShareReply) -> None:
-        node = self._node(client)
+        node = self._nodes[client]
         degree = int(self._graph.degrees[node])
         m.exactly("commitment", reply.commitment, keys.COMMITMENT_BYTES)
         m.exactly("sealed", reply.sealed, degree * keys.SEALED_BYTES)
@@ -250,7 +253,7 @@ class Server:
             context=self.context,
             client=int(self._graph.ids[node]),
             dropped=m.pack_ids(self._graph.ids[near[~live]]),
-            sealed=sealed[places[live]].tobytes(),
+            sealed=np.take(sealed, places[live], axis=0).tobytes(),
         )
 
     # Step 2, mask
@@ -291,13 +294,13 @@ class Server:
     # Step 3, unmask
 
     def _take_shares(self, client: int, reply: m.UnmaskReply) -> None:
-        node = self._node(client)
+        node = self._nodes[client]
         near = self._graph.neighbours(node)
         live = np.flatnonzero(self._v2[near])
         holding = live.size + 1
         shares = shamir.from_bytes(m.exactly("shares", reply.shares, holding * shamir.SHARE_BYTES))
         rows = shares.reshape(holding, shamir.SECRET_ELEMENTS)
-        own = int(np.searchsorted(near[live], node))
+        own = int(np.count_nonzero(near[live] < node))
         places = self._graph.starts[node] + live
         self._released.on_edges[places[:own]] = rows[:own]
         self._released.own[node] = rows[own]
@@ -324,11 +327,8 @@ class Server:
         )
         return {}
 
-    def _node(self, client: int) -> int:
-        return int(np.searchsorted(self._graph.ids, client))
-
     def _answering(self) -> Flags:
-        return flags(self._graph.size, np.searchsorted(self._graph.ids, sorted(self._answered)))
+        return flags(self._graph.size, [self._nodes[client] for client in self._answered])
 
     def _requests(self, to: Flags, make: Callable[[int], m.Message]) -> Requests:
         nodes = np.flatnonzero(to).tolist()
@@ -338,7 +338,7 @@ class Server:
 def _fit(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
     """Who can take part: enough neighbours to share with, and not so many that two sets of t_i exist."""
     closed = graph.degrees + 1
-    return (graph.degrees >= 1) & (thresholds <= closed) & (closed < 2 * thresholds)
+    return (graph.degrees >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
 
 
 def _prune(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:

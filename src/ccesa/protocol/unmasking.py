@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,13 @@ from numpy.typing import NDArray
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.errors import CorruptShares
-from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.assignment import Flags
+from ccesa.graphs.evolution import Evolution, flags
 from ccesa.parallel import each
 from ccesa.ring import Vector
+
+#: Shares that are joined at a time; bounds the memory.
+_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,24 +42,61 @@ class Unmasking:
     def remove(self, total: Vector) -> frozenset[int]:
         """Turn the masked total into the sum, in place; returns the senders of corrected wrong shares."""
         graph, v3 = self.evolution.graph, self.evolution.v3
-        culprits: set[int] = set()
-        found = [masks.Mask(self._self_mask_key(node, culprits), -1) for node in np.flatnonzero(v3).tolist()]
         dropped = self.evolution.v2 & ~v3 & (graph.live_mask_neighbours(v3) > 0)
+        likely = self._join_first(v3 | dropped)
+        culprits: set[int] = set()
+        found = [
+            masks.Mask(self._self_mask_key(node, likely.get(node), culprits), -1)
+            for node in np.flatnonzero(v3).tolist()
+        ]
         for node in np.flatnonzero(dropped).tolist():
-            found += self._pair_masks(node, culprits)
+            found += self._pair_masks(node, likely.get(node), culprits)
         masks.add_masks(total, found, self.config.generator, self.threads)
         return frozenset(culprits)
 
-    def _self_mask_key(self, node: int, culprits: set[int]) -> bytes:
+    def _join_first(self, needed: Flags) -> dict[int, bytes]:
+        """What the first t_i neighbours' shares of each needed secret give, many secrets at a time."""
+        graph, thresholds = self.evolution.graph, self.evolution.thresholds
+        live = self.evolution.v4[graph.columns]
+        so_far = np.concatenate([[0], np.cumsum(live)])
+        place = so_far[1:] - so_far[graph.starts[graph.rows]]  # 1 for the first live one of its row
+        chosen = live & (place <= thresholds[graph.rows])
+        enough = needed & (so_far[graph.starts[1:]] - so_far[graph.starts[:-1]] >= thresholds)
+        secrets: dict[int, bytes] = {}
+        for threshold in np.unique(thresholds[enough]).tolist():
+            nodes = np.flatnonzero(enough & (thresholds == threshold))
+            for some in np.array_split(nodes, -(-nodes.size * threshold // _AT_ONCE)):
+                member = flags(graph.size, some)
+                edges = np.flatnonzero(chosen & member[graph.rows])
+                shares = self.released.on_edges[graph.reverse[edges]]
+                shape = (some.size, threshold)
+                joined = shamir.join_each(self._xs(edges).reshape(shape), shares.reshape(*shape, -1))
+                secrets |= zip(some.tolist(), map(shamir.to_bytes, joined), strict=True)
+        return secrets
+
+    def _xs(self, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The x-coordinate of the neighbour at the end of each edge among the holders of its start.
+
+        It is 1 + rank in the sorted closed neighbourhood, never read from a message.
+        """
+        graph = self.evolution.graph
+        rows = graph.rows[edges]
+        return edges - graph.starts[rows] + 1 + (graph.columns[edges] > rows)
+
+    @cached_property
+    def _loaded_mask_keys(self) -> list[primitives.PublicKey]:
+        return [primitives.load_public_key(key) for key in self.mask_keys]
+
+    def _self_mask_key(self, node: int, likely: bytes | None, culprits: set[int]) -> bytes:
         client = int(self.evolution.graph.ids[node])
 
         def fits(secret: bytes) -> bool:
             return keys.commitment(secret, self.context, client) == self.commitments[node]
 
-        secret = self._rebuild(node, fits, culprits)
+        secret = likely if likely and fits(likely) else self._rebuild(node, fits, culprits)
         return keys.self_mask_key(secret, self.context, client, self.config.generator)
 
-    def _pair_masks(self, node: int, culprits: set[int]) -> list[masks.Mask]:
+    def _pair_masks(self, node: int, likely: bytes | None, culprits: set[int]) -> list[masks.Mask]:
         """The masks that the survivors applied for one dropped client, with the signs that undo them."""
         graph = self.evolution.graph
         client = int(graph.ids[node])
@@ -63,26 +105,23 @@ class Unmasking:
             private = keys.mask_private_key(secret, self.context, client)
             return primitives.public_key(private) == self.mask_keys[node]
 
-        secret = self._rebuild(node, fits, culprits)
+        secret = likely if likely and fits(likely) else self._rebuild(node, fits, culprits)
         private = keys.mask_private_key(secret, self.context, client)
-
-        def undo(neighbour: int) -> masks.Mask:
-            other = int(graph.ids[neighbour])
-            agreed = primitives.agree(private, self.mask_keys[neighbour])
-            key = keys.pair_mask_key(agreed, self.context, client, other, self.config.generator)
-            return masks.Mask(key, -keys.pair_sign(other, client))
-
         near = graph.mask_neighbours(node)
-        return each(self.threads, undo, near[self.evolution.v3[near]].tolist())
+        near = near[self.evolution.v3[near]]
+        loaded = [self._loaded_mask_keys[neighbour] for neighbour in near.tolist()]
+        agreed = each(self.threads, lambda key: primitives.agree(private, key), loaded)
+        return [
+            masks.Mask(
+                keys.pair_mask_key(common, self.context, client, other, self.config.generator),
+                -keys.pair_sign(other, client),
+            )
+            for common, other in zip(agreed, graph.ids[near].tolist(), strict=True)
+        ]
 
     def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
-        """The secret of one client; wrong shares are corrected and blamed if enough right ones exist."""
-        threshold = int(self.evolution.thresholds[node])
-        _, xs, shares = self._shares_of(node, threshold)
-        secret = shamir.to_bytes(shamir.join(xs, shares))
-        if fits(secret):
-            return secret
-        dealer = int(self.evolution.graph.ids[node])
+        """The secret from all its shares; wrong ones are corrected and blamed if enough are right."""
+        dealer, threshold = int(self.evolution.graph.ids[node]), int(self.evolution.thresholds[node])
         holders, xs, shares = self._shares_of(node)
         try:
             elements, wrong = shamir.correct(xs, shares, threshold)
@@ -94,20 +133,14 @@ class Unmasking:
         culprits.update(self.evolution.graph.ids[holders[wrong]].tolist())
         return secret
 
-    def _shares_of(
-        self, node: int, most: int | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
-        """Live holders of this client's shares, their x-coordinates, and the shares.
-
-        The x-coordinate is 1 + rank in the sorted closed neighbourhood, never read from a message.
-        """
+    def _shares_of(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
+        """Live holders of this client's shares, their x-coordinates, and the shares; its own comes last."""
         graph, v4 = self.evolution.graph, self.evolution.v4
-        near = graph.neighbours(node)
-        below = int(np.searchsorted(near, node))
-        ranks = np.flatnonzero(v4[near])[:most]
-        xs = ranks + 1 + (ranks >= below)
-        shares = self.released.on_edges[graph.reverse[graph.edges(node)][ranks]]
-        if not v4[node] or ranks.size == most:
-            return near[ranks], xs, shares
+        edges = np.arange(graph.starts[node], graph.starts[node + 1])[v4[graph.neighbours(node)]]
+        holders, xs = graph.columns[edges], self._xs(edges)
+        shares = self.released.on_edges[graph.reverse[edges]]
+        if not v4[node]:
+            return holders, xs, shares
+        own_x = 1 + int(np.count_nonzero(graph.neighbours(node) < node))
         own = self.released.own[node : node + 1]
-        return np.append(near[ranks], node), np.append(xs, below + 1), np.concatenate([shares, own])
+        return np.append(holders, node), np.append(xs, own_x), np.concatenate([shares, own])

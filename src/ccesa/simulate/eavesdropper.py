@@ -13,7 +13,6 @@ import numpy as np
 from ccesa import ring
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.protocol import messages as m
 from ccesa.ring import Vector
 
@@ -132,7 +131,7 @@ class Eavesdropper:
         for owner, peer in ((client, other), (other, client)):
             private, seen = secrets.get(owner), self._seen[peer].keys
             if private is not None and seen is not None:
-                agreed = primitives.agree(private, seen.mask_key[:PUBLIC_KEY_BYTES])
+                agreed = primitives.agree(private, primitives.load_public_key(seen.mask_key))
                 key = keys.pair_mask_key(agreed, self._context, client, other, self._config.generator)
                 return masks.Mask(key, -keys.pair_sign(client, other))
         return None
