@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"errors"},
-    {"labels", "ring", "parallel"},
+    {"labels", "ring"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs"},
@@ -18,7 +18,7 @@ ORDER = [
     {"demo"},
     {"cli"},
 ]
-INNER = ["labels", "ring", "config", "crypto", "graphs", "protocol", "parallel"]
+INNER = ["labels", "ring", "config", "crypto", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "threading", "subprocess", "http"}
 
 

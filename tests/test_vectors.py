@@ -323,7 +323,7 @@ def test_commitment(case):
 
 def agreed_in(case):
     private, public = raw(case["private"]), raw(case["neighbour_public"])
-    found = primitives.agree(primitives.private_key(private), public)
+    found = primitives.agree(primitives.private_key(private), primitives.load_public_key(public))
     assert found == agreed(private, public) == raw(case["agreed"])
     return found
 
@@ -496,7 +496,7 @@ def test_bad_words_are_refused(case):
 
 def incoming(case):
     private = primitives.private_key(raw(case["recipient_private"]))
-    found = primitives.agree(private, raw(case["sender_public"]))
+    found = primitives.agree(private, primitives.load_public_key(raw(case["sender_public"])))
     return keys.sealing(found, raw(case["context"]), case["recipient"], case["sender"])
 
 
@@ -529,7 +529,9 @@ def test_sealing_by_hand(case):
     private, public = raw(case["sender_private"]), public_of(raw(case["recipient_private"]))
     text = raw(case["shares"])
     assert sealed_by_hand(private, public, context, *ids, text) == raw(case["sealed"])
-    mine = keys.sealing(primitives.agree(primitives.private_key(private), public), context, *ids)
+    mine = keys.sealing(
+        primitives.agree(primitives.private_key(private), primitives.load_public_key(public)), context, *ids
+    )
     assert keys.seal_shares(mine, text, context, *ids) == raw(case["sealed"])
     assert public_of(private) == raw(case["sender_public"])
 

@@ -4,7 +4,6 @@ A configuration validates itself, has exactly one encoding, and that encoding's 
 *context*, enters every derivation of the round: change a field and nothing decrypts any more.
 """
 
-import math
 import os
 from typing import Literal
 
@@ -33,7 +32,7 @@ def _check_integer(name: str, value: object) -> None:
 
 def _check_probability(part: _Part, name: str) -> None:
     p = getattr(part, name)
-    if isinstance(p, bool) or not isinstance(p, int | float) or not (math.isfinite(p) and 0 < p <= 1):
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigError(f"{name} must lie in (0, 1], not {p!r}")
     msgspec.structs.force_setattr(part, name, float(p))  # one encoding: 1 and 1.0 are the same p
 
@@ -211,10 +210,12 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"round_id must have {ROUND_ID_BYTES} bytes, not {len(self.round_id)}")
         if len(self.task) > 64:
             raise ConfigError(f"task is a digest of at most 64 bytes, not {len(self.task)}")
-        if not 3 <= self.clients <= MAX_CLIENTS:
+        if self.clients < 3:
             raise ConfigError(
                 f"a round needs at least 3 clients, not {self.clients}: with 2 the sum tells all"
             )
+        if self.clients > MAX_CLIENTS:
+            raise ConfigError(f"a round has at most {MAX_CLIENTS} clients, not {self.clients}")
         if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
             most = MAX_VECTOR_BYTES * 8 // self.bits
             raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
@@ -270,6 +271,10 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     degree: int = 1
     threshold: int = 2
     survivors: int = 2
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _check_integer(f"floor {name}", getattr(self, name))
 
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that is weaker than this floor, before any key exists."""

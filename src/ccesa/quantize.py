@@ -6,7 +6,9 @@ and the server learns no single weight either. Values are signed (two's compleme
 ``clients · levels`` must stay below 2^(bits - 1).
 """
 
+import itertools
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,10 +70,12 @@ class Layout:
         return flat
 
     def restore(self, flat: NDArray[np.float64]) -> Arrays:
-        parts = np.split(flat, np.cumsum(self.sizes)[:-1])
+        ends = list(itertools.accumulate(self.sizes, initial=0))
         arrays = [
-            (part if dtype.kind == "f" else np.rint(part)).astype(dtype).reshape(shape)
-            for part, shape, dtype in zip(parts, self.shapes, self.dtypes, strict=True)
+            _cast(flat[first:last], dtype).reshape(shape)
+            for (first, last), shape, dtype in zip(
+                itertools.pairwise(ends), self.shapes, self.dtypes, strict=True
+            )
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
 
@@ -109,17 +113,27 @@ class Quantizer:
     rounding: Literal["stochastic", "nearest"] = "stochastic"
 
     def __post_init__(self) -> None:
+        for name in ("bits", "clients", "levels"):
+            if type(getattr(self, name)) is not int:
+                raise ConfigError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+        self._check_choices()
+        self._check_headroom()
+
+    def _check_choices(self) -> None:
         if self.bits not in ring.BITS:
             raise ConfigError(f"bits must be one of {ring.BITS}, not {self.bits}")
         if self.clients < 1:
             raise ConfigError(f"clients must be at least 1, not {self.clients}")
-        if not (math.isfinite(self.max_weight) and self.max_weight > 0):
-            raise ConfigError(f"max_weight must be a positive number, not {self.max_weight}")
+        if not _is_positive(self.max_weight):
+            raise ConfigError(f"max_weight must be a positive number, not {self.max_weight!r}")
         if self.rounding not in ("stochastic", "nearest"):
             raise ConfigError(f"rounding must be stochastic or nearest, not {self.rounding!r}")
         for bound in self._bounds:
-            if not (math.isfinite(bound) and bound > 0):
-                raise ConfigError(f"clip must be a positive number, not {bound}")
+            if not _is_positive(bound):
+                raise ConfigError(f"clip must be a positive number, not {bound!r}")
+
+    def _check_headroom(self) -> None:
+        """All clients at the bound must fit; this is where the default for levels comes from."""
         most = min((2 ** (self.bits - 1) - 1) // self.clients, _MAX_LEVELS)
         if most < 1:
             raise ConfigError(
@@ -147,22 +161,25 @@ class Quantizer:
     @property
     def error_bound(self) -> float:
         """How far a value of an unweighted mean can be off, if nothing is clipped."""
-        return (1.0 if self.rounding == "stochastic" else 0.5) * max(self._bounds, default=0.0) / self.levels
+        share = 1.0 if self.rounding == "stochastic" else 0.5
+        arithmetic = 8 * float(np.finfo(np.float64).eps)  # scaling and its inverse round, too
+        return max(self._bounds, default=0.0) * (share / self.levels + arithmetic)
 
     def encode(
         self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
     ) -> Quantized:
         """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
-        if not (math.isfinite(weight) and 0 <= weight <= self.max_weight):
-            raise VectorError(f"weight {weight} does not lie in 0..max_weight = {self.max_weight}")
+        if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
+            raise VectorError(f"weight {weight!r} does not lie in 0..max_weight = {self.max_weight}")
         units = round(weight / self.max_weight * WEIGHT_UNITS)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
         clipped = int(np.count_nonzero(np.abs(flat) > bounds))
-        steps = np.clip(flat / bounds, -1.0, 1.0) * (self.levels * units / WEIGHT_UNITS)
+        steps = np.clip(flat, -bounds, bounds) / bounds * (self.levels * units / WEIGHT_UNITS)
         if self.rounding == "nearest":
             whole = np.rint(steps)
-        else:
-            whole = np.floor(steps + (rng or np.random.default_rng()).random(steps.size))
+        else:  # not floor(steps + r): that sum would itself be rounded, and move whole numbers
+            whole = np.floor(steps)
+            whole += (rng or np.random.default_rng()).random(steps.size) < steps - whole
         whole = np.clip(whole, -self.levels, self.levels)
         values = whole.astype(np.int64).astype(ring.dtype(self.bits))
         return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
@@ -181,17 +198,19 @@ class Quantizer:
     @cached_property
     def _bounds(self) -> tuple[float, ...]:
         """The clipping bound of each array."""
-        count, names = len(self.layout.shapes), self.layout.names
-        if isinstance(self.clip, int | float):
-            return (float(self.clip),) * count
-        if isinstance(self.clip, Mapping) != (names is not None) or len(self.clip) != count:
+        count, names, clip = len(self.layout.shapes), self.layout.names, self.clip
+        if isinstance(clip, numbers.Real):
+            return (clip if isinstance(clip, bool) else float(clip),) * count
+        if not isinstance(clip, Mapping | Sequence) or isinstance(clip, Mapping) != (names is not None):
             raise ConfigError("clip is one number, or one for each array in the form of the arrays")
-        if isinstance(self.clip, Mapping):
-            missing = [name for name in names or () if name not in self.clip]
+        if len(clip) != count:
+            raise ConfigError(f"clip is one number, or one for each array: {len(clip)} for {count} arrays")
+        if isinstance(clip, Mapping):
+            missing = [name for name in names or () if name not in clip]
             if missing:
                 raise ConfigError(f"clip has no bound for {missing[0]!r}")
-            return tuple(float(self.clip[name]) for name in names or ())
-        return tuple(float(bound) for bound in self.clip)
+            return tuple(float(clip[name]) for name in names or ())
+        return tuple(float(bound) for bound in clip)
 
     @cached_property
     def _bound_row(self) -> NDArray[np.float64]:
@@ -212,6 +231,22 @@ class Quantizer:
     def _weight_digits(self, units: int) -> Vector:
         digits = [units // self._base**place % self._base for place in range(self._digits)]
         return np.array(digits, ring.dtype(self.bits))
+
+
+def _cast(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """To the type the array had; a mean that lies outside of it by a rounding error stays at its end."""
+    if dtype.kind == "f":
+        ends = np.finfo(dtype)
+        return np.clip(values, float(ends.min), float(ends.max)).astype(dtype)
+    limits, whole = np.iinfo(dtype), np.rint(values)
+    # The largest 64-bit integers are no floats: put in the end itself, its rounding would wrap.
+    above = whole >= float(limits.max)
+    inside = np.clip(np.where(above, 0.0, whole), float(limits.min), float(limits.max)).astype(dtype)
+    return np.where(above, np.array(limits.max, dtype), inside)
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) < math.inf
 
 
 def _values(arrays: Arrays) -> list[NDArray[Any]]:

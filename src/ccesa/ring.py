@@ -24,8 +24,9 @@ def zeros(length: int, bits: int) -> Vector:
 def check(vector: object, length: int, bits: int) -> Vector:
     """The vector itself if it is one of this ring; no silent conversion, which could wrap."""
     expected = dtype(bits)
-    if not isinstance(vector, np.ndarray) or vector.dtype != expected:
-        found = vector.dtype if isinstance(vector, np.ndarray) else type(vector).__name__
+    # Subclasses are refused: a masked array, say, does not hold what it shows.
+    if type(vector) is not np.ndarray or vector.dtype != expected:
+        found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
         raise VectorError(
             f"the round adds arrays of {expected.name}, this is {found}; "
             "convert it, or use Quantizer for floats"

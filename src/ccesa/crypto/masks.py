@@ -38,15 +38,15 @@ GENERATORS = {
 
 #: Bytes of the vector that are masked before moving on: accumulator, keystream and zeros share the cache.
 SLICE_BYTES = 256 * 1024
-#: With several threads: each call gives up the interpreter lock and fights for it afterwards, so
-#: fewer and longer calls win although the slice leaves the inner cache (bench/slices.py).
+#: With several threads: each call gives up the interpreter lock and fights for it afterwards, so fewer
+#: and longer calls win although the slice leaves the inner cache.
 THREADED_SLICE_BYTES = 2048 * 1024
 #: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
 OPEN_STREAMS = 256
-#: Parts given to threads start at a multiple of this, a whole block of every generator.
+#: Parts start at a multiple of this, a whole block of every generator.
 _ALIGNMENT = 64
 
-_ZEROS = bytes(THREADED_SLICE_BYTES)
+_ZEROS = memoryview(bytes(THREADED_SLICE_BYTES))
 
 
 def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) -> Vector:
@@ -54,40 +54,57 @@ def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) ->
     word, kind = bits // 8, GENERATORS[generator]
     block, skipped = divmod(start * word, kind.block_bytes)
     padded = zeros(skipped // word + count, bits)
-    _add_part(padded, block * kind.block_bytes, [Mask(key, 1)], kind, SLICE_BYTES)
+    _add_part(padded, padded, block * kind.block_bytes, [Mask(key, 1)], kind, SLICE_BYTES)
     return padded[skipped // word :]
 
 
 def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> None:
     """Add and subtract every mask, in place."""
+    _add(vector, vector, masks, generator, threads)
+
+
+def masked(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> Vector:
+    """The vector under at least one mask, in an array of its own. Copying is part of the first addition."""
+    result = np.empty_like(vector)
+    _add(vector, result, masks, generator, threads)
+    return result
+
+
+def _add(vector: Vector, result: Vector, masks: Sequence[Mask], generator: str, threads: int) -> None:
     kind, word = GENERATORS[generator], vector.itemsize
     slice_bytes = SLICE_BYTES if threads == 1 else THREADED_SLICE_BYTES
     blocks = -(-vector.nbytes // _ALIGNMENT)
     step = -(-blocks // threads) * _ALIGNMENT // word
 
     def work(first: int) -> None:
-        part = vector[first : first + step]
+        source, target = vector[first : first + step], result[first : first + step]
         for group in range(0, len(masks), OPEN_STREAMS):
-            _add_part(part, first * word, masks[group : group + OPEN_STREAMS], kind, slice_bytes)
+            _add_part(source, target, first * word, masks[group : group + OPEN_STREAMS], kind, slice_bytes)
+            source = target
 
-    parts = range(0, vector.size, step)
-    if len(parts) == 1:
-        work(0)
-        return
-    with ThreadPoolExecutor(len(parts)) as pool:
-        list(pool.map(work, parts))
+    first, *others = range(0, vector.size, step)
+    with ThreadPoolExecutor(max(1, len(others))) as pool:  # starts no thread before it has work for one
+        running = [pool.submit(work, other) for other in others]
+        work(first)
+        for other in running:
+            other.result()
 
 
-def _add_part(part: Vector, offset: int, masks: Sequence[Mask], kind: Generator, slice_bytes: int) -> None:
+def _add_part(
+    source: Vector, target: Vector, offset: int, masks: Sequence[Mask], kind: Generator, slice_bytes: int
+) -> None:
     """Mask one contiguous part that starts ``offset`` bytes (a whole number of blocks) into the vector."""
     block = offset // kind.block_bytes
-    streams = [(kind.stream(mask.key, block).update_into, mask.sign) for mask in masks]
-    elements = slice_bytes // part.itemsize
-    words = np.empty(min(elements, part.size), part.dtype)
-    for first in range(0, part.size, elements):
-        target = part[first : first + elements]
-        stream_words = words[: target.size]
-        raw, blank = stream_words.view(np.uint8).data, memoryview(_ZEROS)[: target.nbytes]
-        for read, sign in streams:
+    streams = [
+        (kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks
+    ]
+    elements = slice_bytes // source.itemsize
+    words = np.empty(min(elements, source.size), source.dtype)
+    for first in range(0, source.size, elements):
+        before, after = source[first : first + elements], target[first : first + elements]
+        stream_words, blank = words[: after.size], _ZEROS[: after.nbytes]
+        raw = stream_words.view(np.uint8).data
+        for read, combine in streams:
             read(blank, raw)
-            (np.add if sign > 0 else np.subtract)(target, stream_words, out=target)
+            combine(before, stream_words, out=after)
+            before = after

@@ -111,8 +111,9 @@ def chacha20(key: bytes, block: int) -> Stream:
     return Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + bytes(12)), None).encryptor()
 
 
-def aes128_blocks(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """AES-128 of every row of two words: a keyed function of pairs, for graphs (not for secrets)."""
+def aes128_blocks(key: bytes, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The first word of AES-128 of each block (one, other): a keyed function of pairs, for drawing graphs."""
     cipher = Cipher(algorithms.AES128(key), modes.ECB()).encryptor()  # noqa: S305 - a PRF on distinct blocks
-    data = np.ascontiguousarray(blocks, dtype="<u8")
-    return np.frombuffer(cipher.update(data.tobytes()), dtype="<u8").reshape(data.shape)
+    blocks = np.empty((one.size, 2), "<u8")
+    blocks[:, 0], blocks[:, 1] = one, other
+    return np.frombuffer(cipher.update(blocks.view(np.uint8).ravel().data), "<u8")[::2]

@@ -21,7 +21,7 @@ Nodes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 #: Pairs that are drawn at a time.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +121,10 @@ def _pairs(kind: Graph, ring: Nodes, size: int) -> Iterator[tuple[Nodes, Nodes]]
         return
     rows = max(1, _CHUNK // size)
     for first in range(0, size, rows):
-        low, high = np.meshgrid(np.arange(first, min(first + rows, size)), np.arange(size), indexing="ij")
-        upper = high > low
-        yield low[upper], high[upper]
+        nodes = np.arange(first, min(first + rows, size))
+        after = size - 1 - nodes  # pairs with a later node
+        low = np.repeat(nodes, after)
+        yield low, low + 1 + np.arange(low.size) - np.repeat(np.cumsum(after) - after, after)
 
 
 def _draw_pairs(
@@ -144,7 +145,7 @@ def _draw_pairs(
 
 def _pair_draws(seed: bytes, low: Nodes, high: Nodes) -> NDArray[np.uint64]:
     """A uniform 64-bit word for each pair of ids: AES of the pair under the seed."""
-    return primitives.aes128_blocks(seed[:16], np.column_stack([low, high]).astype(np.uint64))[:, 0]
+    return primitives.aes128_blocks(seed[:16], low, high)
 
 
 def _below(draws: NDArray[np.uint64], p: float) -> Flags:
@@ -156,7 +157,7 @@ def _below(draws: NDArray[np.uint64], p: float) -> Flags:
 def _ring_positions(seed: bytes, size: int) -> Nodes:
     """Where each node sits on the ring: its rank by a random 64-bit word, ties by node."""
     nodes = np.arange(size)
-    words = primitives.aes128_blocks(seed[16:], np.column_stack([nodes, nodes]).astype(np.uint64))[:, 0]
+    words = primitives.aes128_blocks(seed[16:], nodes, nodes)
     positions = np.empty(size, np.int64)
     positions[np.argsort(words, kind="stable")] = nodes
     return positions

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, MutableSet
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from ccesa.config import MAX_HOLDERS, Floor, RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
-from ccesa.parallel import each
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
 from ccesa.ring import Vector
@@ -117,7 +116,7 @@ def share(round: _Round, state: Advertised, request: m.ShareRequest) -> tuple[Sh
     own_share = shares.pop(int(np.searchsorted(neighbours, round.client)))
 
     numbers = neighbours.tolist()
-    agreed = _agree(round, state.sealing_private, sealing_keys)
+    agreed = _agree(state.sealing_private, sealing_keys)
     sealings = [
         keys.sealing(secret, round.context, round.client, number)
         for secret, number in zip(agreed, numbers, strict=True)
@@ -166,7 +165,8 @@ def mask(round: _Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, 
         threshold=state.threshold,
     )
     vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
-    return masked, m.MaskReply(context=round.context, client=round.client, vector=vector.tobytes())
+    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
 
 
 def unmask(round: _Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
@@ -371,19 +371,17 @@ def _check_field(shares: list[bytes]) -> None:
         raise FaultyServer(f"a neighbour's shares: {error}") from error
 
 
-def _agree(round: _Round, private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
-    """All agreements in one row: nothing else comes between them, and threads can share them."""
+def _agree(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
+    """All agreements in one row, with nothing else in between: measurably faster than one by one."""
     loaded = [primitives.load_public_key(key) for key in public]
-    return each(round.threads, lambda key: primitives.agree(private, key), loaded)
+    return [primitives.agree(private, key) for key in loaded]
 
 
 def _masked_vector(round: _Round, state: Shared, places: NDArray[np.intp]) -> Vector:
     config, client = round.config, round.client
     vector = round.vector() if callable(round.vector) else round.vector
-    vector = ring.check(vector, config.length, config.bits).copy()
-
-    self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
-    agreed = _agree(round, state.mask_private, [state.mask_keys[place] for place in places.tolist()])
+    vector = ring.check(vector, config.length, config.bits)
+    agreed = _agree(state.mask_private, [state.mask_keys[place] for place in places.tolist()])
     pair_masks = [
         masks.Mask(
             keys.pair_mask_key(secret, round.context, client, number, config.generator),
@@ -391,5 +389,6 @@ def _masked_vector(round: _Round, state: Shared, places: NDArray[np.intp]) -> Ve
         )
         for secret, number in zip(agreed, state.neighbours[places].tolist(), strict=True)
     ]
-    masks.add_masks(vector, [masks.Mask(self_key, 1), *pair_masks], config.generator, round.threads)
-    return vector
+    self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
+    every = [masks.Mask(self_key, 1), *pair_masks]
+    return masks.masked(vector, every, config.generator, round.threads)

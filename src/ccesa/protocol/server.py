@@ -5,6 +5,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -214,19 +215,16 @@ class Server:
             own=np.zeros((ids.size, shamir.SECRET_ELEMENTS), np.uint16),
         )
         both = np.frombuffer(b"".join(pair.sealing_key + pair.mask_key for pair in pairs), np.uint8)
-        both = both.reshape(ids.size, 2 * PUBLIC_KEY_BYTES)
+        keys_of = both.reshape(ids.size, 2 * PUBLIC_KEY_BYTES)
+        every = np.ones(edges, bool)
+        neighbours = self._by_node(every, ids[self._graph.columns].astype("<u4"))
+        public_keys = self._by_node(every, np.take(keys_of, self._graph.columns, axis=0))
+        masked = self._by_node(every, self._graph.masked.astype(np.uint8))
         return self._requests(
-            _fit(self._graph, self._thresholds), lambda node: self._share_request(node, both)
-        )
-
-    def _share_request(self, node: int, both: NDArray[np.uint8]) -> m.Message:
-        near = self._graph.neighbours(node)
-        return m.ShareRequest(
-            context=self.context,
-            client=int(self._graph.ids[node]),
-            neighbours=m.pack_ids(self._graph.ids[near]),
-            keys=np.take(both, near, axis=0).tobytes(),
-            masked=self._graph.masked[self._graph.edges(node)].astype(np.uint8).tobytes(),
+            _fit(self._graph, self._thresholds),
+            lambda node, head: m.ShareRequest(
+                **head, neighbours=neighbours[node], keys=public_keys[node], masked=masked[node]
+            ),
         )
 
     # Step 1, share
@@ -243,17 +241,11 @@ class Server:
         self._v2 = _prune(self._graph, self._thresholds, self._answering())
         sealed = np.frombuffer(b"".join(self._sealed), np.uint8).reshape(-1, keys.SEALED_BYTES)
         self._sealed = []
-        return self._requests(self._v2, lambda node: self._mask_request(node, sealed))
-
-    def _mask_request(self, node: int, sealed: NDArray[np.uint8]) -> m.Message:
-        near = self._graph.neighbours(node)
-        live = self._v2[near]
-        places = self._graph.reverse[self._graph.edges(node)]
-        return m.MaskRequest(
-            context=self.context,
-            client=int(self._graph.ids[node]),
-            dropped=m.pack_ids(self._graph.ids[near[~live]]),
-            sealed=np.take(sealed, places[live], axis=0).tobytes(),
+        live = self._v2[self._graph.columns]
+        texts = self._by_node(live, np.take(sealed, self._graph.reverse[live], axis=0))
+        dropped = self._ids_by_node(~live)
+        return self._requests(
+            self._v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], sealed=texts[node])
         )
 
     # Step 2, mask
@@ -269,7 +261,11 @@ class Server:
         self._v3 = self._answering()
         self._check_connected(self._v3)
         self._check_reliable(self._v3)
-        return self._requests(self._v3, self._unmask_request)
+        far = self._graph.columns
+        self._holding = np.flatnonzero(self._v2[far])
+        self._holding_starts = np.searchsorted(self._holding, self._graph.starts).tolist()
+        dropped = self._ids_by_node(self._v2[far] & ~self._v3[far])
+        return self._requests(self._v3, lambda node, head: m.UnmaskRequest(**head, dropped=dropped[node]))
 
     def _check_connected(self, v3: Flags) -> None:
         components = self._graph.mask_components(v3)
@@ -282,26 +278,14 @@ class Server:
         if lost.any():
             raise Unreliable(self._graph.ids[lost])
 
-    def _unmask_request(self, node: int) -> m.Message:
-        near = self._graph.neighbours(node)
-        dropped = near[self._v2[near] & ~self._v3[near]]
-        return m.UnmaskRequest(
-            context=self.context,
-            client=int(self._graph.ids[node]),
-            dropped=m.pack_ids(self._graph.ids[dropped]),
-        )
-
     # Step 3, unmask
 
     def _take_shares(self, client: int, reply: m.UnmaskReply) -> None:
         node = self._nodes[client]
-        near = self._graph.neighbours(node)
-        live = np.flatnonzero(self._v2[near])
-        holding = live.size + 1
-        shares = shamir.from_bytes(m.exactly("shares", reply.shares, holding * shamir.SHARE_BYTES))
-        rows = shares.reshape(holding, shamir.SECRET_ELEMENTS)
-        own = int(np.count_nonzero(near[live] < node))
-        places = self._graph.starts[node] + live
+        places = self._holding[self._holding_starts[node] : self._holding_starts[node + 1]]
+        shares = shamir.from_bytes(m.exactly("shares", reply.shares, (places.size + 1) * shamir.SHARE_BYTES))
+        rows = shares.reshape(-1, shamir.SECRET_ELEMENTS)
+        own = int(np.count_nonzero(self._graph.columns[places] < node))
         self._released.on_edges[places[:own]] = rows[:own]
         self._released.own[node] = rows[own]
         self._released.on_edges[places[own:]] = rows[own + 1 :]
@@ -330,9 +314,24 @@ class Server:
     def _answering(self) -> Flags:
         return flags(self._graph.size, [self._nodes[client] for client in self._answered])
 
-    def _requests(self, to: Flags, make: Callable[[int], m.Message]) -> Requests:
-        nodes = np.flatnonzero(to).tolist()
-        return {int(self._graph.ids[node]): make(node).encode() for node in nodes}
+    def _requests(self, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]) -> Requests:
+        """One request for each of these nodes; ``make`` gets the node and the head of its message."""
+        clients = self._graph.ids.tolist()
+        return {
+            clients[node]: make(node, {"context": self.context, "client": clients[node]}).encode()
+            for node in np.flatnonzero(to).tolist()
+        }
+
+    def _ids_by_node(self, edges: Flags) -> list[Any]:
+        """For every node, the packed ids at the far ends of those of its edges."""
+        return self._by_node(edges, self._graph.ids[self._graph.columns[edges]].astype("<u4"))
+
+    def _by_node(self, edges: Flags, items: NDArray[Any]) -> list[Any]:
+        """Packed items, one for each of these edges, cut into one view for every node."""
+        width = items.itemsize * (items.shape[1] if items.ndim > 1 else 1)
+        places = np.concatenate([[0], np.cumsum(edges)])[self._graph.starts] * width
+        packed = items.view(np.uint8).ravel().data
+        return [packed[first:last] for first, last in itertools.pairwise(places.tolist())]
 
 
 def _fit(graph: AssignmentGraph, thresholds: Nodes) -> Flags:

@@ -12,7 +12,6 @@ from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.evolution import Evolution, flags
-from ccesa.parallel import each
 from ccesa.ring import Vector
 
 #: Shares that are joined at a time; bounds the memory.
@@ -110,7 +109,7 @@ class Unmasking:
         near = graph.mask_neighbours(node)
         near = near[self.evolution.v3[near]]
         loaded = [self._loaded_mask_keys[neighbour] for neighbour in near.tolist()]
-        agreed = each(self.threads, lambda key: primitives.agree(private, key), loaded)
+        agreed = [primitives.agree(private, key) for key in loaded]
         return [
             masks.Mask(
                 keys.pair_mask_key(common, self.context, client, other, self.config.generator),

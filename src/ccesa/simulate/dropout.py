@@ -61,6 +61,10 @@ class Exactly:
 
     sets: Mapping[str, Iterable[int]]
 
+    def __post_init__(self) -> None:
+        frozen = {name: frozenset(members) for name, members in self.sets.items()}
+        object.__setattr__(self, "sets", frozen)  # an iterator would be empty the second time
+
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
         _check_names(list(steps), self.sets)
         vanishing = {name: frozenset(members) for name, members in self.sets.items()}

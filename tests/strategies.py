@@ -1,0 +1,102 @@
+"""What several property tests draw from."""
+
+import msgspec
+import numpy as np
+from hypothesis import strategies as st
+
+from ccesa import ring
+from ccesa.config import MAX_VECTOR_BYTES, Complete, ErdosRenyi, Fixed, Harary, Majority, RoundConfig
+from ccesa.crypto.shamir import Randomness
+
+bits = st.sampled_from(ring.BITS)
+generators = st.sampled_from(["aes128-ctr", "chacha20"])
+seeds = st.integers(0, 2**32 - 1)
+client_ids = st.integers(0, 2**32 - 2)
+probabilities = st.floats(0, 1, exclude_min=True)
+#: Everything msgpack can say; its texts are valid UTF-8.
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.binary(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+def randomness(seed: int) -> Randomness:
+    """A source that repeats itself, for what a test must compute a second time."""
+    return np.random.default_rng(seed).bytes
+
+
+@st.composite
+def graphs(draw: st.DrawFn, clients: int) -> ErdosRenyi | Harary | Complete:
+    kind = draw(st.sampled_from([ErdosRenyi, Harary, Complete]))
+    if kind is ErdosRenyi:
+        p = draw(probabilities)
+        return ErdosRenyi(p=p, mask_p=draw(st.none() | st.floats(0, p, exclude_min=True)))
+    half = draw(st.integers(1, (clients - 1) // 2))
+    mask_half = draw(st.integers(1, half))
+    if kind is Harary:
+        return Harary(degree=2 * half, mask_degree=draw(st.sampled_from([None, 2 * mask_half])))
+    return draw(
+        st.sampled_from([Complete(), Complete(mask_degree=2 * mask_half)])
+        | st.builds(Complete, mask_p=probabilities)
+    )
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> RoundConfig:
+    clients = draw(st.integers(3, 300))
+    graph = draw(graphs(clients))
+    least = int((graph.mean_degree(clients) + 1) // 2) + 1
+    most = graph.max_degree(clients) + 1
+    thresholds = [st.just(Majority())]
+    if max(least, 2) <= most:
+        thresholds.append(st.builds(Fixed, t=st.integers(max(least, 2), most)))
+    width = draw(bits)
+    return RoundConfig(
+        round_id=draw(st.binary(min_size=32, max_size=32)),
+        clients=clients,
+        length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
+        bits=width,
+        graph=graph,
+        threshold=draw(st.one_of(thresholds)),
+        generator=draw(generators),
+        min_survivors=draw(st.integers(2, clients)),
+        task=draw(st.binary(max_size=64)),
+    )
+
+
+@st.composite
+def altered(draw: st.DrawFn, tree: object) -> object:
+    """The tree with one value anywhere replaced, added or left out."""
+    if isinstance(tree, dict | list) and tree and draw(st.booleans()):
+        places = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+        place = draw(st.sampled_from(places))
+        tree = tree.copy()
+        if draw(st.integers(0, 4)) == 0:
+            del tree[place]
+        else:
+            tree[place] = draw(altered(tree[place]))
+        return tree
+    if isinstance(tree, dict) and draw(st.booleans()):
+        return {**tree, draw(st.text(max_size=8)): draw(plain_values)}
+    if isinstance(tree, list) and draw(st.booleans()):
+        return [*tree, draw(plain_values)]
+    return draw(plain_values)
+
+
+@st.composite
+def mangled(draw: st.DrawFn, good: bytes) -> bytes:
+    """The bytes with up to four of them, anywhere, replaced by up to four others."""
+    first = draw(st.integers(0, len(good)))
+    last = draw(st.integers(first, min(first + 4, len(good))))
+    return good[:first] + draw(st.binary(max_size=4)) + good[last:]
+
+
+def fuzzed(good: bytes) -> st.SearchStrategy[bytes]:
+    """Bytes that differ from good ones in one place, seen as a tree or as bytes."""
+    return altered(msgspec.msgpack.decode(good)).map(msgspec.msgpack.encode) | mangled(good)

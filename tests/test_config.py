@@ -1,0 +1,407 @@
+import math
+import struct
+
+import msgspec
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import (
+    MAX_BYTES,
+    MAX_CLIENTS,
+    MAX_HOLDERS,
+    MAX_VECTOR_BYTES,
+    Complete,
+    ErdosRenyi,
+    Fixed,
+    Floor,
+    Harary,
+    Majority,
+    RoundConfig,
+)
+from ccesa.errors import ConfigError, MalformedMessage
+from strategies import bits, configs, fuzzed, plain_values, probabilities
+
+ID = bytes(range(32))
+BASE = RoundConfig(round_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
+TREE = msgspec.msgpack.decode(BASE.encode())
+
+
+def build(**changes) -> RoundConfig:
+    return RoundConfig(**{"round_id": ID, "clients": 9, "length": 4, **changes})
+
+
+def packed(tree: object) -> bytes:
+    return msgspec.msgpack.encode(tree)
+
+
+def refused(data: bytes, text: str | None = None) -> None:
+    with pytest.raises(MalformedMessage, match=text):
+        RoundConfig.decode(data)
+
+
+# Building
+
+
+@given(configs())
+def test_valid_configurations_survive_encoding(config):
+    assert RoundConfig.decode(config.encode()) == config
+    assert RoundConfig.decode(config.encode()).context == config.context
+
+
+def test_round_ids_are_fresh():
+    assert RoundConfig(clients=3, length=1).round_id != RoundConfig(clients=3, length=1).round_id
+
+
+@given(configs())
+def test_vector_bytes_are_length_times_word(config):
+    assert config.vector_bytes * 8 == config.length * config.bits
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"version": 2}, "version must be one of 1, not 2"),
+        ({"version": True}, "version must be one of 1, not True"),
+        ({"bits": 24}, "bits must be one of 8, 16, 32, 64, not 24"),
+        ({"bits": 32.0}, "not 32.0"),
+        ({"bits": "32"}, "not '32'"),
+        ({"generator": "rc4"}, "generator must be one of aes128-ctr, chacha20, not 'rc4'"),
+        ({"guard": "active"}, "guard must be one of curious, not 'active'"),
+        ({"round_id": "x" * 32}, "round_id cannot be 'xxx"),
+        ({"round_id": bytearray(32)}, "round_id cannot be bytearray"),
+        ({"task": None}, "task cannot be None"),
+        ({"graph": "complete"}, "graph cannot be 'complete'"),
+        ({"graph": Majority()}, "graph cannot be Majority"),
+        ({"threshold": 5}, "threshold cannot be 5"),
+        ({"round_id": bytes(31)}, "32 bytes, not 31"),
+        ({"round_id": bytes(33)}, "32 bytes, not 33"),
+        ({"task": bytes(65)}, "at most 64 bytes, not 65"),
+        ({"clients": 2, "min_survivors": 2}, "at least 3 clients, not 2"),
+        ({"clients": MAX_CLIENTS + 1}, "not 4294967296"),
+        ({"length": 0}, "length must lie in 1..1073741823 for 32 bits, not 0"),
+        ({"min_survivors": 1}, r"2..clients = 9, not 1"),
+        ({"min_survivors": 10}, r"2..clients = 9, not 10"),
+        ({"graph": Harary(degree=10)}, "degree = 10 needs more than 10 clients, there are 9"),
+        ({"graph": Harary(degree=10), "clients": 10}, "degree = 10 needs more than 10 clients, there are 10"),
+        ({"graph": Complete(mask_degree=10), "clients": 10}, "mask_degree = 10 needs more clients than 10"),
+        ({"graph": Complete(mask_degree=10)}, "mask_degree = 10 needs more clients than 9"),
+        ({"clients": MAX_HOLDERS + 1}, "at most 65520 holders: choose a sparser graph"),
+        ({"clients": 10**6, "graph": ErdosRenyi(p=0.5)}, "about 500000 neighbours"),
+        ({"clients": 10**6, "graph": Harary(degree=MAX_HOLDERS)}, "about 65520 neighbours"),
+        ({"threshold": Fixed(t=10)}, "t = 10 exceeds the neighbourhood: at most 9"),
+        ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients hold a share"),
+        ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
+        ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 4"),
+    ],
+)
+def test_a_configuration_that_cannot_work_is_refused(changes, text):
+    with pytest.raises(ConfigError, match=text):
+        build(**changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: ErdosRenyi(p=0.5, mask_p=0.6),
+            "mask_p = 0.6 exceeds p = 0.5: masks run on share",
+        ),
+        (lambda: Harary(degree=4, mask_degree=6), "mask_degree = 6 exceeds degree = 4: masks run on share"),
+        (lambda: Complete(mask_p=0.5, mask_degree=4), "mask_p or mask_degree, not both"),
+        (lambda: Fixed(t=1), "at least 2, not 1: one holder alone would know"),
+        (lambda: Fixed(t=0), "at least 2, not 0"),
+    ],
+)
+def test_parts_that_cannot_work_are_refused(make, text):
+    with pytest.raises(ConfigError, match=text):
+        make()
+
+
+@given(
+    st.floats(allow_nan=True).filter(lambda p: not 0 < p <= 1)
+    | st.sampled_from([0, 2, -1, True, False, "0.5", b"", [0.5]])
+)
+def test_what_is_no_probability_is_refused_everywhere(p):
+    for make in (
+        lambda: ErdosRenyi(p=p),
+        lambda: ErdosRenyi(p=1.0, mask_p=p),
+        lambda: Complete(mask_p=p),
+    ):
+        with pytest.raises(ConfigError, match=r"must lie in \(0, 1\], not"):
+            make()
+
+
+@given(st.integers(-5, 400).filter(lambda degree: degree < 2 or degree % 2))
+def test_ring_degrees_are_even_and_positive(degree):
+    for make in (
+        lambda: Harary(degree=degree),
+        lambda: Harary(degree=400, mask_degree=degree),
+        lambda: Complete(mask_degree=degree),
+    ):
+        with pytest.raises(ConfigError, match=f"even number of at least 2, not {degree}: half on each side"):
+            make()
+
+
+@given(st.sampled_from([True, 4.0, "4", b"4", (4,), math.nan]))
+def test_whole_numbers_are_of_type_int(value):
+    for name, make in {
+        "degree": lambda: Harary(degree=value),
+        "mask_degree": lambda: Complete(mask_degree=value),
+        "t": lambda: Fixed(t=value),
+        "clients": lambda: build(clients=value),
+        "length": lambda: build(length=value),
+        "min_survivors": lambda: build(min_survivors=value),
+    }.items():
+        with pytest.raises(ConfigError, match=f"^{name} must be a whole number, not"):
+            make()
+
+
+@given(bits)
+def test_a_vector_fits_into_one_byte_string_and_one_element_more_does_not(width):
+    most = MAX_VECTOR_BYTES * 8 // width
+    assert 0 <= MAX_VECTOR_BYTES - build(length=most, bits=width).vector_bytes < width // 8
+    with pytest.raises(ConfigError, match=f"1..{most} for {width} bits, not {most + 1}"):
+        build(length=most + 1, bits=width)
+
+
+@given(st.integers(0, 70000))
+def test_majority_leaves_no_two_disjoint_sets_and_is_the_smallest_that_does(degree):
+    t = Majority().of(degree)
+    assert 2 * t > degree + 1 >= 2 * (t - 1)
+
+
+@given(st.integers(3, 200), st.integers(-3, 3), st.sampled_from([1, 2]))
+def test_a_fixed_threshold_is_accepted_exactly_between_majority_and_everyone(clients, near, part):
+    t = max(2, clients // part + near)
+    config = {"round_id": ID, "clients": clients, "length": 1, "threshold": Fixed(t=t)}
+    if clients < 2 * t and t <= clients:
+        assert RoundConfig(**config).threshold.of(clients - 1) == t
+    else:
+        with pytest.raises(ConfigError, match=f"t = {t} "):
+            RoundConfig(**config)
+
+
+@given(st.integers(2, 300), probabilities)
+def test_degrees_that_a_graph_announces(clients, p):
+    assert Complete().mean_degree(clients) == Complete().max_degree(clients) == clients - 1
+    assert ErdosRenyi(p=p).mean_degree(clients) == p * (clients - 1)
+    assert ErdosRenyi(p=p).max_degree(clients) == clients - 1
+    assert Harary(degree=10).mean_degree(clients) == Harary(degree=10).max_degree(clients)
+    assert Harary(degree=10).max_degree(clients) == min(10, clients - 1)
+
+
+# The floor
+
+
+@pytest.mark.parametrize(
+    ("floor", "text"),
+    [
+        (Floor(clients=10), "offers clients = 9, this client's floor is 10"),
+        (Floor(degree=7), "offers degree = 6, this client's floor is 7"),
+        (Floor(threshold=5), "offers threshold = 4, this client's floor is 5"),
+        (Floor(survivors=4), "offers survivors = 3, this client's floor is 4"),
+    ],
+)
+def test_a_weaker_configuration_is_refused_by_the_floor(floor, text):
+    with pytest.raises(ConfigError, match=text):
+        floor.check(build(graph=Harary(degree=6)))
+
+
+@given(configs())
+def test_a_floor_at_exactly_what_is_offered_holds_and_one_higher_does_not(config):
+    degree = int(config.graph.mean_degree(config.clients))
+    offered = {
+        "clients": config.clients,
+        "degree": degree,
+        "threshold": config.threshold.of(degree),
+        "survivors": config.min_survivors,
+    }
+    loose = dict.fromkeys(offered, 0)
+    Floor(**offered).check(config)
+    for name, value in offered.items():
+        with pytest.raises(ConfigError, match=f"offers {name} ="):
+            Floor(**{**loose, name: value + 1}).check(config)
+
+
+# The context
+
+
+def test_every_field_changes_the_context():
+    variants = [
+        build(),
+        build(round_id=bytes(32)),
+        build(clients=10),
+        build(length=5),
+        build(bits=16),
+        build(bits=64),
+        build(graph=Complete(mask_p=0.5)),
+        build(graph=Complete(mask_degree=8)),
+        build(graph=ErdosRenyi(p=1.0)),
+        build(graph=ErdosRenyi(p=0.5)),
+        build(graph=ErdosRenyi(p=0.5, mask_p=0.5)),
+        build(graph=ErdosRenyi(p=0.5, mask_p=math.nextafter(0.5, 0))),
+        build(graph=Harary(degree=8)),
+        build(graph=Harary(degree=8, mask_degree=8)),
+        build(graph=Harary(degree=8, mask_degree=6)),
+        build(threshold=Fixed(t=5)),
+        build(threshold=Fixed(t=6)),
+        build(generator="chacha20"),
+        build(min_survivors=4),
+        build(task=b"\0"),
+        build(task=b"\0\0"),
+    ]
+    assert len({config.context for config in variants}) == len(variants)
+
+
+@given(configs(), configs())
+def test_contexts_agree_exactly_when_configurations_do(one, other):
+    assert (one.context == other.context) == (one == other)
+
+
+@given(st.sampled_from([1, 1.0]))
+def test_one_as_integer_and_as_float_is_the_same_probability(p):
+    assert (
+        build(graph=ErdosRenyi(p=p, mask_p=p)).encode() == build(graph=ErdosRenyi(p=1, mask_p=1.0)).encode()
+    )
+    assert build(graph=Complete(mask_p=p)).context == build(graph=Complete(mask_p=1.0)).context
+
+
+# Strict decoding
+
+
+@given(configs(), st.binary(min_size=1, max_size=20))
+def test_trailing_bytes_are_refused(config, more):
+    refused(config.encode() + more)
+
+
+@settings(max_examples=20)
+@given(configs(), st.data())
+def test_every_proper_prefix_is_refused(config, data):
+    encoded = config.encode()
+    refused(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+
+
+@given(st.permutations(list(TREE)))
+def test_fields_in_another_order_are_refused(names):
+    assume(names != list(TREE))
+    refused(packed({name: TREE[name] for name in names}))
+
+
+@pytest.mark.parametrize("name", [*TREE])
+def test_a_field_left_out_is_refused_even_if_it_has_a_default(name):
+    refused(packed({key: value for key, value in TREE.items() if key != name}))
+
+
+def test_a_default_left_out_of_a_part_is_refused():
+    refused(packed({**TREE, "graph": {"type": "erdos-renyi", "p": 1.0}}), "a form that encode")
+
+
+@pytest.mark.parametrize("part", [None, "graph", "threshold"])
+@settings(max_examples=40)
+@given(name=st.text(max_size=12), value=plain_values)
+def test_unknown_fields_are_refused(part, name, value):
+    inner = TREE if part is None else TREE[part]
+    assume(name not in inner)
+    more = {**inner, name: value}
+    refused(packed(more if part is None else {**TREE, part: more}))
+
+
+@pytest.mark.parametrize("name", [*TREE])
+def test_a_field_given_twice_is_refused(name):
+    encoded = BASE.encode()
+    again = packed(name) + packed(TREE[name])
+    refused(bytes([encoded[0] + 1]) + encoded[1:] + again)
+
+
+@pytest.mark.parametrize(
+    ("canonical", "other"),
+    [
+        (b"\x8c", b"\xde\x00\x0c"),
+        (b"\xa7clients\x09", b"\xa7clients\xcc\x09"),
+        (b"\xa7clients\x09", b"\xa7clients\xd3" + struct.pack(">q", 9)),
+        (b"\xa6length\x04", b"\xd9\x06length\x04"),
+        (b"\xc4\x20" + ID, b"\xc5\x00\x20" + ID),
+        (b"\xcb" + struct.pack(">d", 1.0), b"\xca" + struct.pack(">f", 1.0)),
+        (b"\xcb" + struct.pack(">d", 1.0), b"\x01"),
+    ],
+)
+def test_longer_or_looser_forms_of_the_same_values_are_refused(canonical, other):
+    encoded = BASE.encode()
+    assert encoded.count(canonical) == 1
+    loose = encoded.replace(canonical, other)
+    assert msgspec.msgpack.decode(loose) == TREE
+    refused(loose, "a form that encode")
+
+
+@pytest.mark.parametrize("name", [*TREE])
+@settings(max_examples=30)
+@given(value=plain_values)
+def test_wrong_types_are_refused(name, value):
+    assume(type(value) is not type(TREE[name]))
+    refused(packed({**TREE, name: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"clients": 2}, "at least 3 clients"),
+        ({"min_survivors": 10}, "min_survivors must lie in"),
+        ({"round_id": bytes(31)}, "32 bytes, not 31"),
+        ({"threshold": {"type": "fixed", "t": 4}}, "is unsafe"),
+        ({"threshold": {"type": "fixed", "t": 1}}, "one holder alone"),
+        ({"graph": {"type": "erdos-renyi", "p": 2.0, "mask_p": None}}, "must lie in"),
+        ({"graph": {"type": "harary", "degree": 3, "mask_degree": None}}, "even number"),
+        ({"graph": {"type": "star"}}, "star"),
+    ],
+)
+def test_what_cannot_be_built_cannot_be_decoded_and_says_why(changes, text):
+    refused(packed({**TREE, **changes}), text)
+
+
+@given(st.integers(1, 1000))
+def test_oversize_is_refused_by_its_size(excess):
+    refused(BASE.encode().ljust(MAX_BYTES + excess, b"\0"), f"{MAX_BYTES + excess} bytes")
+
+
+@pytest.mark.parametrize("head", [b"", b"\x81\xa4type", b"\x81\xa5graph", b"\x82\xa4type\xa5round\xa5graph"])
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81", b"\x81\xa0", b"\x81\xa5graph"])
+def test_deep_nesting_is_refused(head, opening):
+    refused(head + opening * (MAX_BYTES // 10))
+
+
+@pytest.mark.parametrize("name", [*TREE])
+def test_names_that_are_no_text_are_refused(name):
+    encoded = BASE.encode()
+    assert encoded.count(packed(name)) >= 1
+    refused(encoded.replace(packed(name), packed(name)[:-1] + b"\xff", 1), "utf-8")
+
+
+@settings(max_examples=300)
+@given(configs().map(RoundConfig.encode).flatmap(fuzzed))
+def test_fuzzed_bytes_are_malformed_or_canonical(data):
+    try:
+        config = RoundConfig.decode(data)
+    except MalformedMessage:
+        return
+    assert config.encode() == data
+
+
+@given(st.binary(max_size=80) | plain_values.map(packed))
+def test_random_bytes_are_malformed(data):
+    refused(data, "not a configuration")
+
+
+def test_a_probability_too_large_for_a_float_is_refused_by_name():
+    with pytest.raises(ConfigError, match="p must lie"):
+        ErdosRenyi(p=10**400)
+
+
+def test_too_many_clients_are_called_too_many():
+    with pytest.raises(ConfigError, match="at most"):
+        RoundConfig(clients=2**32, length=1, graph=Harary(degree=4))
+
+
+def test_a_floor_of_words_is_refused():
+    with pytest.raises(ConfigError, match="floor clients"):
+        Floor(clients="3")

@@ -1,0 +1,270 @@
+from unittest.mock import patch
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from ccesa import labels
+from ccesa.crypto import keys, primitives
+from ccesa.crypto.masks import GENERATORS
+from strategies import client_ids, generators
+
+P = 2**255 - 19
+HIGH_BIT = 2**255
+#: Orders 2, 4, 8, 8 and 4 on the curve or its twist, https://cr.yp.to/ecdh.html#validate
+LOW_ORDER = [
+    0,
+    1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    P - 1,
+]
+#: The same points plus P, where that still fits into 255 bits.
+NOT_REDUCED = [value + P for value in LOW_ORDER if value + P < HIGH_BIT]
+
+PRIVATE = primitives.private_key(bytes(range(32)))
+bytes32 = st.binary(min_size=32, max_size=32)
+pairs = st.tuples(client_ids, client_ids).filter(lambda pair: pair[0] != pair[1])
+
+
+def agreed_with(private: primitives.PrivateKey, public: bytes) -> bytes:
+    return primitives.agree(private, primitives.load_public_key(public))
+
+
+def raw(private: primitives.PrivateKey) -> bytes:
+    return private.private_bytes(
+        serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
+    )
+
+
+#: Derivations for one client: (label, function of secret, context, client).
+OF_ONE = {
+    "MASK_KEY_PAIR": lambda secret, context, client: raw(keys.mask_private_key(secret, context, client)),
+    "SELF_MASK": lambda secret, context, client: keys.self_mask_key(secret, context, client, "chacha20"),
+    "COMMITMENT": keys.commitment,
+}
+#: Derivations for a pair: (label, function of secret, context, one, other).
+OF_TWO = {
+    "SEALING": lambda *of: b"".join(keys.sealing(*of)),
+    "PAIR_MASK": lambda *of: keys.pair_mask_key(*of, "chacha20"),
+    "SEALED": lambda secret, context, one, other: keys._associated(context, one, other),
+}
+
+
+# Both ends agree
+
+
+@given(bytes32, bytes32, bytes32, pairs, generators)
+def test_both_ends_of_a_pair_derive_the_same(seed, other_seed, context, pair, generator):
+    one, other = pair
+    mine, theirs = primitives.private_key(seed), primitives.private_key(other_seed)
+    here, there = (
+        agreed_with(mine, primitives.public_key(theirs)),
+        agreed_with(theirs, primitives.public_key(mine)),
+    )
+    assert here == there
+    assert keys.pair_mask_key(here, context, one, other, generator) == keys.pair_mask_key(
+        there, context, other, one, generator
+    )
+    ours, yours = keys.sealing(here, context, one, other), keys.sealing(there, context, other, one)
+    assert (ours.outgoing, ours.incoming) == (yours.incoming, yours.outgoing)
+
+
+@given(bytes32, bytes32, pairs)
+def test_the_two_directions_have_different_keys_and_nonces(agreed, context, pair):
+    sealing = keys.sealing(agreed, context, *pair)
+    assert sealing.outgoing[:16] != sealing.incoming[:16]
+    assert sealing.outgoing[16:] != sealing.incoming[16:]
+
+
+@given(pairs)
+def test_the_signs_of_a_pair_are_opposite(pair):
+    one, other = pair
+    assert {keys.pair_sign(one, other), keys.pair_sign(other, one)} == {1, -1}
+    assert keys.pair_sign(min(pair), max(pair)) == 1
+
+
+# Everything is bound
+
+
+@pytest.mark.parametrize("label", OF_ONE)
+@given(bytes32, bytes32, client_ids, bytes32, bytes32, client_ids)
+@settings(max_examples=30)
+def test_secret_context_id_and_label_change_what_one_client_derives(
+    label, secret, context, client, secret2, context2, client2
+):
+    assume(secret != secret2 and context != context2 and client != client2)
+    derive = OF_ONE[label]
+    found = [
+        derive(secret, context, client),
+        derive(secret2, context, client),
+        derive(secret, context2, client),
+        derive(secret, context, client2),
+    ]
+    with patch.object(labels, label, b"ccesa/1/9 another"):
+        found.append(derive(secret, context, client))
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("label", OF_TWO)
+@given(bytes32, bytes32, bytes32, st.lists(client_ids, min_size=3, max_size=3, unique=True))
+@settings(max_examples=30)
+def test_context_ids_and_label_change_what_a_pair_derives(label, secret, context, context2, ids):
+    assume(context != context2)
+    derive, (one, other, third) = OF_TWO[label], ids
+    found = [
+        derive(secret, context, one, other),
+        derive(secret, context2, one, other),
+        derive(secret, context, third, other),
+        derive(secret, context, one, third),
+    ]
+    with patch.object(labels, label, b"ccesa/1/9 another"):
+        found.append(derive(secret, context, one, other))
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("label", ["SEALING", "PAIR_MASK"])
+@given(bytes32, bytes32, bytes32, pairs)
+def test_the_agreed_secret_changes_what_a_pair_derives(label, secret, secret2, context, pair):
+    assume(secret != secret2)
+    assert OF_TWO[label](secret, context, *pair) != OF_TWO[label](secret2, context, *pair)
+
+
+@given(bytes32, bytes32, client_ids)
+def test_uses_of_one_secret_have_nothing_in_common(secret, context, client):
+    found = [derive(secret, context, client)[:16] for derive in OF_ONE.values()]
+    assert len({*found, secret[:16]}) == len(found) + 1
+
+
+@given(bytes32, bytes32, pairs)
+def test_uses_of_one_agreement_have_nothing_in_common(agreed, context, pair):
+    sealing = keys.sealing(agreed, context, *pair)
+    mask = keys.pair_mask_key(agreed, context, *pair, "aes128-ctr")
+    assert len({sealing.outgoing[:16], sealing.incoming[:16], mask, agreed[:16]}) == 4
+
+
+@given(bytes32, bytes32, pairs, generators)
+def test_mask_keys_are_as_long_as_their_generator_wants(secret, context, pair, generator):
+    due = GENERATORS[generator].key_bytes
+    assert len(keys.self_mask_key(secret, context, pair[0], generator)) == due
+    assert len(keys.pair_mask_key(secret, context, *pair, generator)) == due
+
+
+# Labels
+
+
+def test_labels_are_distinct_and_none_begins_another():
+    assert len(set(labels.ALL)) == len(labels.ALL)
+    assert not [(a, b) for a in labels.ALL for b in labels.ALL if a != b and b.startswith(a)]
+
+
+@given(st.lists(st.binary(max_size=6), max_size=5), st.lists(st.binary(max_size=6), max_size=5))
+def test_different_parts_have_different_frames(one, other):
+    assert (labels.frame(*one) == labels.frame(*other)) == (one == other)
+    assert (labels.digest(*one) == labels.digest(*other)) == (one == other)
+
+
+@given(st.sampled_from(labels.ALL), bytes32, client_ids, client_ids)
+def test_a_pair_frame_is_the_frame_of_its_parts(label, context, one, other):
+    parts = (label, context, labels.client_bytes(one), labels.client_bytes(other))
+    assert labels.pair_frame(label, context, one, other) == labels.frame(*parts)
+
+
+# Public keys
+
+
+@given(bytes32)
+def test_honest_public_keys_pass(seed):
+    public = primitives.public_key(primitives.private_key(seed))
+    assert len(public) == primitives.PUBLIC_KEY_BYTES
+    primitives.check_public_key(public)
+
+
+@pytest.mark.parametrize("value", LOW_ORDER + NOT_REDUCED)
+@pytest.mark.parametrize("top", [0, HIGH_BIT])
+def test_low_order_points_are_refused_in_every_form(value, top):
+    public = (value + top).to_bytes(32, "little")
+    with pytest.raises(primitives.LowOrderKey):
+        primitives.check_public_key(public)
+    with pytest.raises(primitives.LowOrderKey):
+        agreed_with(PRIVATE, public)
+
+
+@example(2 * P - 1)
+@example(2 * P)
+@example(2 * P + 1)
+@given(st.integers(P, HIGH_BIT - 1) | st.integers(HIGH_BIT, 2**256 - 1))
+def test_points_that_are_not_reduced_are_refused(value):
+    with pytest.raises(primitives.LowOrderKey, match="not in reduced form"):
+        primitives.check_public_key(value.to_bytes(32, "little"))
+
+
+@given(st.integers(2, P - 2).filter(lambda value: value not in LOW_ORDER))
+def test_every_other_point_agrees(value):
+    public = value.to_bytes(32, "little")
+    primitives.check_public_key(public)
+    assert any(agreed_with(PRIVATE, public))
+
+
+@given(st.binary(max_size=64).filter(lambda public: len(public) != 32))
+def test_keys_of_another_size_are_refused(public):
+    with pytest.raises(ValueError, match="32 bytes"):
+        primitives.load_public_key(public)
+
+
+# Sealing
+
+
+@given(bytes32, bytes32, pairs, st.binary(min_size=64, max_size=64))
+def test_sealed_shares_open_at_the_other_end(agreed, context, pair, shares):
+    one, other = pair
+    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), shares, context, one, other)
+    assert len(sealed) == keys.SEALED_BYTES
+    assert shares not in sealed
+    there = keys.sealing(agreed, context, other, one)
+    assert keys.unseal_shares(there, sealed, context, one, other) == shares
+
+
+@given(bytes32, bytes32, bytes32, st.lists(client_ids, min_size=3, max_size=3, unique=True))
+def test_sealed_shares_open_for_no_other_sender_recipient_or_context(agreed, context, context2, ids):
+    assume(context != context2)
+    one, other, third = ids
+    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
+    right = keys.sealing(agreed, context, other, one)
+    for key, where, sender, recipient in (
+        (right, context2, one, other),
+        (right, context, third, other),
+        (right, context, one, third),
+        (right, context, other, one),
+        (keys.sealing(agreed, context2, other, one), context, one, other),
+        (keys.sealing(agreed, context, third, one), context, one, other),
+        (keys.sealing(agreed, context, other, third), context, one, other),
+        (keys.sealing(agreed, context, one, other), context, one, other),
+        (keys.sealing(agreed, context, one, other), context, other, one),
+    ):
+        with pytest.raises(primitives.SealBroken):
+            keys.unseal_shares(key, sealed, where, sender, recipient)
+
+
+@given(bytes32, bytes32, pairs, st.integers(0, 8 * keys.SEALED_BYTES - 1))
+def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair, bit):
+    one, other = pair
+    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
+    broken = bytearray(sealed)
+    broken[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(primitives.SealBroken):
+        keys.unseal_shares(keys.sealing(agreed, context, other, one), bytes(broken), context, one, other)
+
+
+@given(bytes32, bytes32, pairs, st.integers(0, keys.SEALED_BYTES - 1))
+def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
+    one, other = pair
+    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
+    with pytest.raises(primitives.SealBroken):
+        keys.unseal_shares(keys.sealing(agreed, context, other, one), sealed[:size], context, one, other)
+
+
+@given(bytes32, bytes32, pairs)
+def test_sealing_keys_stay_out_of_the_repr(agreed, context, pair):
+    assert repr(keys.sealing(agreed, context, *pair)) == "Sealing(…)"

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccesa import ring
+from ccesa.crypto import masks
+from ccesa.crypto.masks import GENERATORS, Mask, add_masks, mask_words
+from strategies import bits, generators, seeds
+
+lengths = st.integers(1, 400)
+threads = st.sampled_from([1, 2, 3, 5])
+
+
+def keystream(generator: str, key: bytes, size: int) -> bytes:
+    """The library's own stream from its beginning."""
+    if generator == "chacha20":
+        cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), None)
+    else:
+        cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
+    return cipher.encryptor().update(bytes(size))
+
+
+def whole(generator: str, key: bytes, length: int, width: int) -> np.ndarray:
+    return np.frombuffer(keystream(generator, key, length * width // 8), ring.dtype(width))
+
+
+def key_of(generator: str, seed: int) -> bytes:
+    return np.random.default_rng(seed).bytes(GENERATORS[generator].key_bytes)
+
+
+def random_masks(generator: str, seed: int, count: int) -> list[Mask]:
+    rng = np.random.default_rng(seed)
+    return [Mask(rng.bytes(GENERATORS[generator].key_bytes), int(rng.choice([1, -1]))) for _ in range(count)]
+
+
+def random_vector(length: int, width: int, seed: int) -> np.ndarray:
+    return np.frombuffer(np.random.default_rng(seed).bytes(length * width // 8), ring.dtype(width)).copy()
+
+
+def plainly(vector: np.ndarray, chosen: list[Mask], generator: str) -> np.ndarray:
+    """Vector plus and minus whole keystreams, one after the other."""
+    total = vector.copy()
+    for mask in chosen:
+        words = whole(generator, mask.key, vector.size, 8 * vector.itemsize)
+        total = total + words if mask.sign > 0 else total - words
+    return total
+
+
+@given(generators, bits, lengths, seeds)
+def test_a_mask_is_the_library_keystream(generator, width, length, seed):
+    key = key_of(generator, seed)
+    assert mask_words(generator, key, 0, length, width).tobytes() == keystream(
+        generator, key, length * width // 8
+    )
+
+
+@given(generators, bits, st.integers(0, 1000), st.integers(0, 300), seeds)
+def test_a_slice_equals_that_part_of_the_whole(generator, width, start, count, seed):
+    key = key_of(generator, seed)
+    part = mask_words(generator, key, start, count, width)
+    assert part.dtype == ring.dtype(width)
+    assert np.array_equal(part, whole(generator, key, start + count, width)[start:])
+
+
+@given(generators, bits, seeds)
+@settings(max_examples=10)
+def test_a_slice_far_into_the_mask_equals_that_part(generator, width, seed):
+    key, end = key_of(generator, seed), 3 * masks.SLICE_BYTES // (width // 8)
+    part = mask_words(generator, key, end - 777, 777, width)
+    assert np.array_equal(part, whole(generator, key, end, width)[-777:])
+
+
+@given(generators, bits, lengths, st.integers(0, 12), threads, seeds)
+def test_masks_are_added_and_subtracted_by_sign(generator, width, length, count, workers, seed):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    expected = plainly(vector, chosen, generator)
+    add_masks(vector, chosen, generator, workers)
+    assert np.array_equal(vector, expected)
+    assert vector.dtype == ring.dtype(width)
+
+
+@given(generators, bits, lengths, threads, seeds)
+def test_opposite_signs_cancel(generator, width, length, workers, seed):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, 5)
+    before = vector.copy()
+    add_masks(vector, chosen, generator, workers)
+    assert length < 16 or not np.array_equal(vector, before)
+    add_masks(vector, [Mask(mask.key, -mask.sign) for mask in chosen], generator)
+    assert np.array_equal(vector, before)
+
+
+@given(generators, bits, st.integers(16, 400), seeds)
+def test_different_keys_give_different_masks(generator, width, length, seed):
+    one, other = random_masks(generator, seed, 2)
+    assert not np.array_equal(
+        mask_words(generator, one.key, 0, length, width), mask_words(generator, other.key, 0, length, width)
+    )
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("width", ring.BITS)
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_vectors_longer_than_a_slice(generator, width, workers):
+    slice_bytes = masks.SLICE_BYTES if workers == 1 else masks.THREADED_SLICE_BYTES
+    length = workers * slice_bytes // (width // 8) + 1001
+    vector, chosen = random_vector(length, width, 1), random_masks(generator, 2, 2)
+    expected = plainly(vector, chosen, generator)
+    add_masks(vector, chosen, generator, workers)
+    assert np.array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [masks.OPEN_STREAMS, masks.OPEN_STREAMS + 1, 2 * masks.OPEN_STREAMS + 3])
+def test_more_masks_than_streams_are_open_at_a_time(generator, workers, count):
+    vector, chosen = random_vector(203, 16, 1), random_masks(generator, 2, count)
+    expected = plainly(vector, chosen, generator)
+    add_masks(vector, chosen, generator, workers)
+    assert np.array_equal(vector, expected)
+
+
+@given(st.integers(1, 300), bits, st.integers(1, 40))
+def test_more_threads_than_blocks_change_nothing(length, width, workers):
+    vector = random_vector(length, width, 0)
+    chosen = random_masks("chacha20", 1, 2)
+    expected = plainly(vector, chosen, "chacha20")
+    add_masks(vector, chosen, "chacha20", workers)
+    assert np.array_equal(vector, expected)
+
+
+@given(generators, seeds)
+def test_the_key_stays_out_of_the_repr(generator, seed):
+    (mask,) = random_masks(generator, seed, 1)
+    assert repr(mask) == f"Mask(sign={mask.sign})"

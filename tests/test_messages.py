@@ -1,0 +1,259 @@
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import Harary, RoundConfig
+from ccesa.errors import MalformedMessage
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import STEPS
+from strategies import client_ids, configs, fuzzed, plain_values
+
+PLENTY = 10**6
+bodies = st.binary(max_size=200)
+
+
+def field_names(kind: type[m.Message]) -> list[str]:
+    return [name for name in kind.__struct_fields__ if name not in ("context", "client")]
+
+
+def of_kind(kind: type[m.Message]) -> st.SearchStrategy[m.Message]:
+    fields = dict.fromkeys(field_names(kind), bodies)
+    return st.builds(kind, context=st.binary(min_size=32, max_size=32), client=client_ids, **fields)
+
+
+any_message = st.one_of([of_kind(kind) for kind in m.MESSAGES])
+every_kind = pytest.mark.parametrize("kind", m.MESSAGES, ids=lambda kind: kind.__name__)
+
+
+def example(kind: type[m.Message], size: int = 5) -> m.Message:
+    return kind(context=bytes(32), client=7, **dict.fromkeys(field_names(kind), bytes(size)))
+
+
+def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
+    """The fields of a client whose neighbourhood is as large as the graph allows, at their sizes."""
+    degree = config.graph.max_degree(config.clients)
+    sizes = {
+        m.AdvertiseReply: {"sealing_key": 32, "mask_key": 32},
+        m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
+        m.ShareReply: {"commitment": 32, "sealed": 80 * degree},
+        m.MaskRequest: {"dropped": 4 * degree, "sealed": 80 * degree},
+        m.MaskReply: {"vector": config.vector_bytes},
+        m.UnmaskRequest: {"dropped": 4 * degree},
+        m.UnmaskReply: {"shares": 32 * (degree + 1)},
+    }.get(kind, {})
+    fields = {name: bytes(size) for name, size in sizes.items()}
+    return kind(context=config.context, client=config.clients - 1, **fields)
+
+
+def refused(data: bytes, text: str | None = None, most: int = PLENTY) -> None:
+    with pytest.raises(MalformedMessage, match=text):
+        m.decode(data, most)
+
+
+# One encoding
+
+
+@given(any_message)
+def test_decoding_undoes_encoding(message):
+    assert m.decode(message.encode(), PLENTY) == message
+
+
+@given(any_message, any_message)
+def test_encodings_agree_exactly_when_messages_do(one, other):
+    assert (one.encode() == other.encode()) == (one == other)
+
+
+@settings(max_examples=300)
+@given(any_message.map(m.Message.encode).flatmap(fuzzed))
+def test_fuzzed_bytes_are_malformed_or_canonical(data):
+    try:
+        message = m.decode(data, PLENTY)
+    except MalformedMessage:
+        return
+    assert message.encode() == data
+
+
+@given(st.binary(max_size=80) | plain_values.map(msgspec.msgpack.encode))
+def test_random_bytes_are_malformed(data):
+    refused(data, "not a message")
+
+
+@every_kind
+def test_a_name_that_is_no_text_is_refused(kind):
+    encoded, name = example(kind).encode(), kind.__struct_config__.tag.encode()
+    refused(encoded.replace(name, name[:-1] + b"\xff"), "utf-8")
+
+
+@given(any_message, st.binary(min_size=1, max_size=20))
+def test_trailing_bytes_are_refused(message, more):
+    refused(message.encode() + more)
+
+
+@given(any_message, st.data())
+def test_every_proper_prefix_is_refused(message, data):
+    encoded = message.encode()
+    refused(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+
+
+@given(any_message, plain_values)
+def test_a_field_too_many_is_refused(message, value):
+    tree = msgspec.msgpack.decode(message.encode())
+    refused(msgspec.msgpack.encode([*tree, value]))
+
+
+@given(any_message)
+def test_a_field_too_few_is_refused(message):
+    refused(msgspec.msgpack.encode(msgspec.msgpack.decode(message.encode())[:-1]))
+
+
+@every_kind
+@given(value=plain_values, data=st.data())
+@settings(max_examples=40)
+def test_a_field_of_another_type_is_refused(kind, value, data):
+    tree = msgspec.msgpack.decode(example(kind).encode())
+    place = data.draw(st.integers(0, len(tree) - 1))
+    assume(type(value) is not type(tree[place]))
+    tree[place] = value
+    refused(msgspec.msgpack.encode(tree), "not a message")
+
+
+@every_kind
+def test_a_map_instead_of_an_array_is_refused(kind):
+    names = ["type", *kind.__struct_fields__]
+    tree = msgspec.msgpack.decode(example(kind).encode())
+    refused(msgspec.msgpack.encode(dict(zip(names, tree, strict=True))))
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("canonical", "other"),
+    [
+        (b"\xc4\x20" + bytes(32), b"\xc5\x00\x20" + bytes(32)),
+        (b"\xc4\x20" + bytes(32) + b"\x07", b"\xc4\x20" + bytes(32) + b"\xcc\x07"),
+        (b"\xc4\x20" + bytes(32) + b"\x07", b"\xc4\x20" + bytes(32) + b"\xd0\x07"),
+    ],
+    ids=["bin16", "uint8", "int8"],
+)
+def test_longer_forms_of_the_same_values_are_refused(kind, canonical, other):
+    encoded = example(kind).encode()
+    assert encoded.count(canonical) == 1
+    refused(encoded.replace(canonical, other), "a form that encode")
+
+
+@every_kind
+def test_the_long_form_of_the_array_header_is_refused(kind):
+    encoded = example(kind).encode()
+    refused(b"\xdc\x00" + bytes([encoded[0] & 0x0F]) + encoded[1:], "a form that encode")
+
+
+@every_kind
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81", b"\x81\xa0", b"\x93\xa0"])
+def test_deep_nesting_is_refused_in_every_place(kind, opening):
+    tree = msgspec.msgpack.decode(example(kind).encode())
+    for place in range(len(tree) + 1):
+        head = bytes([0x91 + len(tree)]) + b"".join(map(msgspec.msgpack.encode, tree[:place]))
+        refused(head + opening * 100_000)
+    refused(opening * 100_000)
+
+
+# Sizes
+
+
+@given(any_message)
+def test_the_limit_is_exact(message):
+    encoded = message.encode()
+    assert m.decode(encoded, len(encoded)) == message
+    refused(encoded, f"{len(encoded)} bytes where at most {len(encoded) - 1}", len(encoded) - 1)
+
+
+@every_kind
+@settings(max_examples=30)
+@given(config=configs(), length=st.integers(1, 3000))
+def test_the_largest_honest_message_fits_and_little_more_does(kind, config, length):
+    config = msgspec.structs.replace(config, length=length)
+    message, most = largest(kind, config), m.limit(kind, config)
+    assert m.decode(message.encode(), most) == message
+    assert most - len(message.encode()) < m.OVERHEAD_BYTES
+
+
+@every_kind
+def test_limits_hold_for_the_largest_headers(kind):
+    config = RoundConfig(clients=2**32 - 1, length=2**20, bits=8, graph=Harary(degree=2000))
+    message = largest(kind, config)
+    assert m.decode(message.encode(), m.limit(kind, config)) == message
+
+
+@given(configs(), st.integers(1, 2**29 - 1))
+def test_only_masked_vectors_grow_with_the_length(config, length):
+    longer = msgspec.structs.replace(config, length=length)
+    for kind in m.MESSAGES:
+        more = m.limit(kind, longer) - m.limit(kind, config)
+        assert more == kind.per_vector_byte * (longer.vector_bytes - config.vector_bytes)
+    assert [kind for kind in m.MESSAGES if kind.per_vector_byte] == [m.MaskReply]
+
+
+# Parts
+
+
+@given(any_message, st.sampled_from(m.MESSAGES))
+def test_expect_lets_the_due_kind_through_and_names_both_otherwise(message, kind):
+    if type(message) is kind:
+        assert m.expect(message, kind) is message
+    else:
+        found, due = type(message).__struct_config__.tag, kind.__struct_config__.tag
+        with pytest.raises(MalformedMessage, match=f"{found} where {due} is due"):
+            m.expect(message, kind)
+
+
+@given(bodies, st.integers(0, 210))
+def test_exactly_means_exactly(data, size):
+    if len(data) == size:
+        assert m.exactly("field", data, size) is data
+    else:
+        with pytest.raises(MalformedMessage, match=f"field has {len(data)} bytes, {size} are due"):
+            m.exactly("field", data, size)
+
+
+@given(bodies, st.integers(0, 20), st.integers(1, 20))
+def test_items_cut_without_loss(data, count, size):
+    if len(data) == count * size:
+        assert b"".join(m.items("field", data, count, size)) == data
+    else:
+        with pytest.raises(MalformedMessage, match=f"{count * size} are due"):
+            m.items("field", data, count, size)
+
+
+@given(st.lists(st.binary(min_size=3, max_size=3)))
+def test_items_come_back_one_by_one(parts):
+    assert m.items("field", b"".join(parts), len(parts), 3) == parts
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 30))
+def test_ids_pass_exactly_when_strictly_ascending_and_enrolled(ids, clients):
+    packed = m.pack_ids(np.array(ids, np.int64))
+    if ids == sorted(set(ids)) and all(client < clients for client in ids):
+        assert m.unpack_ids("ids", packed, clients).tolist() == ids
+    else:
+        with pytest.raises(MalformedMessage, match=r"ids (is not strictly ascending|contains \d+)"):
+            m.unpack_ids("ids", packed, clients)
+
+
+@given(st.sets(client_ids).map(sorted))
+def test_large_ids_survive_packing(ids):
+    packed = m.pack_ids(np.array(ids, np.int64))
+    assert packed == b"".join(client.to_bytes(4, "little") for client in ids)
+    assert m.unpack_ids("ids", packed, 2**32 - 1).tolist() == ids
+
+
+@given(bodies.filter(lambda data: len(data) % 4))
+def test_ids_come_in_whole_words(data):
+    with pytest.raises(MalformedMessage, match=f"ids has {len(data)} bytes, not a multiple of 4"):
+        m.unpack_ids("ids", data, 2**32 - 1)
+
+
+def test_every_message_belongs_to_one_step_and_has_its_own_name():
+    in_steps = [kind for step in STEPS["curious"] for kind in (step.request, step.reply)]
+    assert in_steps == list(m.MESSAGES)
+    assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
