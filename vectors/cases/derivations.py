@@ -105,7 +105,7 @@ def _agreement(client: int, neighbour: int) -> Case:
         "neighbour": neighbour,
         "private": mine.private_bytes_raw(),
         "neighbour_public": primitives.public_key(theirs),
-        "agreed": primitives.agree(mine, primitives.public_key(theirs)),
+        "agreed": primitives.agree(mine, theirs.public_key()),
     }
 
 

@@ -57,7 +57,7 @@ def _shares(sender: int, recipient: int) -> bytes:
 
 def _keys(client: int, neighbour: int) -> Sealing:
     public = primitives.public_key(primitives.private_key(_private(neighbour)))
-    agreed = primitives.agree(primitives.private_key(_private(client)), public)
+    agreed = primitives.agree(primitives.private_key(_private(client)), primitives.load_public_key(public))
     return keys.sealing(agreed, _CONTEXT, client, neighbour)
 
 

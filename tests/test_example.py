@@ -1,0 +1,27 @@
+"""The example as a reader runs it: processes, sockets, clients that hang up."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "two_machines.py"
+
+
+def test_a_round_between_processes_over_tcp():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--port", str(port)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "client 3 is gone" in done.stdout
+    assert "client 7 is gone" in done.stdout
+    assert "sum over (0, 1, 2, 4, 5, 6, 8, 9, 10, 11): [560 560 560]" in done.stdout
+
+
+def test_joining_without_a_number_says_what_is_missing():
+    done = subprocess.run([sys.executable, str(EXAMPLE), "join"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "number" in done.stderr
