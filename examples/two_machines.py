@@ -18,7 +18,9 @@ import numpy as np
 import ccesa
 from ccesa.errors import FaultyClient
 
-CLIENTS, LENGTH, STEP_SECONDS = 12, 1000, 3.0
+CLIENTS, LENGTH = 12, 1000
+JOIN_SECONDS, STEP_SECONDS = 60.0, 3.0
+MOST_BYTES = 1 << 20
 VANISH = {3: "share", 7: "mask"}  # client -> the step in which it leaves
 
 
@@ -34,6 +36,8 @@ def configuration() -> ccesa.RoundConfig:
 
 async def read(stream: asyncio.StreamReader) -> bytes:
     (size,) = struct.unpack(">I", await stream.readexactly(4))
+    if size > MOST_BYTES:
+        raise OSError(f"a message of {size} bytes")
     return await stream.readexactly(size)
 
 
@@ -63,7 +67,10 @@ class Hub:
             print(f"  refused: {fault}")
 
     async def run(self) -> ccesa.Aggregate:
-        await self.all_here.wait()
+        try:
+            await asyncio.wait_for(self.all_here.wait(), JOIN_SECONDS)
+        except TimeoutError:
+            print(f"{len(self.streams)} of {CLIENTS} clients came in time")
         requests = self.server.open()
         while requests:
             print(f"step {self.server.step.name}: {len(requests)} clients")

@@ -11,7 +11,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 
-LOOSE = Floor(clients=1, degree=0, threshold=1, survivors=1)
+LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
 
 
 def configure(clients: int = 8, **options) -> RoundConfig:

@@ -19,7 +19,7 @@ ORDER = [
     {"cli"},
 ]
 INNER = ["labels", "ring", "config", "crypto", "graphs", "protocol"]
-FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "threading", "subprocess", "http"}
+FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
 
 
 def modules():

@@ -3,8 +3,10 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -193,3 +195,32 @@ def test_progress_is_shown_to_a_person_watching():
     assert json.loads(done.stdout)["exact"] is True
     assert "advertise" in shown
     assert "/60" in shown
+
+
+@pytest.mark.parametrize("after", [0.05, 2.0], ids=["while importing", "while working"])
+def test_ctrl_c_says_stopped(after):
+    command = [*COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(after)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    if after < 1 and running.returncode == -signal.SIGINT:
+        return  # caught before Python itself had set up; there is nobody to say anything yet
+    assert running.returncode == 130
+    assert said.strip().splitlines()[-1] == "ccesa: stopped"
+    assert "Traceback" not in said
+
+
+def test_too_much_for_this_machine_ends_in_one_line():
+    command = f"ulimit -v 3000000; exec {COMMAND[0]} simulate --clients 5 --length 400000000"
+    done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "memory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_demo_in_which_every_round_is_lost(tmp_path):
+    done = run("demo", *["--clients", "3", "--dropout", "0.9", "--rounds", "5"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "there was no sum" in done.stdout
+    assert "5 of 5" in done.stdout

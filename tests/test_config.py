@@ -92,7 +92,7 @@ def test_vector_bytes_are_length_times_word(config):
         ({"threshold": Fixed(t=10)}, "t = 10 exceeds the neighbourhood: at most 9"),
         ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients hold a share"),
         ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
-        ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 4"),
+        ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 6"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(changes, text):
@@ -198,6 +198,7 @@ def test_degrees_that_a_graph_announces(clients, p):
     ("floor", "text"),
     [
         (Floor(clients=10), "offers clients = 9, this client's floor is 10"),
+        (Floor(mask_degree=7), "offers mask_degree = 6, this client's floor is 7"),
         (Floor(degree=7), "offers degree = 6, this client's floor is 7"),
         (Floor(threshold=5), "offers threshold = 4, this client's floor is 5"),
         (Floor(survivors=4), "offers survivors = 3, this client's floor is 4"),
@@ -214,6 +215,7 @@ def test_a_floor_at_exactly_what_is_offered_holds_and_one_higher_does_not(config
     offered = {
         "clients": config.clients,
         "degree": degree,
+        "mask_degree": config.graph.mask_edges(degree) or degree,
         "threshold": config.threshold.of(degree),
         "survivors": config.min_survivors,
     }

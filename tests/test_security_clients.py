@@ -234,3 +234,28 @@ def test_c8_leaving_at_any_step_alone_or_together(data):
         assert play.server.finished
     else:
         assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+
+
+def test_c1_one_liar_is_decoded_once_not_once_for_each_neighbour(monkeypatch):
+    from ccesa.protocol import unmasking
+
+    calls, correct = [], unmasking.shamir.correct
+
+    def counted(*arguments):
+        calls.append(1)
+        return correct(*arguments)
+
+    monkeypatch.setattr(unmasking.shamir, "correct", counted)
+    play = Play(configure(20)).until("unmask")
+    play.step(tamper=lambda i, reply: spoil(reply) if i == 0 else reply)
+    assert np.array_equal(play.server.aggregate.vector, play.expected(range(20)))
+    assert play.server.aggregate.culprits == {0}
+    assert len(calls) == 1
+
+
+def test_own_share_is_used_where_every_share_is_needed(monkeypatch):
+    from ccesa.protocol import unmasking
+
+    monkeypatch.setattr(unmasking.shamir, "correct", None)  # must not be needed
+    play = Play(configure(9, threshold=Fixed(t=9)))
+    assert np.array_equal(play.finish().vector, play.expected(range(9)))

@@ -250,3 +250,24 @@ def test_garbage():
 def test_oversize():
     play = Play(configure(8))
     aborts(play.clients[0], bytes(10_000), "at most")
+
+
+@pytest.mark.parametrize(
+    ("graph", "flags"),
+    [
+        (Harary(degree=6), b"\1\0\0\0\0\0"),
+        (Harary(degree=6, mask_degree=4), b"\1\1\0\0\0\0"),
+        (Complete(), b"\1" * 6 + b"\0"),
+        (ErdosRenyi(p=1.0), b"\0" + b"\1" * 6),
+    ],
+    ids=["harary", "harary-nested", "complete", "erdos-renyi"],
+)
+def test_s17_fewer_mask_edges_than_the_configuration_gives(graph, flags):
+    play = Play(configure(8, graph=graph)).until("share")
+    aborts(play.clients[0], changed(play.requests[0], masked=flags), "to mask with")
+
+
+def test_s12_fewer_mask_edges_than_the_floor():
+    config = configure(8, graph=ErdosRenyi(p=1.0, mask_p=0.9))
+    play = Play(config, floor=Floor(mask_degree=6)).until("share")
+    aborts(play.clients[0], changed(play.requests[0], masked=b"\1\1" + b"\0" * 5), "floor is 6")

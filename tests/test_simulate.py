@@ -119,3 +119,28 @@ def test_mean_mistakes():
         ccesa.aggregate(models, weights=[0, 0, 0, 0])
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))
+
+
+def test_a_bare_array_is_no_model():
+    with pytest.raises(VectorError, match="list or a dict"):
+        ccesa.aggregate([np.ones(3)] * 4)
+    with pytest.raises(VectorError, match="list or a dict"):
+        ccesa.aggregate(np.ones((5, 3)))
+
+
+def test_a_quantizer_for_fewer_clients_than_the_sum_has_is_found_out():
+    quantizer = ccesa.Quantizer.for_model([np.ones(2)], clients=3, clip=1.0)
+    total = sum(quantizer.encode([np.ones(2)]).vector.astype(np.uint64) for _ in range(12))
+    with pytest.raises(VectorError, match="more weight"):
+        quantizer.decode(total.astype(np.uint32))
+
+
+@pytest.mark.parametrize("number", [np.int64(2), np.uint8(2)])
+def test_numpy_numbers_are_client_numbers(number):
+    assert ccesa.Client(configure(5), number, np.zeros(5, np.uint16)).client == 2
+
+
+@pytest.mark.parametrize("number", [0.0, "0", None])
+def test_other_things_are_not(number):
+    with pytest.raises(ConfigError, match="whole number"):
+        ccesa.Client(configure(5), number, np.zeros(5, np.uint16))

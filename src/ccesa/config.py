@@ -4,6 +4,8 @@ A configuration validates itself, has exactly one encoding, and that encoding's 
 *context*, enters every derivation of the round: change a field and nothing decrypts any more.
 """
 
+import math
+import operator
 import os
 from typing import Literal
 
@@ -18,11 +20,18 @@ MAX_CLIENTS = 2**32 - 1
 MAX_VECTOR_BYTES = 2**32 - 1
 #: Shares are points of GF(65521) with distinct non-zero x-coordinates.
 MAX_HOLDERS = 65520
-MAX_BYTES = 64 + 16 * MAX_HOLDERS  # bound on an encoded configuration, generously
+MAX_BYTES = 1024  # of an encoded configuration; the longest has less than half
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the typed parts of a configuration."""
+
+
+def whole_number(name: str, value: object) -> int:
+    """As an int, also if it is one of numpy's."""
+    if not hasattr(value, "__index__"):
+        raise ConfigError(f"{name} must be a whole number, not {value!r}")
+    return operator.index(value)
 
 
 def _check_integer(name: str, value: object) -> None:
@@ -66,6 +75,9 @@ class ErdosRenyi(_Part, frozen=True, kw_only=True, tag="erdos-renyi"):
     def max_degree(self, clients: int) -> int:
         return clients - 1
 
+    def mask_edges(self, degree: int) -> int | None:
+        return degree if self.mask_p is None else None
+
 
 class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
     """A random ring on which everyone is joined to the nearest degree / 2 on each side."""
@@ -89,6 +101,9 @@ class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
     def max_degree(self, clients: int) -> int:
         return min(self.degree, clients - 1)
 
+    def mask_edges(self, degree: int) -> int | None:
+        return min(self.mask_degree or degree, degree)
+
 
 class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
     """Everyone with everyone: conventional secure aggregation."""
@@ -109,6 +124,10 @@ class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
 
     def max_degree(self, clients: int) -> int:
         return clients - 1
+
+    def mask_edges(self, degree: int) -> int | None:
+        """How many of a client's edges carry masks, where that follows from their number."""
+        return min(self.mask_degree or degree, degree) if self.mask_p is None else None
 
 
 Graph = ErdosRenyi | Harary | Complete
@@ -253,10 +272,12 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             )
         # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
         if 2 * t <= mean + 1:
+            # Where degrees are random, four standard deviations above their mean leave hardly anyone out.
+            spread = 4 * math.sqrt(mean * (1 - self.graph.p)) if isinstance(self.graph, ErdosRenyi) else 0
             raise ConfigError(
                 f"threshold t = {t} is unsafe: {mean + 1:.0f} clients hold a share, so two disjoint "
                 f"sets of t exist and could open both secrets of one client; use at least "
-                f"{int(mean + 1) // 2 + 1}"
+                f"{int(mean + 1 + spread) // 2 + 1}"
             )
 
 
@@ -269,6 +290,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
     clients: int = 3
     degree: int = 1
+    mask_degree: int = 1
     threshold: int = 2
     survivors: int = 2
 
@@ -279,9 +301,11 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that is weaker than this floor, before any key exists."""
         degree = config.graph.mean_degree(config.clients)
+        mask_edges = config.graph.mask_edges(int(degree))
         found = {
             "clients": config.clients,
             "degree": degree,
+            "mask_degree": degree if mask_edges is None else mask_edges,
             "threshold": config.threshold.of(int(degree)),
             "survivors": config.min_survivors,
         }

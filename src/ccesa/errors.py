@@ -7,7 +7,7 @@
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
     │   ├── VectorError            input of the wrong length, type or range
     │   └── OrderError             a call that the current step does not allow
-    ├── MalformedMessage           bytes that are no message (re-raised as one of the next two)
+    ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
     │   ├── LateMessage            its step has closed
@@ -19,11 +19,23 @@
         └── CorruptShares (.dealer)    shares of one client do not fit together
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class CcesaError(Exception):
     """Base of everything this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
+        """Errors travel between processes, whatever their constructors take."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> CcesaError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error
 
 
 class UsageError(CcesaError, ValueError):

@@ -12,7 +12,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ class Layout:
 
     @classmethod
     def of(cls, arrays: Arrays) -> "Layout":
+        if not isinstance(arrays, Mapping | Sequence):
+            raise VectorError(f"a model is a list or a dict of arrays, not {type(arrays).__name__}")
         names = tuple(arrays) if isinstance(arrays, Mapping) else None
         values = [np.asarray(array) for array in _values(arrays)]
         for place, value in enumerate(values):
@@ -160,7 +162,10 @@ class Quantizer:
 
     @property
     def error_bound(self) -> float:
-        """How far a value of an unweighted mean can be off, if nothing is clipped."""
+        """How far a value of an unweighted mean can be off, if nothing is clipped.
+
+        Before it is cast back to the type of its array, which may be coarser.
+        """
         share = 1.0 if self.rounding == "stochastic" else 0.5
         arithmetic = 8 * float(np.finfo(np.float64).eps)  # scaling and its inverse round, too
         return max(self._bounds, default=0.0) * (share / self.levels + arithmetic)
@@ -189,6 +194,10 @@ class Quantizer:
         ring.check(total, self.length, self.bits)
         digits = total[self.layout.size :].tolist()
         units = sum(int(digit) * self._base**place for place, digit in enumerate(digits))
+        if units > self.clients * WEIGHT_UNITS:
+            raise VectorError(
+                f"more weight in the sum than {self.clients} clients can have; is it their sum?"
+            )
         if units == 0:
             raise VectorError("the weights sum to zero: there is no mean")
         steps = total[: self.layout.size].view(f"<i{self.bits // 8}").astype(np.float64)
@@ -200,7 +209,7 @@ class Quantizer:
         """The clipping bound of each array."""
         count, names, clip = len(self.layout.shapes), self.layout.names, self.clip
         if isinstance(clip, numbers.Real):
-            return (clip if isinstance(clip, bool) else float(clip),) * count
+            return (cast(float, clip),) * count
         if not isinstance(clip, Mapping | Sequence) or isinstance(clip, Mapping) != (names is not None):
             raise ConfigError("clip is one number, or one for each array in the form of the arrays")
         if len(clip) != count:
@@ -209,12 +218,12 @@ class Quantizer:
             missing = [name for name in names or () if name not in clip]
             if missing:
                 raise ConfigError(f"clip has no bound for {missing[0]!r}")
-            return tuple(float(clip[name]) for name in names or ())
-        return tuple(float(bound) for bound in clip)
+            return tuple(clip[name] for name in names or ())
+        return tuple(clip)
 
     @cached_property
     def _bound_row(self) -> NDArray[np.float64]:
-        return np.repeat(np.array(self._bounds), self.layout.sizes)
+        return np.repeat(np.array(self._bounds, np.float64), self.layout.sizes)
 
     @property
     def _base(self) -> int:
@@ -246,7 +255,13 @@ def _cast(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) < math.inf
+    """A number, not a bool, and within the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return 0 < float(value) < math.inf
+    except OverflowError:
+        return False
 
 
 def _values(arrays: Arrays) -> list[NDArray[Any]]:

@@ -13,6 +13,8 @@ from rich.text import Text
 from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate, sparse_graph
+from ccesa.errors import ConfigError
+from ccesa.simulate import Independent
 
 
 def demo(
@@ -32,6 +34,9 @@ def demo(
     conventional secure aggregation, and one client's update next to what the server saw of it.
     """
     console = Console()
+    Independent(dropout)  # refuses what is no probability
+    if not output.parent.is_dir():
+        raise ConfigError(f"--output: there is no folder {output.parent}")
     federation = learning.digits(clients, seed)
     graph = sparse_graph(clients) if degree is None else Harary(degree=degree)
     console.print(

@@ -75,6 +75,8 @@ def simulate(
         typer.echo(json.dumps(report.as_json()))
     else:
         _show(report)
+    if report.outcome == "aggregate" and not report.exact:
+        raise typer.Exit(1)
 
 
 def _graph(

@@ -35,8 +35,8 @@ def summary(history: History) -> list[tuple[str, str]]:
         ("accuracy, secure aggregation", f"{secure:.1%}"),
         ("accuracy, plain averaging", f"{plain:.1%}"),
         ("rounds lost", lost),
-        ("every sum exact", "yes" if all(r.exact for r in _sums(history)) else "NO"),
-        ("clients in a sum", f"{mean(history.survivors):.1f} of {history.reports[0].clients} (mean)"),
+        ("every sum exact", _exactness(_sums(history))),
+        ("clients in a sum", f"{mean(history.survivors or [0]):.1f} of {history.reports[0].clients} (mean)"),
         ("dropouts", fell),
         ("values clipped", f"{history.clipped}"),
     ]
@@ -93,6 +93,12 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 def _figure(picture: str, caption: str) -> str:
     return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def _exactness(sums: list[Report]) -> str:
+    if not sums:
+        return "there was no sum"
+    return "yes" if all(report.exact for report in sums) else "NO"
 
 
 def _sums(history: History) -> list[Report]:

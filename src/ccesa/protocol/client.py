@@ -8,19 +8,20 @@ an honest server would not send drops its secrets and is done.
 import hashlib
 import os
 from collections.abc import Callable, MutableSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import ring
-from ccesa.config import MAX_HOLDERS, Floor, RoundConfig
+from ccesa.config import MAX_HOLDERS, Floor, RoundConfig, whole_number
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
+from ccesa.protocol.turns import Turns
 from ccesa.ring import Vector
 
 Ids = NDArray[np.int64]
@@ -191,8 +192,12 @@ STEP_FUNCTIONS: dict[str, Callable[[_Round, Any, Any], tuple[State, m.Message]]]
 }
 
 
+def _forgotten() -> NoReturn:
+    raise OrderError("the vector was sent, or the round is over; it is not kept")
+
+
 class Client:
-    """One client in one round.
+    """One client in one round. Calls must not overlap; one that does is refused.
 
     ``vector`` is the ring vector to contribute, or a function that makes it when it is needed, in step 2.
     ``used_rounds`` remembers round ids across rounds; a second use of one is refused.
@@ -211,6 +216,7 @@ class Client:
     ) -> None:
         floor = floor or Floor()
         floor.check(config)
+        client, threads = whole_number("client id", client), whole_number("threads", threads)
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if threads < 1:
@@ -235,6 +241,7 @@ class Client:
         self._step = next(self._steps)
         self._last_request = b""
         self._last_reply: bytes | None = None
+        self._turns = Turns()
 
     @property
     def client(self) -> int:
@@ -246,18 +253,22 @@ class Client:
 
     def receive(self, request: bytes) -> bytes:
         """Answer the server's next request. The same request again gets the same answer."""
-        fingerprint = hashlib.sha256(request).digest()
-        if fingerprint == self._last_request:
-            return self._repeat()
-        if self.done and self._last_reply is None:
-            raise OrderError(f"client {self.client} has aborted; it takes no part in this round any more")
-        try:
-            state, reply = self._answer(request)
-        except (FaultyServer, MalformedMessage) as error:
-            self._abort()
-            raise error if isinstance(error, FaultyServer) else FaultyServer(str(error)) from error
-        self._advance(state, fingerprint, reply)
-        return reply
+        with self._turns:
+            fingerprint = hashlib.sha256(request).digest()
+            if fingerprint == self._last_request:
+                return self._repeat()
+            if self.done and self._last_reply is None:
+                raise OrderError(f"client {self.client} has aborted; it takes no part in this round any more")
+            fault = None
+            try:
+                state, reply = self._answer(request)
+            except (FaultyServer, MalformedMessage) as error:
+                fault = str(error)
+            if fault is not None:  # raised anew: the old traceback holds on to secrets
+                self._abort()
+                raise FaultyServer(fault)
+            self._advance(state, fingerprint, reply)
+            return reply
 
     def __reduce__(self) -> NoReturn:
         """Keys and shares never leave the process; a restarted client joins the next round."""
@@ -279,6 +290,8 @@ class Client:
     def _advance(self, state: State, fingerprint: bytes, reply: bytes) -> None:
         # The masked vector is not kept: it is as large as the model. The transport repeats that one.
         self._last_reply = reply if self._step.reply.per_vector_byte == 0 else None
+        if self._last_reply is None:
+            self._forget_vector()
         self._last_request = fingerprint
         self._state = state
         self._step = next(self._steps, self._step)
@@ -288,8 +301,12 @@ class Client:
             raise OrderError("the masked vector was handed over already; send those bytes again")
         return self._last_reply
 
+    def _forget_vector(self) -> None:
+        self._round = replace(self._round, vector=_forgotten)
+
     def _abort(self) -> None:
         self._state = Done()
+        self._forget_vector()
         self._last_request, self._last_reply = b"", None
 
 
@@ -304,6 +321,7 @@ def _neighbourhood(
     masked = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
     if np.any(masked > 1):
         raise FaultyServer("a mask flag that is neither 0 nor 1")
+    _check_mask_edges(round, neighbours.size, int(masked.sum()))
     if neighbours.size < max(round.floor.degree, 1):
         raise FaultyServer(f"{neighbours.size} neighbours, this client's floor is {round.floor.degree}")
     public = [pair[:PUBLIC_KEY_BYTES] for pair in pairs] + [pair[PUBLIC_KEY_BYTES:] for pair in pairs]
@@ -316,6 +334,14 @@ def _neighbourhood(
     except primitives.LowOrderKey as error:
         raise FaultyServer(str(error)) from error
     return neighbours, public[: neighbours.size], public[neighbours.size : -2], masked.astype(bool)
+
+
+def _check_mask_edges(round: _Round, degree: int, mask_edges: int) -> None:
+    due = round.config.graph.mask_edges(degree)
+    if due is not None and mask_edges != due:
+        raise FaultyServer(f"{mask_edges} neighbours to mask with where the configuration gives {due}")
+    if mask_edges < round.floor.mask_degree:
+        raise FaultyServer(f"{mask_edges} neighbours to mask with, the floor is {round.floor.mask_degree}")
 
 
 def _threshold(round: _Round, degree: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import labels, ring
-from ccesa.config import MAX_HOLDERS, RoundConfig
+from ccesa.config import MAX_HOLDERS, RoundConfig, whole_number
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import (
@@ -33,6 +33,7 @@ from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.turns import Turns
 from ccesa.protocol.unmasking import Released, Unmasking
 from ccesa.ring import Vector
 
@@ -51,9 +52,13 @@ class Aggregate:
 
 
 class Server:
-    """One round. ``open`` it, give it every reply, ``close`` each step, until no requests are left."""
+    """One round. ``open`` it, give it every reply, ``close`` each step, until no requests are left.
+
+    Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
+    """
 
     def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
+        threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
         self.config = config
@@ -61,6 +66,7 @@ class Server:
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._threads = threads
+        self._turns = Turns(fragile=True)
         self._steps = STEPS[config.guard]
         self._places = {step.reply: place for place, step in enumerate(self._steps)}
         self._current = -1
@@ -113,6 +119,23 @@ class Server:
 
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply; a faulty one raises FaultyClient and changes nothing."""
+        with self._turns:
+            self._receive(client, reply)
+
+    def close(self) -> Requests:
+        """Close the step. Returns the requests of the next one; none when the round is over."""
+        with self._turns:
+            return self._close_step()
+
+    def result(self) -> Aggregate:
+        """The sum, once the round is over; the failure, if there is none."""
+        if self.failure is not None:
+            raise self.failure
+        if self.aggregate is None:
+            raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
+        return self.aggregate
+
+    def _receive(self, client: int, reply: bytes) -> None:
         step = self.step
         if not 0 <= client < self.config.clients:
             raise FaultyClient(client, "was never enrolled")
@@ -134,30 +157,22 @@ class Server:
             raise FaultyClient(client, str(error)) from error
         self._answered[client] = kept
 
-    def close(self) -> Requests:
-        """Close the step. Returns the requests of the next one; none when the round is over."""
+    def _close_step(self) -> Requests:
         step = self.step
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
+        answered = len(self._answered)
         try:
             if not last:
-                self._check_number(len(self._answered))
+                self._check_number(answered, "answered")
             requests = self._close[step.name]()
             if not last:
-                self._check_number(len(requests))  # some who answered may have been left out
+                self._check_number(len(requests), f"of {answered} have enough neighbours left")
         except RoundFailed as failure:
             self.failure = failure
             raise
         self._current += 1
         self._expected, self._answered = frozenset(requests), {}
         return requests
-
-    def result(self) -> Aggregate:
-        """The sum, once the round is over; the failure, if there is none."""
-        if self.failure is not None:
-            raise self.failure
-        if self.aggregate is None:
-            raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
-        return self.aggregate
 
     def _check_addressed(self, client: int, message: m.Message, step: Step) -> None:
         if message.context != self.context:
@@ -174,11 +189,10 @@ class Server:
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {step.name}")
 
-    def _check_number(self, left: int) -> None:
+    def _check_number(self, left: int, how: str) -> None:
         if left < self.config.min_survivors:
             raise TooFewClients(
-                f"{left} client(s) left after step {self.step.name}, "
-                f"the round needs {self.config.min_survivors}"
+                f"step {self.step.name}: {left} client(s) {how}, the round needs {self.config.min_survivors}"
             )
 
     # Step 0, advertise
@@ -196,7 +210,7 @@ class Server:
         self._advertised[client] = reply
 
     def _close_advertise(self) -> Requests:
-        """V1 is complete: draw the graph over it, from a seed that nobody could choose the graph with."""
+        """V1 is complete: draw the graph over it, from a seed that is fixed only now that all keys are in."""
         ids = np.array(sorted(self._advertised), np.int64)
         pairs = [self._advertised[client] for client in ids.tolist()]
         roster = b"".join(

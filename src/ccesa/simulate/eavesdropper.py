@@ -24,7 +24,6 @@ class _Seen:
     keys: m.AdvertiseReply | None = None
     neighbours: list[int] = field(default_factory=list)
     mask_neighbours: list[int] = field(default_factory=list)
-    commitment: bytes = b""
     absent: set[int] = field(default_factory=set)
     in_v2: bool = False
     vector: Vector | None = None
@@ -51,8 +50,6 @@ class Eavesdropper:
                 seen.neighbours = self._ids(request.neighbours)
                 flagged = zip(seen.neighbours, request.masked, strict=True)
                 seen.mask_neighbours = [neighbour for neighbour, flag in flagged if flag]
-            case m.ShareReply() as reply:
-                seen.commitment = reply.commitment
             case m.MaskRequest() as request:
                 seen.in_v2, seen.absent = True, set(self._ids(request.dropped))
             case m.MaskReply() as reply:

@@ -53,7 +53,9 @@ def aggregate(
     """
     if weights is not None and len(weights) != len(models):
         raise VectorError(f"{len(weights)} weights for {len(models)} models")
-    if not models:
+    if seed is not None and seed < 0:
+        raise ConfigError(f"seed must not be negative, it is {seed}")
+    if len(models) == 0:
         raise ConfigError("a round needs at least 3 clients, not 0")
     layout = Layout.of(models[0])
     if clip is None:
@@ -68,7 +70,6 @@ def aggregate(
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
         graph=graph or default_graph(len(models)),
         threshold=threshold or Majority(),
-        min_survivors=min(3, len(models)),
     )
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
     encoded = [
@@ -79,7 +80,7 @@ def aggregate(
     def vector(client: int) -> Vector:
         return encoded[client].vector
 
-    model = Independent(dropout) if isinstance(dropout, int | float) else dropout
+    model = dropout if hasattr(dropout, "draw") else Independent(float(dropout))
     report = simulate(config, vector, dropout=model, seed=seed, threads=threads)
     if isinstance(report.result, RoundFailed):
         raise report.result

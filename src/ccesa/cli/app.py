@@ -1,0 +1,34 @@
+"""The commands, put together."""
+
+from typing import Annotated
+
+import typer
+
+import ccesa
+from ccesa.cli.demo import demo
+from ccesa.cli.simulate import simulate
+
+app = typer.Typer(
+    name="ccesa",
+    help="Secure aggregation: the server learns the sum of everyone's vectors and nothing else.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(simulate)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ccesa {ccesa.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,111 @@
+"""Calls that overlap, and calls that are cut off half way."""
+
+import threading
+import traceback
+
+import numpy as np
+import pytest
+
+from ccesa.errors import FaultyServer, OrderError
+from ccesa.protocol.client import Client
+from rounds import Play, changed, configure, ids, read
+
+
+def test_a_second_request_while_the_first_is_answered_is_refused():
+    """Otherwise two different mask requests get two answers, whose difference is a pair mask."""
+    config, started, go_on = configure(6), threading.Event(), threading.Event()
+
+    def slow():
+        started.set()
+        go_on.wait(10)
+        return np.zeros(5, np.uint16)
+
+    play = Play(config)
+    play.clients[0] = Client(config, 0, slow)
+    play.until("mask")
+    replies = []
+    worker = threading.Thread(target=lambda: replies.append(play.clients[0].receive(play.requests[0])))
+    worker.start()
+    started.wait(10)
+    sealed = read(play.requests[0]).sealed
+    other = changed(play.requests[0], dropped=ids(1), sealed=sealed[80:])
+    with pytest.raises(OrderError, match="overlap"):
+        play.clients[0].receive(other)
+    go_on.set()
+    worker.join()
+    assert len(replies) == 1
+    with pytest.raises(FaultyServer):  # and afterwards it is one request too many
+        play.clients[0].receive(other)
+
+
+def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
+    play = Play(configure(6)).until("mask")
+    replies = play.replies()
+    started, go_on, add = threading.Event(), threading.Event(), np.add
+
+    def slow_add(*arguments, **options):
+        started.set()
+        go_on.wait(10)
+        return add(*arguments, **options)
+
+    monkeypatch.setattr("ccesa.protocol.server.np.add", slow_add)
+    worker = threading.Thread(target=play.server.receive, args=(0, replies[0]))
+    worker.start()
+    started.wait(10)
+    for call in (lambda: play.server.receive(1, replies[1]), play.server.close):
+        with pytest.raises(OrderError, match="overlap"):
+            call()
+    go_on.set()
+    worker.join()
+    for i in range(1, 6):
+        play.server.receive(i, replies[i])
+    play.requests = play.server.close()
+    assert np.array_equal(play.finish().vector, play.expected(range(6)))
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeypatch):
+    """A half unmasked total must not be unmasked again."""
+    from ccesa.protocol import unmasking
+
+    play = Play(configure(6)).until("unmask")
+    for i, reply in play.replies().items():
+        play.server.receive(i, reply)
+    add_masks = unmasking.masks.add_masks
+
+    def cut_off(*arguments):
+        add_masks(*arguments)
+        raise interruption
+
+    monkeypatch.setattr(unmasking.masks, "add_masks", cut_off)
+    with pytest.raises(interruption):
+        play.server.close()
+    monkeypatch.undo()
+    with pytest.raises(OrderError, match="interrupted"):
+        play.server.close()
+    with pytest.raises(OrderError):
+        play.server.result()
+
+
+def test_an_abort_leaves_no_secret_behind_in_the_exception():
+    play = Play(configure(6)).until("mask")
+    secret = play.clients[0]._state.self_secret
+    request = changed(play.requests[0], sealed=bytes(len(read(play.requests[0]).sealed)))
+    with pytest.raises(FaultyServer) as error:
+        play.clients[0].receive(request)
+    assert error.value.__cause__ is None
+    inside = error.value.__traceback__.tb_next  # the frame of this test knows the secret, of course
+    frames = traceback.TracebackException(FaultyServer, error.value, inside, capture_locals=True)
+    assert "sealed" in "".join(frames.format()) or "fault" in "".join(frames.format())
+    assert repr(secret)[2:-1] not in "".join(frames.format())
+    assert error.value.__context__ is None
+
+
+def test_the_vector_is_not_kept_once_it_is_sent_or_the_round_is_over():
+    sent, aborted = Play(configure(4)).until("unmask"), Play(configure(4))
+    with pytest.raises(FaultyServer):
+        aborted.clients[0].receive(b"")
+    for client, vector in ((sent.clients[0], sent.vectors[0]), (aborted.clients[0], aborted.vectors[0])):
+        assert client._round.vector is not vector
+        with pytest.raises(OrderError):
+            client._round.vector()
