@@ -86,7 +86,9 @@ def against_flower() -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--only", choices=["table", "million", "flower", "large"], help="one part; writes nothing"
+        "--only",
+        choices=["table", "million", "flower", "large"],
+        help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
     parts: dict[str, Callable[[], Any]] = {
@@ -95,12 +97,11 @@ def main() -> None:
         "flower": against_flower if flower.VERSION else dict,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
-    results = {name: part() for name, part in parts.items() if only in (None, name)}
-    if only:
-        print(json.dumps(results, indent=1))
-        return
+    kept = HERE / "results.json"
+    results = json.loads(kept.read_text()) if only else {}
+    results |= {name: part() for name, part in parts.items() if only in (None, name)}
     results["machine"] = _machine()
-    (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    kept.write_text(json.dumps(results, indent=1) + "\n")
     page = HERE.parent / "docs" / "performance.md"
     page.write_text(report.page(results))
     print(page.read_text())

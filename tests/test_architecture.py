@@ -13,7 +13,7 @@ ORDER = [
     {"config", "quantize"},
     {"crypto"},
     {"graphs"},
-    {"protocol"},
+    {"protocol", "plan"},
     {"simulate"},
     {"demo"},
     {"cli"},

@@ -1,0 +1,1 @@
+"""How many neighbours are enough: so far the paper's own formulas, the baseline of any planning."""

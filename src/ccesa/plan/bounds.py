@@ -1,0 +1,149 @@
+"""The paper's formulas, complete and as printed, with their errata: the baseline, not a recommendation.
+
+q_total is the probability that a client vanishes in a round, q the same for one of its four steps. Bounds
+are given as natural logarithms, because values like 10^-144 are meant and not zero.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+
+from ccesa.errors import ConfigError
+
+STEPS = 4
+
+
+def step_dropout(q_total: float) -> float:
+    """q with q_total = 1 - (1 - q)^4. Erratum: the paper speaks of steps 0 to 4; there are four."""
+    if not 0 <= q_total < 1:
+        raise ConfigError(f"dropout must lie in [0, 1), not {q_total}")
+    return -math.expm1(math.log1p(-q_total) / STEPS)
+
+
+def reliability_term(n: int, q_total: float) -> float:
+    """Theorem 3: above this p, CCESA(n, p) is asymptotically almost surely reliable.
+
+    Erratum: its proof needs a p that is slightly larger still, for the t of the paper's rule, in every row
+    of the paper's table. It needs q_total < 1/2, and exceeds 1 for small n.
+    """
+    _check(n)
+    step_dropout(q_total)  # refuses what is no probability
+    if q_total >= 0.5:
+        raise ConfigError(f"the paper's rule needs a total dropout below 1/2, not {q_total}")
+    return (3 * _spread(n) - 1) / ((n - 1) * (1 - 2 * q_total))
+
+
+def privacy_term(n: int, q_total: float) -> float:
+    """Theorem 4: above this p, CCESA(n, p) is asymptotically almost surely private."""
+    _check(n)
+    survivors = math.ceil(n * (1 - step_dropout(q_total)) ** 3 - math.sqrt(n * math.log(n)))
+    if survivors < 1:
+        raise ConfigError(f"the paper's bound on the survivors is {survivors} for n = {n}: too few clients")
+    return math.log(survivors) / survivors
+
+
+def p_star(n: int, q_total: float) -> float:
+    """Remark 1: the threshold connection probability, the larger of the two terms.
+
+    Erratum: there is none where it exceeds 1, as at q_total = 0.1 for every n < 55.
+    """
+    p = max(reliability_term(n, q_total), privacy_term(n, q_total))
+    if p > 1:
+        raise ConfigError(
+            f"the paper's p* is {p:.2f} for n = {n} and dropout {q_total:g}: its rule needs more clients; "
+            "use the complete graph"
+        )
+    return p
+
+
+def threshold(n: int, p: float) -> int:
+    """The design rule for t (appendix "Designing the parameter t", proposition 1).
+
+    Erratum: one t for all, from Hoeffding's inequality; t_i = floor((d_i + 1) / 2) + 1 for each client
+    makes the unmasking attack impossible rather than improbable.
+    """
+    _check(n)
+    return math.ceil(((n - 1) * p + _spread(n) + 1) / 2)
+
+
+def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
+    """ln of Theorem 5's bound n · exp(-(n - 1) · D((t - 1) / (n - 1) || p (1 - q)^4)), at most 0.
+
+    It is a Chernoff bound and holds only for t - 1 below the mean of the live neighbours; above, the bound
+    says nothing, which the paper does not mention. It does not count the client's own share.
+    """
+    _check(n)
+    share, alive = (t - 1) / (n - 1), p * (1 - q_total)
+    if share >= alive:
+        return 0.0
+    if alive == 1:
+        return -math.inf  # everybody is a neighbour and nobody vanishes
+    divergence = float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
+    return min(0.0, math.log(n) - (n - 1) * divergence)
+
+
+def log_privacy_error(n: int, p: float, q_total: float) -> float:
+    """ln of Theorem 6's bound: the survivors' graph is disconnected, by a union over all cuts.
+
+    Summed in logarithms: with survivors m ~ B(n, (1 - q)^3), sum_k C(m, k) (1 - p)^(k (m - k)).
+    """
+    _check(n)
+    alive = (1 - step_dropout(q_total)) ** 3
+    m = np.arange(2, n + 1)
+    weights = _log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
+    return min(0.0, float(logsumexp(weights + np.array([_log_cuts(int(size), p) for size in m]))))
+
+
+def client_bandwidth(degree: float, key_bits: int, share_bits: int) -> float:
+    """B_CCESA: bits a client moves beside its vector, 2 (d + 1) a_K + (5 d + 1) a_S (appendix C)."""
+    return 2 * (degree + 1) * key_bits + (5 * degree + 1) * share_bits
+
+
+def client_bandwidth_sa(n: int, key_bits: int, share_bits: int) -> float:
+    """B_SA = 2 n a_K + (5 n - 4) a_S: the same with n - 1 neighbours."""
+    return client_bandwidth(n - 1, key_bits, share_bits)
+
+
+def server_bandwidth(n: int, degree: float, key_bits: int, share_bits: int, vector_bits: int) -> float:
+    """Everything that passes the server: every client's share of it, vectors included (Table 1)."""
+    return n * (client_bandwidth(degree, key_bits, share_bits) + vector_bits)
+
+
+def turbo_aggregate_bandwidth(n: int, length: int, bits: int, groups: int) -> float:
+    """At least 4 m n R / L bits a client in Turbo-aggregate (section "Related work")."""
+    return 4 * length * n * bits / groups
+
+
+def paper_bandwidth(n: int, length: int, bits: int, key_bits: int, share_bits: int) -> float:
+    """sqrt(n log n) (2 a_K + 5 a_S) + m R: what the paper sets against Turbo-aggregate."""
+    return math.sqrt(n * math.log(n)) * (2 * key_bits + 5 * share_bits) + length * bits
+
+
+def client_operations(degree: float, length: int) -> dict[str, float]:
+    """Appendix C: key agreements, field operations of sharing, and mask words of one client."""
+    return {"agreements": 2 * degree, "sharing": degree**2, "mask_words": length * degree}
+
+
+def server_operations(n: int, degree: float, length: int) -> dict[str, float]:
+    """Appendix C: field operations of rebuilding, and mask words in the worst case, of the server."""
+    return {"rebuilding": n * degree**2, "mask_words": length * degree**2}
+
+
+def _check(n: int) -> None:
+    if n < 3:
+        raise ConfigError(f"a round needs at least 3 clients, not {n}")
+
+
+def _spread(n: int) -> float:
+    return math.sqrt((n - 1) * math.log(n - 1))
+
+
+def _log_choose(n: int, k: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.float64]:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def _log_cuts(m: int, p: float) -> float:
+    """ln of the union bound that G(m, p) is disconnected; it is a probability, so at most 0."""
+    k = np.arange(1, m // 2 + 1)
+    return min(0.0, float(logsumexp(_log_choose(m, k) + xlog1py(k * (m - k), -p))))
