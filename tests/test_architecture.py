@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"errors"},
-    {"labels", "ring"},
+    {"labels", "ring", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs"},
@@ -18,7 +18,7 @@ ORDER = [
     {"demo"},
     {"cli"},
 ]
-INNER = ["labels", "ring", "config", "crypto", "graphs", "protocol"]
+INNER = ["labels", "ring", "wire", "config", "crypto", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
 
 

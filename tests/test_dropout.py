@@ -6,8 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
+from ccesa.plan.bounds import step_dropout
 from ccesa.protocol.steps import STEPS
-from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities, per_step
+from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities
 from strategies import seeds
 
 CURIOUS = STEPS["curious"]
@@ -54,7 +55,7 @@ def test_another_seed_draws_other_sets():
 
 @given(fractions, st.integers(1, 8))
 def test_independent_steps_lose_the_total_together(total, steps):
-    q = per_step(total, steps)
+    q = step_dropout(total, steps)
     assert 0 <= q <= total * (1 + 1e-12)
     assert 1 - (1 - q) ** steps == pytest.approx(total, abs=1e-12)
 
@@ -63,7 +64,7 @@ def test_independent_steps_lose_the_total_together(total, steps):
 def test_independent_dropout_adds_up_over_a_round(total):
     clients = 100_000
     vanishing = drawn(Independent(total), clients)
-    q = per_step(total, len(NAMES))
+    q = step_dropout(total, len(NAMES))
     for gone in vanishing.values():
         assert abs(len(gone) - q * clients) < 5 * math.sqrt(clients * q * (1 - q))
     ever = len(frozenset().union(*vanishing.values()))

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from ccesa import labels, ring
-from ccesa.errors import ConfigError, MalformedMessage
+from ccesa import labels, ring, wire
+from ccesa.errors import ConfigError
 
 ROUND_ID_BYTES = 32
 MAX_CLIENTS = 2**32 - 1
@@ -192,20 +192,12 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         return labels.digest(labels.CONTEXT, self.encode())
 
     def encode(self) -> bytes:
-        return _ENCODER.encode(self)
+        return wire.encode(self)
 
     @staticmethod
     def decode(data: bytes) -> "RoundConfig":
         """Strictly: only the one encoding that ``encode`` gives is accepted."""
-        if len(data) > MAX_BYTES:
-            raise MalformedMessage(f"a configuration of {len(data)} bytes")
-        try:
-            config = _DECODER.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise MalformedMessage(f"not a configuration: {error}") from error
-        if config.encode() != data:
-            raise MalformedMessage("a configuration in a form that encode() does not give")
-        return config
+        return wire.decode(_DECODER, data, MAX_BYTES, "configuration")
 
     @property
     def vector_bytes(self) -> int:
@@ -281,7 +273,6 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             )
 
 
-_ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 

@@ -14,11 +14,11 @@ from ccesa.errors import ConfigError
 STEPS = 4
 
 
-def step_dropout(q_total: float) -> float:
+def step_dropout(q_total: float, steps: int = STEPS) -> float:
     """q with q_total = 1 - (1 - q)^4. Erratum: the paper speaks of steps 0 to 4; there are four."""
     if not 0 <= q_total < 1:
         raise ConfigError(f"dropout must lie in [0, 1), not {q_total}")
-    return -math.expm1(math.log1p(-q_total) / STEPS)
+    return -math.expm1(math.log1p(-q_total) / steps)
 
 
 def reliability_term(n: int, q_total: float) -> float:

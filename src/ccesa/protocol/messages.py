@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ccesa import wire
 from ccesa.config import RoundConfig
 from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -34,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
     client: int
 
     def encode(self) -> bytes:
-        return _ENCODER.encode(self)
+        return wire.encode(self)
 
 
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
@@ -126,7 +127,6 @@ AnyMessage = (
     | UnmaskReply
 )
 
-_ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
 M = TypeVar("M", bound=Message)
@@ -144,15 +144,7 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
 
 def decode(data: bytes, most: int) -> AnyMessage:
     """Any message, strictly: bounded before it is parsed, and in its only encoding."""
-    if len(data) > most:
-        raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
-    try:
-        message = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedMessage(f"not a message: {error}") from error
-    if message.encode() != data:
-        raise MalformedMessage("a message in a form that encode() does not give")
-    return message
+    return wire.decode(_DECODER, data, most, "message")
 
 
 def expect(message: Message, kind: type[M]) -> M:

@@ -1,6 +1,5 @@
 """Dropout models: who vanishes in which step. Each draws exact sets, so that a seed repeats a round."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from ccesa.errors import ConfigError
+from ccesa.plan.bounds import step_dropout
 from ccesa.protocol.steps import Step
 
 #: For each step's name, the clients that vanish in it.
@@ -16,11 +16,6 @@ Vanishing = Mapping[str, frozenset[int]]
 
 class Dropout(Protocol):
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing: ...
-
-
-def per_step(total: float, steps: int) -> float:
-    """q from q_total: independent dropout in each step, ``total`` over all of them."""
-    return -math.expm1(math.log1p(-total) / steps)
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class Independent:
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
         steps = list(steps)
-        q = per_step(self.total, len(steps))
+        q = step_dropout(self.total, len(steps))
         return {step.name: _chosen(rng.random(clients) < q) for step in steps}
 
 

@@ -1,0 +1,27 @@
+"""Strict decoding: bounded before it is parsed, typed, and only in the one form that encoding gives."""
+
+from typing import TypeVar
+
+import msgspec
+
+from ccesa.errors import MalformedMessage
+
+T = TypeVar("T")
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes, most: int, what: str) -> T:
+    if len(data) > most:
+        raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
+    try:
+        value = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedMessage(f"not a {what}: {error}") from error
+    if _ENCODER.encode(value) != data:
+        raise MalformedMessage(f"a {what} in a form that encode() does not give")
+    return value

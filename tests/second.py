@@ -1,0 +1,294 @@
+"""A second implementation, for the vectors: it shares nothing with the package but the libraries."""
+
+import hashlib
+import hmac
+import struct
+from fractions import Fraction
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+FIELD = 65521
+raw = bytes.fromhex
+
+LABELS = {
+    "context": b"ccesa/1/0 context",
+    "roster": b"ccesa/1/1 roster",
+    "graph seed": b"ccesa/1/2 graph seed",
+    "mask key pair": b"ccesa/1/3 mask key pair",
+    "sealing": b"ccesa/1/4 sealing",
+    "pair mask": b"ccesa/1/5 pair mask",
+    "self mask": b"ccesa/1/6 self mask",
+    "commitment": b"ccesa/1/7 commitment",
+    "sealed shares": b"ccesa/1/8 sealed shares",
+}
+
+
+def le4(number):
+    return number.to_bytes(4, "little")
+
+
+def framed(*parts):
+    return b"".join(le4(len(part)) + part for part in parts)
+
+
+def hashed(*parts):
+    return hashlib.sha256(framed(*parts)).digest()
+
+
+def hkdf(secret, info, length):
+    """RFC 5869 with SHA-256 and no salt."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    block = output = b""
+    for k in range(1, -(-length // 32) + 1):
+        block = hmac.digest(extracted, block + info + bytes([k]), "sha256")
+        output += block
+    return output[:length]
+
+
+def public_of(private):
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agreed(private, public):
+    return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+
+
+KEY_BYTES = {"aes128-ctr": 16, "chacha20": 32}
+
+
+def keystream(generator, key, first, count):
+    """Bytes [first, first + count) of a keystream."""
+    size = {"aes128-ctr": 16, "chacha20": 64}[generator]
+    block, skipped = divmod(first, size)
+    if generator == "aes128-ctr":
+        cipher = Cipher(algorithms.AES(key), modes.CTR(block.to_bytes(16, "big")))
+    else:
+        cipher = Cipher(algorithms.ChaCha20(key, le4(block) + bytes(12)), None)
+    return cipher.encryptor().update(bytes(skipped + count))[skipped:]
+
+
+def words_of(data, bits):
+    size = bits // 8
+    return [int.from_bytes(data[k : k + size], "little") for k in range(0, len(data), size)]
+
+
+def bytes_of(words, bits):
+    return b"".join(word.to_bytes(bits // 8, "little") for word in words)
+
+
+def field_words(data):
+    return [word for word in words_of(data, 16) if word < FIELD]
+
+
+def value_at(polynomial, x):
+    return sum(c * pow(x, k, FIELD) for k, c in enumerate(polynomial)) % FIELD
+
+
+def lagrange(xs, ys, at=0):
+    total = 0
+    for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        above = below = 1
+        for other in xs[:i] + xs[i + 1 :]:
+            above = above * (at - other) % FIELD
+            below = below * (x - other) % FIELD
+        total += y * above * pow(below, -1, FIELD)
+    return total % FIELD
+
+
+def rows_at(xs, rows, at=0):
+    return [lagrange(xs, list(column), at) for column in zip(*rows, strict=True)]
+
+
+def draw_of(key, one, other):
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - a function of one block
+    return int.from_bytes(cipher.update(struct.pack("<QQ", one, other))[:8], "little")
+
+
+def graph_of(kind, seed, ids):
+    """Neighbours of each id, and those among them with whom it has masks."""
+    around = sorted(range(len(ids)), key=lambda node: (draw_of(seed[16:], node, node), node))
+    place = {ids[node]: position for position, node in enumerate(around)}
+
+    def apart(one, other):
+        distance = abs(place[one] - place[other])
+        return min(distance, len(ids) - distance)
+
+    def drawn(one, other, p):
+        return draw_of(seed[:16], min(one, other), max(one, other)) < int(Fraction(p) * 2**64)
+
+    def shares(one, other):
+        if kind["type"] == "erdos-renyi":
+            return drawn(one, other, kind["p"])
+        return kind["type"] == "complete" or apart(one, other) <= kind["degree"] // 2
+
+    def masked(one, other):
+        if kind.get("mask_p") is not None:
+            return drawn(one, other, kind["mask_p"])
+        return kind.get("mask_degree") is None or apart(one, other) <= kind["mask_degree"] // 2
+
+    near = {one: [other for other in ids if other != one and shares(one, other)] for one in ids}
+    return near, {one: [other for other in near[one] if masked(one, other)] for one in ids}
+
+
+def packed(value):
+    """msgpack in its shortest form."""
+    if isinstance(value, dict):
+        body = b"".join(packed(key) + packed(item) for key, item in value.items())
+        return bytes([0x80 | len(value)]) + body
+    if isinstance(value, list):
+        return bytes([0x90 | len(value)]) + b"".join(map(packed, value))
+    if isinstance(value, str):
+        return bytes([0xA0 | len(value)]) + value.encode()
+    if isinstance(value, bytes):
+        return headed(len(value), 0xC4, 8) + value
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if value is None:
+        return b"\xc0"
+    return bytes([value]) if value < 128 else headed(value, 0xCC, 8)
+
+
+def headed(number, opcode, bits):
+    """The first of the three or four widths that is wide enough."""
+    while number >= 1 << bits:
+        opcode, bits = opcode + 1, 2 * bits
+    return bytes([opcode]) + number.to_bytes(bits // 8, "big")
+
+
+def one_time_key(private, public, context, sender, recipient):
+    """Key and nonce for the text from sender to recipient."""
+    info = framed(LABELS["sealing"], context, le4(min(sender, recipient)), le4(max(sender, recipient)))
+    both = hkdf(agreed(private, public), info, 56)
+    return both[:28] if sender < recipient else both[28:]
+
+
+def sealed_by_hand(private, public, context, sender, recipient, text):
+    key = one_time_key(private, public, context, sender, recipient)
+    associated = framed(LABELS["sealed shares"], context, le4(sender), le4(recipient))
+    return AESGCM(key[:16]).encrypt(key[16:], text, associated)
+
+
+# round.json, from the seeds alone
+
+
+class Stream:
+    """SHA-256(seed || k) for k = 0, 1, …, as the file describes it."""
+
+    def __init__(self, seed):
+        counters = (k.to_bytes(8, "little") for k in range(1000))
+        self.left = b"".join(hashlib.sha256(seed + counter).digest() for counter in counters)
+
+    def __call__(self, count):
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+    def words(self, count):
+        found = []
+        while len(found) < count:
+            found += field_words(self(2))
+        return found
+
+
+def replies_of(step):
+    return [exchange for exchange in step["exchanges"] if exchange["reply"] is not None]
+
+
+class Party:
+    """A client's secrets in the order in which it draws them."""
+
+    def __init__(self, case, entry):
+        self.id, self.context, self.fields = entry["client"], raw(case["context"]), case["fields"]
+        self.vector, self.random = raw(entry["vector"]), Stream(raw(entry["seed"]))
+        self.mask_secret = self.random.words(16)
+        self.sealing_private = self.random(32)
+        info = framed(LABELS["mask key pair"], self.context, le4(self.id))
+        self.mask_private = hkdf(bytes_of(self.mask_secret, 16), info, 32)
+        self.keys = public_of(self.sealing_private), public_of(self.mask_private)
+
+    def deal(self, near):
+        self.circle = sorted([*near, self.id])
+        rule = self.fields["threshold"]
+        threshold = rule["t"] if rule["type"] == "fixed" else len(self.circle) // 2 + 1
+        self.self_secret = self.random.words(16)
+        noise = [self.random.words(32) for _ in range(threshold - 1)]
+        self.columns = list(zip(self.self_secret + self.mask_secret, *noise, strict=True))
+
+    def share_for(self, holder):
+        """The share of b_i, then the share of s_i."""
+        x = 1 + self.circle.index(holder)
+        return bytes_of([value_at(column, x) for column in self.columns], 16)
+
+    def mask(self, key):
+        return words_of(keystream(self.fields["generator"], key, 0, len(self.vector)), self.fields["bits"])
+
+    def derived(self, secret, label, *ids):
+        info = framed(label, self.context, *map(le4, ids))
+        return self.mask(hkdf(secret, info, KEY_BYTES[self.fields["generator"]]))
+
+    def masked_vector(self, partners):
+        """``partners``: live mask neighbours."""
+        bits = self.fields["bits"]
+        terms = [words_of(self.vector, bits)]
+        terms.append(self.derived(bytes_of(self.self_secret, 16), LABELS["self mask"], self.id))
+        for other in partners:
+            pair = sorted((self.id, other.id))
+            words = self.derived(agreed(self.mask_private, other.keys[1]), LABELS["pair mask"], *pair)
+            terms.append(words if self.id < other.id else [-word for word in words])
+        return bytes_of([sum(column) % 2**bits for column in zip(*terms, strict=True)], bits)
+
+
+class Reference:
+    """All messages of a round, from who replied in which step. No pruning: these rounds need none."""
+
+    def __init__(self, case):
+        self.context = raw(case["context"])
+        self.parties = {entry["client"]: Party(case, entry) for entry in case["clients"]}
+        self.sets = [[e["client"] for e in replies_of(step)] for step in case["steps"]]
+        ids = self.sets[0]
+        roster = b"".join(le4(i) + b"".join(self.parties[i].keys) for i in ids)
+        root = hashed(LABELS["roster"], self.context, roster)
+        seed = hashed(LABELS["graph seed"], self.context, root)
+        self.near, self.mask_near = graph_of(case["fields"]["graph"], seed, ids)
+        for i in self.sets[1] if len(self.sets) > 1 else ():
+            self.parties[i].deal(self.near[i])
+
+    def message(self, type, client, *fields):
+        return packed([type, self.context, client, *fields])
+
+    def sealed(self, sender, recipient):
+        one, other = self.parties[sender], self.parties[recipient]
+        text = one.share_for(recipient)
+        return sealed_by_hand(one.sealing_private, other.keys[0], self.context, sender, recipient, text)
+
+    def advertise(self, i):
+        return self.message("advertise-request", i), self.message("advertise-reply", i, *self.parties[i].keys)
+
+    def share(self, i):
+        near, party = self.near[i], self.parties[i]
+        public = b"".join(b"".join(self.parties[j].keys) for j in near)
+        flags = bytes(j in self.mask_near[i] for j in near)
+        request = self.message("share-request", i, b"".join(map(le4, near)), public, flags)
+        if i not in self.sets[1]:
+            return request, None
+        secret = bytes_of(party.self_secret, 16)
+        commitment = hashed(LABELS["commitment"], self.context, le4(i), secret)
+        sealed = b"".join(self.sealed(i, j) for j in near)
+        return request, self.message("share-reply", i, commitment, sealed)
+
+    def mask(self, i):
+        v2 = self.sets[1]
+        dropped = b"".join(le4(j) for j in self.near[i] if j not in v2)
+        sealed = b"".join(self.sealed(j, i) for j in self.near[i] if j in v2)
+        partners = [self.parties[j] for j in self.mask_near[i] if j in v2]
+        vector = self.parties[i].masked_vector(partners)
+        return self.message("mask-request", i, dropped, sealed), self.message("mask-reply", i, vector)
+
+    def unmask(self, i):
+        v2, v3 = self.sets[1], self.sets[2]
+        live = [j for j in sorted([*self.near[i], i]) if j in v2]
+        dropped = b"".join(le4(j) for j in live if j not in v3)
+        shares = [self.parties[j].share_for(i) for j in live]
+        released = [share[:32] if j in v3 else share[32:] for j, share in zip(live, shares, strict=True)]
+        return self.message("unmask-request", i, dropped), self.message("unmask-reply", i, b"".join(released))

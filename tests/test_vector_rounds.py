@@ -1,0 +1,109 @@
+"""The rounds of the vectors: replayed by the package, and once more by a second implementation."""
+
+import numpy as np
+
+from ccesa import ring
+from ccesa.config import RoundConfig
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
+from second import Reference, Stream, bytes_of, raw, replies_of, words_of
+from vector_files import cases, config_of, load, refused
+
+# round.json: replayed by the package
+
+
+def fresh_clients(case):
+    config = RoundConfig.decode(raw(case["config"]))
+    return {
+        entry["client"]: Client(
+            config,
+            entry["client"],
+            np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
+            random=Stream(raw(entry["seed"])),
+        )
+        for entry in case["clients"]
+    }
+
+
+def gone_in(case, step):
+    return {drop["client"] for drop in case["drops"] if drop["step"] == step["step"]}
+
+
+@cases("round", "rounds", "name")
+def test_clients_give_the_same_replies(case):
+    clients = fresh_clients(case)
+    assert config_of(case["fields"]).encode() == raw(case["config"])
+    for step in case["steps"]:
+        silent = {exchange["client"] for exchange in step["exchanges"] if exchange["reply"] is None}
+        assert silent == gone_in(case, step)
+        for exchange in replies_of(step):
+            reply = clients[exchange["client"]].receive(raw(exchange["request"]))
+            assert reply.hex() == exchange["reply"]
+
+
+@cases("round", "rounds", "name")
+def test_server_gives_the_same_requests_and_result(case):
+    server = Server(RoundConfig.decode(raw(case["config"])))
+    requests = server.open()
+    for step in case["steps"]:
+        assert server.step.name == step["step"]
+        assert [(client, request.hex()) for client, request in requests.items()] == [
+            (exchange["client"], exchange["request"]) for exchange in step["exchanges"]
+        ]
+        for exchange in replies_of(step):
+            server.receive(exchange["client"], raw(exchange.get("delivered", exchange["reply"])))
+        last = step is case["steps"][-1]
+        if last and "failure" in case["outcome"]:
+            check_failure(case["outcome"], server)
+            return
+        requests = server.close()
+    aggregate, outcome = server.result(), case["outcome"]
+    assert requests == {}
+    assert aggregate.vector.tobytes() == raw(outcome["sum"])
+    assert list(aggregate.survivors) == outcome["survivors"]
+    assert sorted(aggregate.culprits) == outcome["culprits"]
+
+
+def check_failure(outcome, server):
+    assert server.step.name == outcome["step"]
+    with refused(outcome["failure"]) as caught:
+        server.close()
+    for name in ("clients", "component", "dealer"):
+        found = getattr(caught.value, name, None)
+        assert (list(found) if isinstance(found, tuple) else found) == outcome.get(name)
+
+
+def test_every_failure_and_every_step_has_a_round():
+    found = load("round", "rounds")
+    failures = {case["outcome"].get("failure") for case in found}
+    assert failures == {None, "TooFewClients", "Unreliable", "Disconnected", "CorruptShares"}
+    first = found[0]
+    assert "sum" in first["outcome"]
+    assert {drop["step"] for drop in first["drops"]} == {"advertise", "share", "mask", "unmask"}
+
+
+# round.json: once more, from the seeds alone
+
+
+@cases("round", "rounds", "name")
+def test_every_message_follows_from_the_seeds(case):
+    reference = Reference(case)
+    for step in case["steps"]:
+        for exchange in step["exchanges"]:
+            request, reply = getattr(reference, step["step"])(exchange["client"])
+            assert request.hex() == exchange["request"]
+            assert exchange["reply"] in (None, reply and reply.hex())
+
+
+@cases("round", "rounds", "name")
+def test_sum_is_the_plain_sum_of_the_survivors(case):
+    if "failure" in case["outcome"]:
+        assert "sum" not in case["outcome"]
+        return
+    bits = case["fields"]["bits"]
+    survivors = [exchange["client"] for exchange in replies_of(case["steps"][2])]
+    vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
+    assert case["outcome"]["survivors"] == survivors
+    assert bytes_of([sum(column) % 2**bits for column in zip(*vectors, strict=True)], bits) == raw(
+        case["outcome"]["sum"]
+    )

@@ -1,0 +1,63 @@
+"""The vector files for the tests that read them: their cases, their errors by name, their configurations."""
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ccesa import errors
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority, RoundConfig
+from ccesa.crypto import primitives, shamir
+from second import raw
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors"
+
+ERRORS = {
+    **{name: value for name, value in vars(errors).items() if isinstance(value, type)},
+    "LowOrderKey": primitives.LowOrderKey,
+    "SealBroken": primitives.SealBroken,
+    "TooManyWrong": shamir.TooManyWrong,
+    "ValueError": ValueError,
+}
+GRAPHS = {"erdos-renyi": ErdosRenyi, "harary": Harary, "complete": Complete}
+THRESHOLDS = {"majority": Majority, "fixed": Fixed}
+
+
+def load(file, key):
+    return json.loads((VECTORS / f"{file}.json").read_text())[key]
+
+
+def cases(file, key, *named_by):
+    """Parametrize over the cases of one list, each under its name."""
+    found = load(file, key)
+    names = [" ".join(str(case[name]) for name in named_by) for case in found]
+    assert len(set(names)) == len(names)
+    return pytest.mark.parametrize("case", found, ids=names)
+
+
+@contextmanager
+def refused(error):
+    """The named class itself, not a subclass: a vector says exactly what happens."""
+    with pytest.raises(ERRORS[error]) as caught:
+        yield caught
+    assert caught.type is ERRORS[error]
+
+
+# Configurations as they stand in the JSON.
+
+
+def values_of(fields):
+    return {**fields, "round_id": raw(fields["round_id"]), "task": raw(fields["task"])}
+
+
+def part(table, values):
+    values = dict(values)
+    return table[values.pop("type")](**values)
+
+
+def config_of(fields):
+    values = values_of(fields)
+    assert values.pop("type") == "round"
+    graph, threshold = part(GRAPHS, values.pop("graph")), part(THRESHOLDS, values.pop("threshold"))
+    return RoundConfig(**values, graph=graph, threshold=threshold)
