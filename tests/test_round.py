@@ -161,7 +161,7 @@ def test_too_few_survivors_fail_by_name():
         Play(configure(8, min_survivors=6)).finish({"mask": {0, 1, 2}})
 
 
-def test_bytes_a_neighbour_stay_within_300():
+def test_bytes_a_neighbour_are_those_of_the_specification():
     traffic = {}
     for degree in (20, 40):
         play = Play(configure(60, graph=Harary(degree=degree), length=1, bits=8))
@@ -173,7 +173,7 @@ def test_bytes_a_neighbour_stay_within_300():
             for i, reply in replies.items():
                 play.server.receive(i, reply)
             play.requests = play.server.close()
-    assert (traffic[40] - traffic[20]) / 20 <= 300
+    assert 261 <= (traffic[40] - traffic[20]) / 20 < 262  # longer lists have slightly longer headers
 
 
 def test_nobody_fit_to_take_part_fails_by_name():

@@ -18,6 +18,7 @@ ERRORS = {
     "LowOrderKey": primitives.LowOrderKey,
     "SealBroken": primitives.SealBroken,
     "TooManyWrong": shamir.TooManyWrong,
+    "OutsideField": shamir.OutsideField,
     "ValueError": ValueError,
 }
 GRAPHS = {"erdos-renyi": ErdosRenyi, "harary": Harary, "complete": Complete}

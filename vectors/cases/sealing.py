@@ -105,7 +105,7 @@ def _bad() -> list[Case]:
     outside = _opening(3, 7, b"\xf1\xff" + _shares(3, 7)[2:])
     return [
         *cases,
-        _refused("reading elements", "opens, and holds a word outside the field", outside, "ValueError"),
+        _refused("reading elements", "opens, and holds a word outside the field", outside, "OutsideField"),
     ]
 
 

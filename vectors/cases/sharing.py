@@ -157,6 +157,6 @@ def _bad_words() -> list[Case]:
         "half a word": head + b"\x00",
     }
     return [
-        {"operation": "reading elements", "reason": reason, "data": data, "error": "ValueError"}
+        {"operation": "reading elements", "reason": reason, "data": data, "error": "OutsideField"}
         for reason, data in bad.items()
     ]

@@ -26,6 +26,10 @@ SHARE_BYTES = 2 * SECRET_ELEMENTS
 _PRODUCT = 1 << 18
 
 
+class OutsideField(ValueError):
+    """A word that is no element of the field."""
+
+
 class TooManyWrong(ValueError):
     """More shares are wrong than the extra ones can correct."""
 
@@ -47,7 +51,7 @@ def from_bytes(data: bytes) -> Elements:
     """Elements as sent; raises if a word lies outside the field."""
     elements = np.frombuffer(data, "<u2")
     if elements.size and int(elements.max()) >= FIELD:
-        raise ValueError("a word outside the field of 65521 elements")
+        raise OutsideField("a word outside the field of 65521 elements")
     return elements
 
 

@@ -393,7 +393,7 @@ def _check_field(shares: list[bytes]) -> None:
     """All at once: they would be refused by the server later, and their holder blamed."""
     try:
         shamir.from_bytes(b"".join(shares))
-    except ValueError as error:
+    except shamir.OutsideField as error:
         raise FaultyServer(f"a neighbour's shares: {error}") from error
 
 

@@ -153,7 +153,7 @@ class Server:
             return
         try:
             self._take[step.name](client, message)
-        except (MalformedMessage, ValueError) as error:
+        except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         self._answered[client] = kept
 
