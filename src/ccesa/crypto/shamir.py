@@ -27,7 +27,7 @@ _PRODUCT = 1 << 18
 
 
 class OutsideField(ValueError):
-    """A word that is no element of the field."""
+    """Bytes that are no row of field elements."""
 
 
 class TooManyWrong(ValueError):
@@ -49,6 +49,8 @@ def to_bytes(elements: Elements) -> bytes:
 
 def from_bytes(data: bytes) -> Elements:
     """Elements as sent; raises if a word lies outside the field."""
+    if len(data) % 2:
+        raise OutsideField(f"{len(data)} bytes are no whole number of 16-bit words")
     elements = np.frombuffer(data, "<u2")
     if elements.size and int(elements.max()) >= FIELD:
         raise OutsideField("a word outside the field of 65521 elements")
