@@ -132,6 +132,15 @@ def graph_of(kind, seed, ids):
     return near, {one: [other for other in near[one] if masked(one, other)] for one in ids}
 
 
+def threshold_of(rule, degree):
+    if rule["type"] == "fixed":
+        return rule["t"]
+    least = next(t for t in range(degree + 2) if 2 * t > degree + 1)
+    if rule["type"] == "linear":
+        return max(least, int(Fraction(rule["slope"], 1024) * degree) + rule["base"])
+    return least
+
+
 def packed(value):
     """msgpack in its shortest form."""
     if isinstance(value, dict):
@@ -209,8 +218,7 @@ class Party:
 
     def deal(self, near):
         self.circle = sorted([*near, self.id])
-        rule = self.fields["threshold"]
-        threshold = rule["t"] if rule["type"] == "fixed" else len(self.circle) // 2 + 1
+        threshold = threshold_of(self.fields["threshold"], len(near))
         self.self_secret = self.random.words(16)
         noise = [self.random.words(32) for _ in range(threshold - 1)]
         self.columns = list(zip(self.self_secret + self.mask_secret, *noise, strict=True))

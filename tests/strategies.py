@@ -5,7 +5,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ccesa import ring
-from ccesa.config import MAX_VECTOR_BYTES, Complete, ErdosRenyi, Fixed, Harary, Majority, RoundConfig
+from ccesa.config import (
+    MAX_VECTOR_BYTES,
+    Complete,
+    ErdosRenyi,
+    Fixed,
+    Graph,
+    Harary,
+    Linear,
+    Majority,
+    RoundConfig,
+    Threshold,
+)
 from ccesa.crypto.shamir import Randomness
 
 bits = st.sampled_from(ring.BITS)
@@ -32,7 +43,7 @@ def randomness(seed: int) -> Randomness:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, clients: int) -> ErdosRenyi | Harary | Complete:
+def graphs(draw: st.DrawFn, clients: int) -> Graph:
     kind = draw(st.sampled_from([ErdosRenyi, Harary, Complete]))
     if kind is ErdosRenyi:
         p = draw(probabilities)
@@ -48,14 +59,23 @@ def graphs(draw: st.DrawFn, clients: int) -> ErdosRenyi | Harary | Complete:
 
 
 @st.composite
+def linear_thresholds(draw: st.DrawFn, degree: int) -> Linear:
+    """Those that a mean degree, cut to a whole number, allows."""
+    slope = draw(st.integers(0, 1024))
+    return Linear(slope=slope, base=draw(st.integers(0, degree + 1 - slope * degree // 1024)))
+
+
+def thresholds(graph: Graph, clients: int) -> st.SearchStrategy[Threshold]:
+    mean, most = graph.mean_degree(clients), graph.max_degree(clients) + 1
+    least = max(2, int((mean + 1) // 2) + 1)
+    fixed = st.builds(Fixed, t=st.integers(least, most)) if least <= most else st.nothing()
+    return st.just(Majority()) | linear_thresholds(int(mean)) | fixed
+
+
+@st.composite
 def configs(draw: st.DrawFn) -> RoundConfig:
     clients = draw(st.integers(3, 300))
     graph = draw(graphs(clients))
-    least = int((graph.mean_degree(clients) + 1) // 2) + 1
-    most = graph.max_degree(clients) + 1
-    thresholds = [st.just(Majority())]
-    if max(least, 2) <= most:
-        thresholds.append(st.builds(Fixed, t=st.integers(max(least, 2), most)))
     width = draw(bits)
     return RoundConfig(
         round_id=draw(st.binary(min_size=32, max_size=32)),
@@ -63,7 +83,7 @@ def configs(draw: st.DrawFn) -> RoundConfig:
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
         graph=graph,
-        threshold=draw(st.one_of(thresholds)),
+        threshold=draw(thresholds(graph, clients)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
         task=draw(st.binary(max_size=64)),

@@ -1,5 +1,6 @@
 import math
 import struct
+from fractions import Fraction
 
 import msgspec
 import pytest
@@ -16,11 +17,12 @@ from ccesa.config import (
     Fixed,
     Floor,
     Harary,
+    Linear,
     Majority,
     RoundConfig,
 )
 from ccesa.errors import ConfigError, MalformedMessage
-from strategies import bits, configs, fuzzed, plain_values, probabilities
+from strategies import bits, configs, fuzzed, graphs, plain_values, probabilities
 
 ID = bytes(range(32))
 BASE = RoundConfig(round_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
@@ -93,6 +95,13 @@ def test_vector_bytes_are_length_times_word(config):
         ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients hold a share"),
         ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
         ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 6"),
+        (
+            {"threshold": Linear(slope=0, base=10)},
+            "t = 10 exceeds the neighbourhood: at the mean degree only 9 clients.*lower slope or base",
+        ),
+        ({"threshold": Linear(slope=1024, base=2)}, "t = 10 exceeds the neighbourhood"),
+        ({"threshold": Linear(slope=0, base=8), "graph": Harary(degree=6)}, "t = 8 exceeds.*only 7 clients"),
+        ({"threshold": Linear(slope=0, base=6), "graph": ErdosRenyi(p=0.6)}, "t = 6 exceeds.*only 5 clients"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(changes, text):
@@ -111,6 +120,10 @@ def test_a_configuration_that_cannot_work_is_refused(changes, text):
         (lambda: Complete(mask_p=0.5, mask_degree=4), "mask_p or mask_degree, not both"),
         (lambda: Fixed(t=1), "at least 2, not 1: one holder alone would know"),
         (lambda: Fixed(t=0), "at least 2, not 0"),
+        (lambda: Linear(slope=-1, base=0), r"slope of a linear threshold must lie in 0..1024, not -1"),
+        (lambda: Linear(slope=1025, base=0), r"slope of a linear threshold must lie in 0..1024, not 1025"),
+        (lambda: Linear(slope=0, base=-1), r"base of a linear threshold must lie in 0..65520, not -1"),
+        (lambda: Linear(slope=0, base=65521), r"base of a linear threshold must lie in 0..65520, not 65521"),
     ],
 )
 def test_parts_that_cannot_work_are_refused(make, text):
@@ -149,6 +162,8 @@ def test_whole_numbers_are_of_type_int(value):
         "degree": lambda: Harary(degree=value),
         "mask_degree": lambda: Complete(mask_degree=value),
         "t": lambda: Fixed(t=value),
+        "slope": lambda: Linear(slope=value, base=1),
+        "base": lambda: Linear(slope=512, base=value),
         "clients": lambda: build(clients=value),
         "length": lambda: build(length=value),
         "min_survivors": lambda: build(min_survivors=value),
@@ -169,6 +184,53 @@ def test_a_vector_fits_into_one_byte_string_and_one_element_more_does_not(width)
 def test_majority_leaves_no_two_disjoint_sets_and_is_the_smallest_that_does(degree):
     t = Majority().of(degree)
     assert 2 * t > degree + 1 >= 2 * (t - 1)
+
+
+linears = st.builds(Linear, slope=st.integers(0, 1024), base=st.integers(0, 60) | st.integers(0, MAX_HOLDERS))
+degrees = st.integers(0, 100) | st.integers(0, 70000)
+
+
+@given(linears, degrees)
+def test_a_linear_threshold_is_the_line_or_the_majority_whichever_is_higher(rule, degree):
+    line = math.floor(Fraction(rule.slope, 1024) * degree) + rule.base
+    assert rule.of(degree) == max(line, Majority().of(degree))
+
+
+@given(linears, degrees)
+def test_a_linear_threshold_leaves_no_two_disjoint_sets(rule, degree):
+    assert 2 * rule.of(degree) > degree + 1
+
+
+@given(linears, degrees)
+def test_a_linear_threshold_rises_by_none_or_one_with_each_neighbour(rule, degree):
+    """So it is monotone, and whoever has more neighbours than a client who can share can share too."""
+    assert 0 <= rule.of(degree + 1) - rule.of(degree) <= 1
+
+
+@given(st.data())
+def test_a_linear_threshold_is_accepted_exactly_if_the_mean_neighbourhood_can_hold_it(data):
+    clients = data.draw(st.integers(3, 200))
+    graph = data.draw(graphs(clients))
+    rule = Linear(slope=data.draw(st.integers(0, 1024)), base=data.draw(st.integers(0, clients + 1)))
+    mean = math.floor(graph.mean_degree(clients))
+    if rule.of(mean) <= mean + 1:
+        assert build(clients=clients, graph=graph, threshold=rule).threshold == rule
+    else:
+        with pytest.raises(ConfigError, match=f"t = {rule.of(mean)} exceeds .* only {mean + 1} clients"):
+            build(clients=clients, graph=graph, threshold=rule)
+
+
+@pytest.mark.parametrize("rule", [Linear(slope=0, base=0), Linear(slope=1024, base=1)], ids=["flat", "steep"])
+def test_the_gentlest_and_the_steepest_line_fit_every_graph(rule):
+    for graph in (Complete(), Harary(degree=2), ErdosRenyi(p=1e-9), ErdosRenyi(p=0.5), ErdosRenyi(p=1.0)):
+        assert build(graph=graph, threshold=rule).threshold == rule
+
+
+def test_a_linear_threshold_has_the_encoding_of_the_specification():
+    config = build(clients=100, threshold=Linear(slope=640, base=3))
+    part = bytes.fromhex("83a474797065a66c696e656172a5736c6f7065cd0280a46261736503")
+    assert config.encode().count(b"\xa9threshold" + part) == 1
+    assert RoundConfig.decode(config.encode()) == config
 
 
 @given(st.integers(3, 200), st.integers(-3, 3), st.sampled_from([1, 2]))
@@ -207,6 +269,13 @@ def test_degrees_that_a_graph_announces(clients, p):
 def test_a_weaker_configuration_is_refused_by_the_floor(floor, text):
     with pytest.raises(ConfigError, match=text):
         floor.check(build(graph=Harary(degree=6)))
+
+
+def test_the_floor_compares_a_linear_threshold_at_the_mean_degree():
+    config = build(graph=ErdosRenyi(p=0.8), threshold=Linear(slope=512, base=3))  # 6.4 neighbours
+    Floor(threshold=6).check(config)
+    with pytest.raises(ConfigError, match="offers threshold = 6, this client's floor is 7"):
+        Floor(threshold=7).check(config)
 
 
 @given(configs())
@@ -248,6 +317,9 @@ def test_every_field_changes_the_context():
         build(graph=Harary(degree=8, mask_degree=6)),
         build(threshold=Fixed(t=5)),
         build(threshold=Fixed(t=6)),
+        build(threshold=Linear(slope=0, base=5)),
+        build(threshold=Linear(slope=0, base=6)),
+        build(threshold=Linear(slope=1, base=5)),
         build(generator="chacha20"),
         build(min_survivors=4),
         build(task=b"\0"),
@@ -352,6 +424,8 @@ def test_wrong_types_are_refused(name, value):
         ({"round_id": bytes(31)}, "32 bytes, not 31"),
         ({"threshold": {"type": "fixed", "t": 4}}, "is unsafe"),
         ({"threshold": {"type": "fixed", "t": 1}}, "one holder alone"),
+        ({"threshold": {"type": "linear", "slope": 1025, "base": 0}}, "slope of a linear threshold"),
+        ({"threshold": {"type": "linear", "slope": 0, "base": 10}}, "lower slope or base"),
         ({"graph": {"type": "erdos-renyi", "p": 2.0, "mask_p": None}}, "must lie in"),
         ({"graph": {"type": "harary", "degree": 3, "mask_degree": None}}, "even number"),
         ({"graph": {"type": "star"}}, "star"),

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear
 from ccesa.errors import RoundFailed, TooFewClients
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
 from rounds import LOOSE, Play, configure
+from strategies import thresholds
 
 STEP_NAMES = [step.name for step in STEPS["curious"]]
 THREE_GRAPHS = {
@@ -71,6 +72,7 @@ def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
     config = configure(
         n,
         graph=graph,
+        threshold=data.draw(thresholds(graph, n)),
         bits=data.draw(st.sampled_from([8, 16, 32, 64])),
         length=data.draw(st.integers(1, 40)),
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
@@ -101,8 +103,19 @@ def test_fixed_threshold_of_the_paper():
     assert check(Play(config), {"mask": {0, 1}}) == "aggregate"
 
 
-def test_a_client_with_too_few_neighbours_is_left_out_and_the_round_goes_on():
-    config = configure(20, graph=ErdosRenyi(p=0.75), threshold=Fixed(t=14))
+def test_a_linear_threshold_grows_with_the_neighbourhood():
+    config = configure(20, graph=ErdosRenyi(p=0.8), threshold=Linear(slope=640, base=2))
+    play = Play(config)
+    play.step()
+    degrees = play.server._graph.degrees
+    assert np.array_equal(play.server._thresholds, 640 * degrees // 1024 + 2)
+    assert len(set(play.server._thresholds.tolist())) > 1
+    assert check(play, {"mask": {0, 1}}) == "aggregate"
+
+
+@pytest.mark.parametrize("threshold", [Fixed(t=14), Linear(slope=0, base=14)], ids=["fixed", "linear"])
+def test_a_client_with_too_few_neighbours_is_left_out_and_the_round_goes_on(threshold):
+    config = configure(20, graph=ErdosRenyi(p=0.75), threshold=threshold)
     left_out = 0
     for seed in range(10):
         play = Play(config, seed=seed)

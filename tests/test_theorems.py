@@ -13,6 +13,7 @@ from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
 from ccesa.simulate import Eavesdropper, Exactly, simulate
 from rounds import LOOSE, Play, configure
+from strategies import thresholds
 
 STEP_NAMES = [step.name for step in STEPS["curious"]]
 
@@ -82,7 +83,8 @@ def tiny_rounds(draw):
         )
     )
     gone = {name: draw(st.sets(st.integers(0, n - 1), max_size=max(1, n // 3))) for name in STEP_NAMES}
-    return configure(n, graph=graph, length=3, bits=64), gone
+    threshold = draw(thresholds(graph, n))
+    return configure(n, graph=graph, threshold=threshold, length=3, bits=64), gone
 
 
 @settings(max_examples=600, deadline=None)

@@ -6,7 +6,7 @@ from ccesa import ring
 from ccesa.config import RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from second import Reference, Stream, bytes_of, raw, replies_of, words_of
+from second import Reference, Stream, bytes_of, raw, replies_of, threshold_of, words_of
 from vector_files import cases, config_of, load, refused
 
 # round.json: replayed by the package
@@ -80,6 +80,13 @@ def test_every_failure_and_every_step_has_a_round():
     first = found[0]
     assert "sum" in first["outcome"]
     assert {drop["step"] for drop in first["drops"]} == {"advertise", "share", "mask", "unmask"}
+
+
+def test_a_linear_threshold_is_seen_above_the_holders_above_the_majority_and_below_it():
+    (case,) = [case for case in load("round", "rounds") if case["fields"]["threshold"]["type"] == "linear"]
+    degrees = [len(near) for near in Reference(case).near.values()]
+    found = {(degree, threshold_of(case["fields"]["threshold"], degree)) for degree in degrees}
+    assert {(1, 3), (4, 4), (7, 5)} <= found
 
 
 # round.json: once more, from the seeds alone

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ccesa import errors
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority, RoundConfig
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
 from ccesa.crypto import primitives, shamir
 from second import raw
 
@@ -22,7 +22,7 @@ ERRORS = {
     "ValueError": ValueError,
 }
 GRAPHS = {"erdos-renyi": ErdosRenyi, "harary": Harary, "complete": Complete}
-THRESHOLDS = {"majority": Majority, "fixed": Fixed}
+THRESHOLDS = {"majority": Majority, "linear": Linear, "fixed": Fixed}
 
 
 def load(file, key):

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Majority, RoundConfig
+from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
@@ -20,6 +20,7 @@ __all__ = [
     "Fixed",
     "Floor",
     "Harary",
+    "Linear",
     "Majority",
     "Quantizer",
     "RoundConfig",

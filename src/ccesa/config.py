@@ -34,6 +34,13 @@ def whole_number(name: str, value: object) -> int:
     return operator.index(value)
 
 
+def check_clients(clients: int) -> None:
+    if clients < 3:
+        raise ConfigError(f"a round needs at least 3 clients, not {clients}: with 2 the sum tells all")
+    if clients > MAX_CLIENTS:
+        raise ConfigError(f"a round has at most {MAX_CLIENTS} clients, not {clients}")
+
+
 def _check_integer(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a whole number, not {value!r}")
@@ -140,6 +147,25 @@ class Majority(_Part, frozen=True, kw_only=True, tag="majority"):
         return (degree + 1) // 2 + 1
 
 
+class Linear(_Part, frozen=True, kw_only=True, tag="linear"):
+    """t_i = floor(slope · d_i / 1024) + base, and never below the majority.
+
+    For colluders among neighbours whose number varies: the certified maximum of colluders grows with it.
+    """
+
+    slope: int
+    base: int
+
+    def __post_init__(self) -> None:
+        for name, value, most in (("slope", self.slope, 1024), ("base", self.base, MAX_HOLDERS)):
+            _check_integer(name, value)
+            if not 0 <= value <= most:
+                raise ConfigError(f"{name} of a linear threshold must lie in 0..{most}, not {value}")
+
+    def of(self, degree: int) -> int:
+        return max((degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base)
+
+
 class Fixed(_Part, frozen=True, kw_only=True, tag="fixed"):
     """The paper's common t."""
 
@@ -154,7 +180,7 @@ class Fixed(_Part, frozen=True, kw_only=True, tag="fixed"):
         return self.t
 
 
-Threshold = Majority | Fixed
+Threshold = Majority | Linear | Fixed
 
 
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -221,12 +247,7 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"round_id must have {ROUND_ID_BYTES} bytes, not {len(self.round_id)}")
         if len(self.task) > 64:
             raise ConfigError(f"task is a digest of at most 64 bytes, not {len(self.task)}")
-        if self.clients < 3:
-            raise ConfigError(
-                f"a round needs at least 3 clients, not {self.clients}: with 2 the sum tells all"
-            )
-        if self.clients > MAX_CLIENTS:
-            raise ConfigError(f"a round has at most {MAX_CLIENTS} clients, not {self.clients}")
+        check_clients(self.clients)
         if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
             most = MAX_VECTOR_BYTES * 8 // self.bits
             raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
@@ -253,10 +274,23 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
             )
 
     def _check_threshold(self) -> None:
-        if not isinstance(self.threshold, Fixed):
-            return
-        t, mean = self.threshold.t, self.graph.mean_degree(self.clients)
-        largest = self.graph.max_degree(self.clients) + 1
+        if isinstance(self.threshold, Linear):
+            self._check_linear(self.threshold)
+        if isinstance(self.threshold, Fixed):
+            self._check_fixed(self.threshold.t)
+
+    def _check_linear(self, rule: Linear) -> None:
+        """It is never below the majority; but a client of the mean degree has to be able to share."""
+        degree = int(self.graph.mean_degree(self.clients))
+        t = rule.of(degree)
+        if t > degree + 1:
+            raise ConfigError(
+                f"linear threshold t = {t} exceeds the neighbourhood: at the mean degree only {degree + 1} "
+                "clients hold a share, the dealer included; lower slope or base"
+            )
+
+    def _check_fixed(self, t: int) -> None:
+        mean, largest = self.graph.mean_degree(self.clients), self.graph.max_degree(self.clients) + 1
         if t > largest:
             raise ConfigError(
                 f"threshold t = {t} exceeds the neighbourhood: at most {largest} clients hold a share, "

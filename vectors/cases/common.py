@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority, RoundConfig
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
 from ccesa.crypto import shamir
 
 Case = dict[str, Any]
@@ -64,6 +64,15 @@ def configurations() -> dict[str, RoundConfig]:
         ),
         "complete, fixed threshold": RoundConfig(
             round_id=id, clients=20, length=256, threshold=Fixed(t=11), min_survivors=11, task=bytes(64)
+        ),
+        "erdos-renyi, linear threshold": RoundConfig(
+            round_id=id, clients=1000, length=9, graph=ErdosRenyi(p=0.1), threshold=Linear(slope=640, base=9)
+        ),
+        "complete, largest linear threshold": RoundConfig(
+            round_id=id, clients=65520, length=9, threshold=Linear(slope=0, base=65520)
+        ),
+        "complete, steepest linear threshold": RoundConfig(
+            round_id=id, clients=20, length=9, threshold=Linear(slope=1024, base=1)
         ),
         "complete, mask_p": RoundConfig(round_id=id, clients=20, length=9, graph=Complete(mask_p=0.3)),
         "complete, mask_degree": RoundConfig(

@@ -177,6 +177,12 @@ def _bad_forms() -> list[Case]:
         "p as the integer 1": _map({**values, "graph": graph}),
         "unknown graph": _map({**values, "graph": {"type": "star"}}),
         "a field of another graph": _map({**values, "graph": {"type": "harary", "degree": 2, "p": 0.5}}),
+        "linear without base": _map({**values, "threshold": {"type": "linear", "slope": 512}}),
+        "linear, base before slope": _map(
+            {**values, "threshold": {"type": "linear", "base": 2, "slope": 512}}
+        ),
+        "slope as a float": _map({**values, "threshold": {**_linear(512, 2), "slope": 512.0}}),
+        "a field of another threshold": _map({**values, "threshold": {**_linear(512, 2), "t": 5}}),
         "generator is not UTF-8": encoding.replace(b"\xaaaes128-ctr", b"\xaaaes128-ct\xff"),
     }
     cases = [{"reason": reason, "encoding": data, **_ERROR} for reason, data in wrong.items()]
@@ -231,6 +237,16 @@ def _impossible_thresholds() -> list[tuple[str, Case]]:
         ("t = 1", {"threshold": {"type": "fixed", "t": 1}}),
         ("t above the number of holders", {"threshold": {"type": "fixed", "t": 9}}),
         ("two disjoint sets of t holders", {"threshold": {"type": "fixed", "t": 4}}),
+        ("slope is negative", {"threshold": _linear(-1, 5)}),
+        ("slope above 1024", {"threshold": _linear(1025, 0)}),
+        ("base is negative", {"threshold": _linear(512, -1)}),
+        ("base above the number of holders in the field", {"threshold": _linear(0, 65521)}),
+        ("linear threshold above the number of holders", {"threshold": _linear(0, 9)}),
+        ("steep linear threshold above the number of holders", {"threshold": _linear(1024, 2)}),
+        (
+            "linear threshold above the number of holders at the mean degree of 3.5, cut to 3",
+            {"graph": _erdos_renyi(0.5), "threshold": _linear(0, 5)},
+        ),
     ]
 
 
@@ -240,6 +256,10 @@ def _erdos_renyi(p: float, mask_p: float | None = None) -> Case:
 
 def _harary(degree: int, mask_degree: int | None = None) -> Case:
     return {"type": "harary", "degree": degree, "mask_degree": mask_degree}
+
+
+def _linear(slope: int, base: int) -> Case:
+    return {"type": "linear", "slope": slope, "base": base}
 
 
 def _complete(mask_p: float | None = None, mask_degree: int | None = None) -> Case:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cases.common import STREAM, Case, Stream, fields, sample
 from ccesa import ring
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -74,7 +74,22 @@ def _plans_with_sum() -> list[Plan]:
             _config("w", 6, length=3, bits=8, graph=Complete(mask_degree=2)),
             tampers={("unmask", 0): _wrong_share},
         ),
+        _linear(),
     ]
+
+
+def _linear() -> Plan:
+    """The round id is one whose graph shows every case of the rule.
+
+    Client 3 has d = 1 and t = 3, so it is not fit; 2 and 6 have d = 4 and t = 4, above the majority; 7 has
+    d = 7 and t = 5, where the majority is above the line.
+    """
+    graph, threshold = ErdosRenyi(p=0.5), Linear(slope=290, base=3)
+    return Plan(
+        "erdos-renyi, linear threshold; a client with one neighbour is left out, another drops",
+        _config("linear 84", 8, length=2, bits=16, graph=graph, threshold=threshold),
+        {5: "mask"},
+    )
 
 
 def _plans_without_sum() -> list[Plan]:
