@@ -40,7 +40,7 @@ def test_version():
     assert run("--version").stdout.startswith("ccesa ")
 
 
-@pytest.mark.parametrize("command", [[], ["simulate"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["simulate"], ["demo"], ["plan"]])
 def test_help_says_what_there_is(command):
     done = run(*command, "--help")
     assert done.returncode == 0

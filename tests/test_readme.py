@@ -26,9 +26,7 @@ def test_the_first_example_gives_the_weighted_mean():
 def test_the_second_example_uses_what_there_is():
     """It is cut in two halves by a network, so its lines are played through here in their order."""
     model, weight = [np.ones(3)], 1.0
-    code = (
-        BLOCKS[1].replace("clients=100", "clients=4").replace("ccesa.Harary(degree=62)", "ccesa.Complete()")
-    )
+    code = BLOCKS[1].replace("clients=100", "clients=10")
     lines = [line for line in code.splitlines() if line.strip()]
     names = {"ccesa": ccesa, "model": model, "weight": weight, "train": lambda model: [3 * model[0]]}
 

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from ccesa import plan
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.protocol.client import Client
@@ -27,4 +28,5 @@ __all__ = [
     "RoundFailed",
     "Server",
     "aggregate",
+    "plan",
 ]

@@ -5,6 +5,7 @@
     CcesaError
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
+    │   │   └── ImpossiblePlan     demands that no graph can meet
     │   ├── VectorError            input of the wrong length, type or range
     │   └── OrderError             a call that the current step does not allow
     ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
@@ -44,6 +45,10 @@ class UsageError(CcesaError, ValueError):
 
 class ConfigError(UsageError):
     """Parameters that cannot work, or cannot work safely."""
+
+
+class ImpossiblePlan(ConfigError):
+    """Demands on reliability or privacy that no graph over these clients can meet."""
 
 
 class VectorError(UsageError):

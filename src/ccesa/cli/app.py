@@ -6,6 +6,7 @@ import typer
 
 import ccesa
 from ccesa.cli.demo import demo
+from ccesa.cli.plan import plan
 from ccesa.cli.simulate import simulate
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(plan)
 app.command()(simulate)
 
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
-from ccesa.demo.training import History, Wiretap, conventional, federate, sparse_graph
+from ccesa.demo.training import History, Wiretap, conventional, federate
 from ccesa.errors import ConfigError
-from ccesa.simulate import Independent
+from ccesa.simulate import Independent, usual_plan
 
 
 def demo(
@@ -22,7 +22,7 @@ def demo(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
     dropout: Annotated[float, typer.Option(help="Probability to vanish in a round, over all steps.")] = 0.1,
     degree: Annotated[
-        int | None, typer.Option(help="Neighbours of a client, even; by default about half of everyone.")
+        int | None, typer.Option(help="Neighbours of a client, even; by default planned.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Fixes data and dropouts, never keys.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
@@ -38,7 +38,7 @@ def demo(
     if not output.parent.is_dir():
         raise ConfigError(f"--output: there is no folder {output.parent}")
     federation = learning.digits(clients, seed)
-    graph = sparse_graph(clients) if degree is None else Harary(degree=degree)
+    graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
     console.print(
         f"[bold]{clients} clients[/bold] with {min(federation.sizes)} to {max(federation.sizes)} images, "
         f"{graph.mean_degree(clients):.0f} neighbours, {dropout:.0%} drop out of every round"

@@ -12,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ccesa import simulate as simulation
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed
-from ccesa.simulate.first_try import SPARSE_DEGREE
 
 
 class GraphName(StrEnum):
+    BEST = "best"
     ERDOS_RENYI = "erdos-renyi"
     HARARY = "harary"
     COMPLETE = "complete"
@@ -33,9 +33,11 @@ def simulate(
     length: Annotated[int, typer.Option(help="Elements of each vector.")] = 10_000,
     bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
     dropout: Annotated[float, typer.Option(help="Probability to vanish, over all steps together.")] = 0.1,
-    graph: Annotated[GraphName, typer.Option(help="Assignment graph.")] = GraphName.HARARY,
-    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi).")] = None,
-    degree: Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary).")] = None,
+    graph: Annotated[GraphName, typer.Option(help="Assignment graph; the planner chooses.")] = GraphName.BEST,
+    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")] = None,
+    degree: Annotated[
+        int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")
+    ] = None,
     mask_p: Annotated[
         float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
     ] = None,
@@ -55,14 +57,19 @@ def simulate(
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
     of a client that stays to the end.
     """
+    chosen = _graph(graph, p, degree, mask_p, mask_degree)
+    planned = None if chosen else simulation.usual_plan(clients, dropout, graph.value)
+    rule: Threshold = Majority() if planned is None else planned.threshold
     config = RoundConfig(
         clients=clients,
         length=length,
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=_graph(graph, clients, p, degree, mask_p, mask_degree),
-        threshold=Majority() if threshold is None else Fixed(t=threshold),
+        graph=chosen or planned.graph,  # type: ignore[union-attr]  # one of the two is there
+        threshold=rule if threshold is None else Fixed(t=threshold),
         generator=generator.value,
     )
+    for note in planned.notes if planned else ():
+        Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     with _progress() as progress:
         report = simulation.simulate(
             config,
@@ -80,30 +87,36 @@ def simulate(
 
 
 def _graph(
-    name: GraphName,
-    clients: int,
-    p: float | None,
-    degree: int | None,
-    mask_p: float | None,
-    mask_degree: int | None,
-) -> Graph:
+    name: GraphName, p: float | None, degree: int | None, mask_p: float | None, mask_degree: int | None
+) -> Graph | None:
+    """The graph that the options describe; None where they leave it to the planner."""
     given = {"--p": p, "--degree": degree, "--mask-p": mask_p, "--mask-degree": mask_degree}
-    fitting = {
-        GraphName.ERDOS_RENYI: ("--p", "--mask-p"),
-        GraphName.HARARY: ("--degree", "--mask-degree"),
-        GraphName.COMPLETE: ("--mask-p", "--mask-degree"),
-    }[name]
+    if name is GraphName.BEST and p is not None:
+        name = GraphName.ERDOS_RENYI
+    if name is GraphName.BEST and degree is not None:
+        name = GraphName.HARARY
+    fitting = _OPTIONS[name]
     for option, value in given.items():
         if value is not None and option not in fitting:
-            raise ConfigError(f"{option} does not go with --graph {name}; it takes {' and '.join(fitting)}")
-    if name is GraphName.ERDOS_RENYI:
-        usual = min(1.0, SPARSE_DEGREE / max(clients - 1, 1))
-        return ErdosRenyi(p=usual if p is None else p, mask_p=mask_p)
-    if name is GraphName.COMPLETE:
+            takes = " and ".join(fitting) or "none of them: name a graph"
+            raise ConfigError(f"{option} does not go with --graph {name}; it takes {takes}")
+    if p is not None:
+        return ErdosRenyi(p=p, mask_p=mask_p)
+    if degree is not None:
+        return Harary(degree=degree, mask_degree=mask_degree)
+    if name is GraphName.COMPLETE and (mask_p, mask_degree) != (None, None):
         return Complete(mask_p=mask_p, mask_degree=mask_degree)
-    if degree is None and clients <= SPARSE_DEGREE:
-        return Complete(mask_degree=mask_degree)  # so few clients that everyone is near
-    return Harary(degree=SPARSE_DEGREE if degree is None else degree, mask_degree=mask_degree)
+    if mask_p is not None or mask_degree is not None:
+        raise ConfigError(f"the masks of a {name} graph need {fitting[0]} beside them")
+    return None
+
+
+_OPTIONS: dict[GraphName, tuple[str, ...]] = {
+    GraphName.BEST: (),
+    GraphName.ERDOS_RENYI: ("--p", "--mask-p"),
+    GraphName.HARARY: ("--degree", "--mask-degree"),
+    GraphName.COMPLETE: ("--mask-p", "--mask-degree"),
+}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ccesa import ring
-from ccesa.config import Complete, Graph, Harary, RoundConfig
+from ccesa.config import Complete, Graph, RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
 from ccesa.errors import RoundFailed
@@ -77,12 +77,6 @@ def federate(
 def conventional(federation: Federation, seed: int) -> Report:
     """One round of conventional secure aggregation (the complete graph), on vectors of the same length."""
     return simulate(_config(Complete(), _quantizer(federation)), seed=seed)
-
-
-def sparse_graph(clients: int) -> Graph:
-    """Half of everyone, at most 80: thresholds survive losing a fifth of a neighbourhood."""
-    degree = min(80, (clients // 2 + 4) // 2 * 2)
-    return Harary(degree=degree) if degree < clients - 1 else Complete()
 
 
 def _quantizer(federation: Federation) -> Quantizer:

@@ -1,1 +1,10 @@
-"""How many neighbours are enough: so far the paper's own formulas, the baseline of any planning."""
+"""How many neighbours are enough: the paper's formulas, exact certificates, and the planner.
+
+``plan`` chooses, ``check`` judges what somebody else chose. docs/planning.md has the mathematics.
+"""
+
+from ccesa.plan.certify import Certificate
+from ccesa.plan.planner import Plan, check, plan
+from ccesa.plan.population import Population
+
+__all__ = ["Certificate", "Plan", "Population", "check", "plan"]

@@ -2,7 +2,7 @@
 
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
 from ccesa.simulate.eavesdropper import Eavesdropper
-from ccesa.simulate.first_try import FirstTry, aggregate
+from ccesa.simulate.first_try import FirstTry, aggregate, usual_plan
 from ccesa.simulate.simulation import Report, simulate
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "StepProbabilities",
     "aggregate",
     "simulate",
+    "usual_plan",
 ]

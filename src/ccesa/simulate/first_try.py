@@ -5,16 +5,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ccesa.config import Complete, Graph, Harary, Majority, RoundConfig, Threshold
+from ccesa.config import Graph, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.quantize import Arrays, Layout, Quantizer
 from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
 
-#: From this many clients on the sparse graph is cheaper than the complete one.
-SPARSE_FROM = 100
-SPARSE_DEGREE = 80
+#: Rounds are planned for at least this much, so that a round with one dropout is not lost.
+LEAST_DROPOUT = 0.05
+#: And for this much where a dropout model does not say.
+USUAL_DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,9 +31,9 @@ class FirstTry:
     report: Report = field(repr=False)
 
 
-def default_graph(clients: int) -> Graph:
-    """Complete while that is small, else a ring that survives losing a tenth of the clients."""
-    return Complete() if clients < SPARSE_FROM else Harary(degree=SPARSE_DEGREE)
+def usual_plan(clients: int, dropout: float, graph: str = "best") -> Plan:
+    """What the planner chooses where the user chooses nothing."""
+    return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph)
 
 
 def aggregate(
@@ -64,12 +66,14 @@ def aggregate(
     quantizer = Quantizer(
         layout=layout, clients=len(models), clip=clip, bits=bits, max_weight=heaviest or 1.0
     )
+    model = dropout if hasattr(dropout, "draw") else Independent(float(dropout))
+    planned = usual_plan(len(models), model.total if isinstance(model, Independent) else USUAL_DROPOUT)
     config = RoundConfig(
         clients=len(models),
         length=quantizer.length,
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=graph or default_graph(len(models)),
-        threshold=threshold or Majority(),
+        graph=graph or planned.graph,
+        threshold=threshold or (Majority() if graph else planned.threshold),
     )
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
     encoded = [
@@ -80,7 +84,6 @@ def aggregate(
     def vector(client: int) -> Vector:
         return encoded[client].vector
 
-    model = dropout if hasattr(dropout, "draw") else Independent(float(dropout))
     report = simulate(config, vector, dropout=model, seed=seed, threads=threads)
     if isinstance(report.result, RoundFailed):
         raise report.result

@@ -1,0 +1,1 @@
+"""The paper's tables and figures: one folder each, run by ``python -m experiments.NAME.run``."""

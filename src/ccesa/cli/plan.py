@@ -1,0 +1,185 @@
+"""``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
+
+import json
+import math
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ccesa.errors import ConfigError
+from ccesa.plan import Plan, report
+from ccesa.plan import plan as make_plan
+from ccesa.plan.certify import EVENTS
+from ccesa.plan.cost import Cost
+
+_MEANING = {
+    "unreliable": "a client has too few live share holders, the round is lost",
+    "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
+    "exposed": "colluding neighbours alone can open a client",
+    "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
+}
+
+
+class PlannedGraph(StrEnum):
+    BEST = "best"
+    HARARY = "harary"
+    ERDOS_RENYI = "erdos-renyi"
+    COMPLETE = "complete"
+
+
+class Guard(StrEnum):
+    CURIOUS = "curious"
+    ACTIVE = "active"
+
+
+def plan(
+    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
+    dropout: Annotated[float, typer.Option(help="Fraction that may vanish in a round.")] = 0.1,
+    collusion: Annotated[float, typer.Option(help="Fraction that may work together with the server.")] = 0.0,
+    guard: Annotated[
+        Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
+    ] = Guard.CURIOUS,
+    graph: Annotated[PlannedGraph, typer.Option(help="Assignment graph.")] = PlannedGraph.BEST,
+    length: Annotated[int, typer.Option(help="Elements of each vector.")] = 1_000_000,
+    bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
+    privacy_bits: Annotated[
+        float | None,
+        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 80 under active."),
+    ] = None,
+    reliability_bits: Annotated[
+        float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
+    ] = None,
+    exact_dropout: Annotated[
+        bool, typer.Option("--exact-dropout", help="Exactly this fraction vanishes, not each by chance.")
+    ] = False,
+    as_object: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Draw cost against the number of clients instead.")
+    ] = False,
+    output: Annotated[Path, typer.Option(help="Where --curve draws: .png, .svg or .pdf.")] = Path(
+        "plan-curve.png"
+    ),
+) -> None:
+    """Plan a round: say how many clients there are, vanish and collude.
+
+    Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
+    costs, and what the paper's rule and conventional secure aggregation would cost.
+    """
+    demands: dict[str, Any] = {
+        "dropout": dropout,
+        "collusion": collusion,
+        "guard": guard.value,
+        "length": length,
+        "bits": bits,
+        "privacy_bits": privacy_bits,
+        "reliability_bits": reliability_bits,
+        "graph": graph.value,
+        "exact_dropout": exact_dropout,
+    }
+    if curve:
+        _draw(output, demands)
+        return
+    if clients is None:
+        raise ConfigError("say how many clients there are: --clients N")
+    made = make_plan(clients, **demands)
+    if as_object:
+        typer.echo(json.dumps(report.as_json(made)))
+    else:
+        _show(made)
+
+
+def _show(made: Plan) -> None:
+    console = Console()
+    console.print(_recommendation(made))
+    console.print(_certificate(made))
+    console.print(_bill(made))
+    for note in made.notes:
+        console.print(f"[yellow]note[/yellow]  {note}")
+
+
+def _recommendation(made: Plan) -> Table:
+    population = made.population
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row(
+        "[bold]plan[/bold]",
+        f"[bold]{made.clients:,} clients[/bold], {population.dropout:.3g} vanish, "
+        f"{population.collusion:.3g} collude, guard {made.guard}",
+    )
+    table.add_row("graph", f"[green]{report.graph_in_words(made)}[/green]")
+    table.add_row("masks", report.masks_in_words(made))
+    table.add_row("threshold", report.threshold_in_words(made))
+    if made.least_honest is not None:
+        table.add_row(
+            "any sum", f"covers at least {made.least_honest} honest clients, whoever the server drops"
+        )
+    return table
+
+
+def _certificate(made: Plan) -> Table:
+    table = _table("certificate", "", "at most", "")
+    for name, log2 in made.certificate.as_dict().items():
+        if name in EVENTS[made.guard]:
+            table.add_row(name, report.probability_in_words(log2), _MEANING[name])
+    return table
+
+
+def _bill(made: Plan) -> Table:
+    table = _table("a round costs", "", "ccesa", "paper's rule", "conventional")
+    for name, show in _LINES.items():
+        paper = "-" if made.paper.cost is None else show(made.paper.cost)
+        table.add_row(name, show(made.cost), paper, show(made.conventional))
+    degrees = ["-" if made.paper.degree is None else f"{made.paper.degree:,.0f}", f"{made.clients - 1:,}"]
+    table.add_row("neighbours", f"{made.degree:,.4g}", *degrees)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place == 0 or not name else "right")
+    return table
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} PB"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    for unit, size in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)):
+        if value < {"µs": 1e-3, "ms": 1.0, "s": 120.0, "min": 7200.0, "h": math.inf}[unit]:
+            return f"{value / size:,.3g} {unit}"
+    return ""
+
+
+_LINES: dict[str, Callable[[Cost], str]] = {
+    "client sends": lambda cost: _bytes(cost.sent_bytes),
+    "client receives": lambda cost: _bytes(cost.received_bytes),
+    "client agrees on keys": lambda cost: f"{cost.agreements:,.0f} times",
+    "client makes keystream": lambda cost: _bytes(cost.keystream_bytes),
+    "client works, about": lambda cost: _seconds(cost.client_seconds),
+    "server passes on": lambda cost: _bytes(cost.server_bytes),
+    "server makes keystream": lambda cost: _bytes(cost.server_keystream_bytes),
+    "server works, about": lambda cost: _seconds(cost.server_seconds),
+}
+
+
+def _draw(path: Path, demands: dict[str, Any]) -> None:
+    if not path.parent.is_dir():
+        raise ConfigError(f"--output: there is no folder {path.parent}")
+    from ccesa.plan import curve  # it needs matplotlib
+
+    console = Console(stderr=True)
+    with console.status("planning") as status:
+        curve.draw(path, demands, lambda clients: status.update(f"planning {clients:,} clients"))
+    Console().print(f"[bold]curve[/bold]  {path.resolve()}", soft_wrap=True)

@@ -1,0 +1,108 @@
+"""The four events counted over many random graphs: what the certificates bound.
+
+Nothing is shared with the certificates but the population, so that one can be held against the other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccesa.config import Graph, Threshold, whole_number
+from ccesa.errors import ConfigError
+from ccesa.plan import samples
+from ccesa.plan.population import Population
+from ccesa.plan.samples import Flags, Sample, Shape
+from ccesa.plan.tails import Counts
+
+#: Edges, or clients, that are in memory at a time; one graph alone may have more.
+_BATCH = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies:
+    """In which fraction of so many ``graphs`` each event happened, to one client at least."""
+
+    unreliable: float
+    disconnected: float
+    exposed: float
+    unmaskable: float
+    graphs: int
+
+
+def estimate(
+    graph: Graph,
+    threshold: Threshold,
+    population: Population,
+    graphs: int,
+    rng: np.random.Generator,
+    own_share: bool = False,
+) -> Frequencies:
+    """Draw so many graphs, each with dropouts and colluders of its own, and count the events."""
+    if whole_number("graphs", graphs) < 1:
+        raise ConfigError(f"at least one graph has to be drawn, not {graphs}")
+    n = population.clients
+    thresholds = np.array([threshold.of(degree) for degree in range(graph.max_degree(n) + 1)])
+    happened = np.zeros(4, np.int64)
+    for rows in _batches(graph, n, graphs):
+        shares, masks = samples.draw(graph, (rows, n), rng)
+        stays, colludes = _fates(population, (rows, n), rng)
+        degrees = shares.neighbours(np.ones((rows, n), bool))
+        t = thresholds[degrees]
+        happened += [
+            np.count_nonzero(_unreliable(shares, t, stays, own_share)),
+            np.count_nonzero(masks.falls_apart(stays & ~colludes)),
+            *np.count_nonzero(_opened(shares, degrees, t, colludes), axis=1),
+        ]
+    unreliable, disconnected, exposed, unmaskable = (happened / graphs).tolist()
+    return Frequencies(
+        unreliable=unreliable,
+        disconnected=disconnected,
+        exposed=exposed,
+        unmaskable=unmaskable,
+        graphs=graphs,
+    )
+
+
+def _batches(graph: Graph, n: int, graphs: int) -> Iterator[int]:
+    """How many graphs to draw at a time."""
+    rows = max(1, int(_BATCH / max(n, samples.mean_edges(graph, n))))
+    for done in range(0, graphs, rows):
+        yield min(rows, graphs - done)
+
+
+def _fates(population: Population, shape: Shape, rng: np.random.Generator) -> tuple[Flags, Flags]:
+    """Who stays and who colludes. Neither knows of the other: a colluder may vanish, and still tells."""
+    if population.exact:
+        vanishes = _exactly(population.dropped, shape, rng)
+    else:
+        vanishes = rng.random(shape) < population.dropout
+    return ~vanishes, _exactly(population.colluders, shape, rng)
+
+
+def _exactly(marked: int, shape: Shape, rng: np.random.Generator) -> Flags:
+    """In every row this many, at random."""
+    row = np.broadcast_to(np.arange(shape[1]) < marked, shape)
+    return row if marked in (0, shape[1]) else rng.permuted(row, axis=1)
+
+
+def _unreliable(shares: Sample, t: Counts, stays: Flags, own_share: bool) -> Flags:
+    """For each graph: has someone who stays fewer than t_i live holders?
+
+    Who stays is unmasked for certain, and its own share arrives if anybody's does. Whether someone who
+    vanishes has to be unmasked depends on the step it vanishes in, which a population does not say; the
+    certificate counts everyone. Who has too few neighbours for t_i at all counts, here as there.
+    """
+    return np.asarray((stays & (shares.neighbours(stays) + own_share < t)).any(axis=1))
+
+
+def _opened(shares: Sample, degrees: Counts, t: Counts, colludes: Flags) -> Flags:
+    """For each graph: is someone honest exposed (first row), is someone honest unmaskable (second row)?
+
+    Whether it stays is not asked: who vanishes late has sent its vector. Colluders have nothing to hide.
+    """
+    colluding = shares.neighbours(colludes)
+    exposed = ~colludes & (colluding >= t)
+    # Colluders answer on both sides, all other holders on one, the client itself among them.
+    unmaskable = ~colludes & (degrees + colluding + 1 >= 2 * t)
+    return np.stack([exposed.any(axis=1), unmaskable.any(axis=1)])

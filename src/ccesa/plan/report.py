@@ -1,0 +1,82 @@
+"""A plan as a JSON object, and its parts in words."""
+
+import math
+from dataclasses import asdict
+
+import msgspec
+
+from ccesa.plan.planner import Plan
+
+#: log2 of what cannot happen at all: JSON has no infinity.
+IMPOSSIBLE = -1e9
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """Every figure of the plan; failures are log2 of probabilities."""
+    return {
+        "clients": plan.clients,
+        "dropout": plan.population.dropout,
+        "exact_dropout": plan.population.exact,
+        "collusion": plan.population.collusion,
+        "guard": plan.guard,
+        "privacy_bits": plan.privacy_bits,
+        "reliability_bits": plan.reliability_bits,
+        "length": plan.length,
+        "bits": plan.bits,
+        "graph": msgspec.to_builtins(plan.graph)["type"],
+        "degree": plan.degree,
+        "p": getattr(plan.graph, "p", None),
+        "mask_degree": plan.mask_degree,
+        "mask_p": getattr(plan.graph, "mask_p", None),
+        "threshold": _threshold(plan),
+        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in plan.certificate.as_dict().items()},
+        "least_honest": plan.least_honest,
+        "cost": asdict(plan.cost),
+        "paper": {
+            "p_star": plan.paper.p_star,
+            "degree": plan.paper.degree,
+            "t": plan.paper.t,
+            "cost": plan.paper.cost and asdict(plan.paper.cost),
+        },
+        "conventional": {"degree": plan.clients - 1, "cost": asdict(plan.conventional)},
+        "notes": list(plan.notes),
+    }
+
+
+def _threshold(plan: Plan) -> dict[str, object]:
+    fields = msgspec.to_builtins(plan.threshold)
+    return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
+
+
+def graph_in_words(plan: Plan) -> str:
+    kind = msgspec.to_builtins(plan.graph)["type"]
+    about = "" if plan.degree == int(plan.degree) else "on average "
+    p = f", p = {plan.graph.p:.6g}" if hasattr(plan.graph, "p") else ""
+    return f"{kind}, {about}{plan.degree:.4g} neighbours hold shares{p}"
+
+
+def masks_in_words(plan: Plan) -> str:
+    if plan.mask_degree == plan.degree:
+        return "on every edge"
+    about = "" if plan.mask_degree == int(plan.mask_degree) else "on average "
+    return f"with {about}{plan.mask_degree:.4g} of them"
+
+
+def threshold_in_words(plan: Plan) -> str:
+    holders = f"{plan.t} of {int(plan.degree) + 1} shares open a secret"
+    rule = msgspec.to_builtins(plan.threshold)
+    match rule["type"]:
+        case "majority":
+            return f"majority: {holders}"
+        case "linear":
+            return f"linear ({rule['slope']}/1024 of the neighbours + {rule['base']}): {holders} at the mean"
+    return f"fixed: {holders}"
+
+
+def probability_in_words(log2: float) -> str:
+    """Both ways of saying it."""
+    if log2 == -math.inf:
+        return "impossible"
+    if log2 > -10:
+        return f"{2.0**log2:.2g}"
+    return f"2^{log2:.1f} (10^{math.ceil(log2 * math.log10(2.0))})"

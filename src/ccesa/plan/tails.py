@@ -1,0 +1,80 @@
+"""Binomial and hypergeometric tails in logarithms, far below what a float can hold.
+
+Everything is summed term by term from exact log-probabilities; nothing is approximated. What rounding in the
+logarithms can do, less than 1e-7, is covered by ``SLACK`` where a certificate is written.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+Logs = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """How many of d draws succeed, each with probability p."""
+
+    p: float
+
+    def log_pmf(self, draws: int, k: Counts) -> Logs:
+        return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + xlog1py(draws - k, -self.p))
+
+    @property
+    def mean_share(self) -> float:
+        return self.p
+
+
+@dataclass(frozen=True)
+class Hypergeometric:
+    """How many of d draws without replacement are good, of ``total`` with ``good`` among them."""
+
+    total: int
+    good: int
+
+    def log_pmf(self, draws: int, k: Counts) -> Logs:
+        return (
+            log_choose(self.good, k)
+            + log_choose(self.total - self.good, draws - k)
+            - log_choose(self.total, np.asarray(draws))
+        )
+
+    @property
+    def mean_share(self) -> float:
+        return self.good / self.total
+
+
+Family = Binomial | Hypergeometric
+
+
+def log_choose(n: int | Counts, k: Counts) -> Logs:
+    """ln C(n, k); minus infinity where there is no such choice."""
+    inside = (k >= 0) & (k <= n)
+    k = np.where(inside, k, 0)
+    return np.where(inside, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0), -np.inf)
+
+
+@lru_cache(maxsize=1 << 10)
+def log_below(family: Family, draws: int) -> Logs:
+    """ln P(X < t) for t = 0 .. draws + 1."""
+    terms = family.log_pmf(draws, np.arange(draws + 1))
+    return _frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
+
+
+@lru_cache(maxsize=1 << 10)
+def log_at_least(family: Family, draws: int) -> Logs:
+    """ln P(X >= t) for t = 0 .. draws + 1."""
+    terms = family.log_pmf(draws, np.arange(draws + 1))[::-1]
+    return _frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
+
+
+def _frozen(logs: Logs) -> Logs:
+    logs.flags.writeable = False  # it is shared by the cache
+    return logs

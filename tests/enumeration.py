@@ -1,0 +1,123 @@
+"""Everything that can happen in a round of a few clients, with its probability: the truth, by counting.
+
+Graphs, dropouts and colluders are lists of all cases with weights; nothing here knows a formula.
+"""
+
+import itertools
+
+import numpy as np
+
+from ccesa.config import Complete, ErdosRenyi
+from ccesa.graphs.assignment import draw
+
+
+def subsets(n):
+    """All sets of clients, one row each."""
+    return np.array(list(itertools.product([False, True], repeat=n)))
+
+
+def of_size(n, k):
+    return np.array([[i in chosen for i in range(n)] for chosen in itertools.combinations(range(n), k)])
+
+
+def vanishing(population):
+    """Every set that may vanish, and how likely it is."""
+    n = population.clients
+    if population.exact:
+        sets = of_size(n, population.dropped)
+        return sets, np.full(len(sets), 1 / len(sets))
+    sets = subsets(n)
+    q, lost = population.dropout, sets.sum(axis=1)
+    return sets, q**lost * (1 - q) ** (n - lost)
+
+
+def colluding(population):
+    sets = of_size(population.clients, population.colluders)
+    return sets, np.full(len(sets), 1 / len(sets))
+
+
+def share_graphs(graph, n):
+    """All share graphs as matrices, and how likely each is."""
+    return _random(graph.p, n) if isinstance(graph, ErdosRenyi) else _drawn(graph, n, masks=False)
+
+
+def mask_graphs(graph, n):
+    if isinstance(graph, ErdosRenyi):
+        return _random(graph.mask_p or graph.p, n)
+    if isinstance(graph, Complete) and graph.mask_p is not None:
+        return _random(graph.mask_p, n)
+    return _drawn(graph, n, masks=True)
+
+
+def _random(p, n):
+    one, other = np.triu_indices(n, 1)
+    chosen = subsets(one.size)
+    matrices = np.zeros((len(chosen), n, n), bool)
+    matrices[:, one, other] = matrices[:, other, one] = chosen
+    edges = chosen.sum(axis=1)
+    return matrices, p**edges * (1 - p) ** (one.size - edges)
+
+
+def _drawn(graph, n, *, masks):
+    """One real graph stands for all: they differ in who sits where, and fates do not ask who it is."""
+    drawn = draw(graph, bytes(range(32)), np.arange(n))
+    kept = drawn.masked if masks else np.ones(drawn.masked.size, bool)
+    matrix = np.zeros((1, n, n), bool)
+    matrix[0, drawn.rows[kept], drawn.columns[kept]] = True
+    return matrix, np.ones(1)
+
+
+def survivors(population):
+    """Every set of honest clients that stay, and how likely it is."""
+    gone, gone_weights = vanishing(population)
+    bad, bad_weights = colluding(population)
+    alive = ~(gone[:, None] | bad[None, :])
+    places = alive.reshape(-1, population.clients) @ (1 << np.arange(population.clients))
+    weights = np.bincount(places, np.outer(gone_weights, bad_weights).ravel(), 1 << population.clients)
+    sets = (np.arange(weights.size)[:, None] >> np.arange(population.clients)) & 1 == 1
+    return sets[weights > 0], weights[weights > 0]
+
+
+def falls_apart(matrices, alive):
+    """For each graph and each set alive: is there someone that someone else alive cannot reach?"""
+    joined = (matrices[:, None] & alive[:, :, None] & alive[:, None, :]).astype(np.uint8)
+    reached = joined | np.eye(alive.shape[1], dtype=np.uint8)
+    for _ in range(3):  # paths of up to eight edges
+        reached = np.minimum(reached @ reached, 1)
+    both = alive[:, :, None] & alive[:, None, :]
+    return (both & (reached == 0)).any(axis=(2, 3))
+
+
+def p_disconnected(graph, population):
+    matrices, likely = mask_graphs(graph, population.clients)
+    alive, weights = survivors(population)
+    return float(likely @ falls_apart(matrices, alive) @ weights)
+
+
+def p_unreliable(graph, threshold, population, own_share=False):
+    """(for a given client that stays, for anyone who stays)"""
+    matrices, likely = share_graphs(graph, population.clients)
+    gone, weights = vanishing(population)
+    live = np.einsum("gij,sj->gsi", matrices.astype(int), (~gone).astype(int))
+    few = live + own_share < _thresholds(matrices, threshold)[:, None]
+    one = likely @ few[:, :, 0] @ (weights * ~gone[:, 0]) / (weights @ ~gone[:, 0])
+    return float(one), float(likely @ (few & ~gone).any(axis=2) @ weights)
+
+
+def p_opened(graph, threshold, population):
+    """(for a given honest client, for anyone honest), each of "exposed" and of "unmaskable"."""
+    matrices, likely = share_graphs(graph, population.clients)
+    bad, weights = colluding(population)
+    held = np.einsum("gij,sj->gsi", matrices.astype(int), bad.astype(int))
+    t, degrees = _thresholds(matrices, threshold)[:, None], matrices.sum(axis=2)[:, None]
+    honest = weights * ~bad[:, 0] / (weights @ ~bad[:, 0])
+    events = {"exposed": held >= t, "unmaskable": degrees + held + 1 >= 2 * t}
+    return {
+        name: (float(likely @ event[:, :, 0] @ honest), float(likely @ (event & ~bad).any(axis=2) @ weights))
+        for name, event in events.items()
+    }
+
+
+def _thresholds(matrices, threshold):
+    degrees = matrices.sum(axis=2)
+    return np.array([threshold.of(d) for d in range(degrees.shape[1])])[degrees]

@@ -1,0 +1,205 @@
+"""Certificates against the truth: by counting every case of a few clients, and the paper's rows."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp, xlog1py
+
+import enumeration
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.errors import ConfigError
+from ccesa.plan import certify, connectivity
+from ccesa.plan.certify import Certificate, Degrees
+from ccesa.plan.population import Population
+from ccesa.plan.tails import SLACK, log_choose
+from exact import ln, pmf
+
+#: Graphs that can be enumerated, and for how many clients.
+GRAPHS = [
+    (ErdosRenyi(p=0.8), 5),
+    (ErdosRenyi(p=0.7, mask_p=0.4), 5),
+    (ErdosRenyi(p=1.0, mask_p=0.6), 4),
+    (Harary(degree=2), 7),
+    (Harary(degree=4, mask_degree=2), 8),
+    (Harary(degree=6, mask_degree=4), 7),
+    (Complete(), 6),
+    (Complete(mask_degree=2), 6),
+    (Complete(mask_p=0.5), 5),
+]
+THRESHOLDS = [Majority(), Fixed(t=2), Fixed(t=3), Linear(slope=512, base=2)]
+FATES = [
+    {"dropout": q, "collusion": c, "exact": exact}
+    for q, c, exact in itertools.product([0.0, 0.05, 0.3], [0.0, 0.2, 0.4], [False, True])
+]
+#: Of the truth, where it is a sum of many floats.
+ROUNDING = 1e-12
+
+
+def bound(log2: float) -> float:
+    return 2.0**log2
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS, ids=repr)
+@pytest.mark.parametrize(("graph", "n"), GRAPHS, ids=repr)
+def test_holders_counted_one_by_one(graph, n, threshold):
+    """For one client the tail is exact; for all together the union bound lies above."""
+    for fate in FATES:
+        population = Population(clients=n, **fate)
+        degrees = Degrees.of(graph, n)
+        certificate = certify.certify(graph, threshold, population)
+        for own_share in (False, True):
+            one, anyone = enumeration.p_unreliable(graph, threshold, population, own_share)
+            log = certify.unreliable(degrees, threshold.of, population, own_share=own_share)
+            assert math.exp(log) == pytest.approx(one, rel=1e-9, abs=1e-12)
+            assert anyone <= n * math.exp(log) + ROUNDING
+        anyone = enumeration.p_unreliable(graph, threshold, population)[1]
+        assert anyone <= bound(certificate.unreliable) + ROUNDING
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS, ids=repr)
+@pytest.mark.parametrize(("graph", "n"), GRAPHS, ids=repr)
+def test_colluding_holders_counted_one_by_one(graph, n, threshold):
+    for collusion in (0.0, 0.2, 0.4, 0.6):
+        population = Population(clients=n, dropout=0.1, collusion=collusion)
+        degrees = Degrees.of(graph, n)
+        certificate = certify.certify(graph, threshold, population)
+        truth = enumeration.p_opened(graph, threshold, population)
+        for name in ("exposed", "unmaskable"):
+            one, anyone = truth[name]
+            log = getattr(certify, name)(degrees, threshold.of, population)
+            assert math.exp(log) == pytest.approx(one, rel=1e-9, abs=1e-12)
+            assert anyone <= bound(getattr(certificate, name)) + ROUNDING
+
+
+@pytest.mark.parametrize(("graph", "n"), GRAPHS, ids=repr)
+def test_disconnected_counted_one_by_one(graph, n):
+    for fate in FATES:
+        population = Population(clients=n, **fate)
+        truth = enumeration.p_disconnected(graph, population)
+        certified = bound(certify.certify(graph, Majority(), population).disconnected)
+        assert truth <= certified + ROUNDING
+        if fate["dropout"] < 0.3 and fate["collusion"] < 0.4 and truth > 0:
+            assert certified <= 6 * truth  # a union over cuts, which overlap most when clients are few
+
+
+@pytest.mark.parametrize(("n", "degree"), [(4, 2), (5, 2), (7, 2), (7, 4), (9, 4), (8, 6), (10, 6)])
+def test_pairs_of_gaps_in_a_ring_are_counted_exactly(n, degree):
+    """The bound is the mean number of pairs of gaps, for each kind of fate; falling apart needs one pair."""
+    places, half = np.arange(n), degree // 2
+    for fate in FATES:
+        population = Population(clients=n, **fate)
+        alive, weights = enumeration.survivors(population)
+        followers = np.array([alive[:, (places + step) % n] for step in range(1, half + 1)])
+        gaps = (alive & ~followers.any(axis=0)).sum(axis=1)
+        pairs = float(weights @ (gaps * (gaps - 1) / 2))
+        assert math.exp(connectivity.ring(population, degree)) == pytest.approx(min(1.0, pairs), abs=1e-12)
+        apart = enumeration.p_disconnected(Complete(mask_degree=degree), population)
+        assert float(weights @ (gaps >= 2)) == pytest.approx(apart, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "degree"), [(4, 4), (5, 4), (8, 7), (7, 6), (3, 2)])
+def test_a_ring_that_joins_everyone_cannot_fall_apart(n, degree):
+    assert connectivity.ring(Population(clients=n, dropout=0.5), degree) == -math.inf
+
+
+def plain_cuts(population: Population, p: float) -> float:
+    """ln of the union over all cuts, term by term over every number of survivors: no groups, no monotony."""
+    family, honest = population.honest_survivors
+    m, k = np.arange(2, honest + 1)[:, None], np.arange(1, honest // 2 + 1)
+    terms = np.where(k <= m // 2, log_choose(m, k) + xlog1py(k * np.maximum(m - k, 0), -p), -np.inf)
+    cuts = np.minimum(logsumexp(terms, axis=1), 0.0)
+    return float(logsumexp(family.log_pmf(honest, m[:, 0]) + cuts))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("collusion", [0.0, 0.2])
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5, 0.9])
+def test_cuts_in_groups_are_never_below_the_plain_sum(dropout, collusion, exact):
+    for n, p in itertools.product((3, 20, 200, 400), (0.001, 0.02, 0.1, 0.3, 0.45, 0.55, 0.9)):
+        population = Population(clients=n, dropout=dropout, collusion=collusion, exact=exact)
+        grouped, plain = connectivity.edges(population, p), plain_cuts(population, p)
+        assert grouped >= plain - SLACK
+        if dropout <= 0.1 and n >= 200:
+            # Groups of survivor numbers count as their worst; what lies outside the window as failure.
+            assert grouped <= max(0.99 * plain + 0.1, -380)  # a hundredth of the bits at most
+
+
+@given(
+    st.integers(5, 60),
+    st.sampled_from([2, 4, 10, 30]),
+    st.integers(2, 40),
+    st.floats(1e-6, 0.9),
+    st.floats(0, 0.9),
+    st.booleans(),
+)
+def test_certificates_of_a_ring_are_above_the_exact_sum_and_just_above(
+    n, degree, t, dropout, collusion, exact
+):
+    """The slack falls on the safe side of exact fractions, and it is all that is added."""
+    population = Population(clients=n, dropout=dropout, collusion=collusion, exact=exact)
+    certificate = certify.certify(Harary(degree=degree), Fixed(t=t), population)
+    d, honest = min(degree, n - 1), n - population.colluders
+    fit = d + 1 < 2 * t  # others are left out of the round, which counts as failure
+    live = sum(pmf(population.live, d, k) for k in range(min(t, d + 1))) if fit else 1
+    colluding = [pmf(population.colluding, d, k) for k in range(d + 1)]
+    truth = {
+        "unreliable": n * live,
+        "exposed": honest * sum(colluding[t:]),
+        "unmaskable": honest * sum(colluding[max(0, 2 * t - d - 1) :]),
+    }
+    for name, union in truth.items():
+        certified, summed = getattr(certificate, name), ln(Fraction(union)) / math.log(2)
+        assert min(summed, 0.0) <= certified <= min(summed + 2 * SLACK, 0.0)
+
+
+def test_what_cannot_happen_is_minus_infinity_and_what_must_is_zero():
+    nobody = Population(clients=10, dropout=0.0)
+    certificate = certify.certify(Complete(), Majority(), nobody)
+    assert set(certificate.as_dict().values()) == {-math.inf}
+    assert certificate.privacy() == -math.inf
+    certificate = certify.certify(Complete(), Fixed(t=10), nobody)  # nine neighbours
+    assert certificate.unreliable == 0
+    most = Population(clients=10, dropout=0.0, collusion=0.9)
+    certificate = certify.certify(Complete(), Majority(), most)
+    assert (certificate.exposed, certificate.unmaskable, certificate.disconnected) == (0, 0, -math.inf)
+
+
+def test_privacy_sums_what_counts_under_the_guard():
+    certificate = Certificate(unreliable=-1, disconnected=-10, exposed=-10, unmaskable=-3)
+    assert certificate.privacy() == pytest.approx(-9)
+    assert certificate.privacy("active") == pytest.approx(math.log2(2**-9 + 2**-3))
+    with pytest.raises(ConfigError, match="guard"):
+        certify.check_guard("paranoid")
+
+
+@pytest.mark.parametrize(("n", "collusion", "degree"), [(1000, 0.0, 18), (1000, 0.1, 26), (100_000, 0.0, 22)])
+def test_thinnest_ring_of_masks(n, collusion, degree):
+    population = Population(clients=n, dropout=0.1, collusion=collusion)
+    for width, enough in ((degree, True), (degree - 2, False)):
+        graph = Complete(mask_degree=width)
+        assert (certify.certify(graph, Majority(), population).disconnected <= -41) == enough
+
+
+@pytest.mark.parametrize(
+    ("n", "collusion", "mean"), [(1000, 0.0, 38.6), (1000, 0.1, 42.7), (100_000, 0.0, 44.9)]
+)
+def test_thinnest_random_masks(n, collusion, mean):
+    population = Population(clients=n, dropout=0.1, collusion=collusion)
+    for degree, enough in ((mean, True), (mean - 1.5, False)):
+        log = certify.disconnected(ErdosRenyi(p=degree / (n - 1)), population)
+        assert (log + SLACK <= -41 * math.log(2)) == enough
+
+
+def test_a_row_of_the_papers_table():
+    """n = 300, q_total = 0.1, t = 98, p = 0.5136; the paper's protocol sends the client's own share."""
+    n, degrees, t = 300, Degrees.of(ErdosRenyi(p=0.5136), 300), Fixed(t=98).of
+    population = Population(clients=n, dropout=0.1)
+    lost = n * math.exp(certify.unreliable(degrees, t, population, own_share=True))
+    opened = n * math.exp(certify.unmaskable(degrees, t, population))
+    assert lost == pytest.approx(1.4e-4, rel=0.03)
+    assert opened == pytest.approx(2.7e-4, rel=0.03)

@@ -1,0 +1,111 @@
+"""``ccesa plan`` as users have it."""
+
+import json
+
+import pytest
+
+from test_cli import run, simulate
+
+KEYS = {"graph", "degree", "p", "mask_degree", "threshold", "failure", "cost", "paper"}
+EVENTS = {"unreliable", "disconnected", "exposed", "unmaskable"}
+
+
+def plan(*arguments: str) -> dict:
+    done = run("plan", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_plan_as_json():
+    made = plan("--clients", "1000", "--dropout", "0.1")
+    assert made.keys() >= KEYS
+    assert (made["graph"], made["degree"], made["mask_degree"], made["p"]) == ("harary", 38, 18, None)
+    assert made["threshold"] == {"rule": "majority", "at_mean_degree": 20}
+    assert made["failure"].keys() == EVENTS
+    assert made["failure"]["unreliable"] <= -20
+    assert made["failure"]["disconnected"] <= -40
+    assert made["failure"]["exposed"] == -1e9  # impossible
+    assert made["paper"]["p_star"] == pytest.approx(0.3106, abs=5e-5)
+    assert made["paper"]["t"] == 198
+    assert made["cost"]["client_seconds"] > 0
+    assert made["cost"]["sent_bytes"] < made["conventional"]["cost"]["sent_bytes"]
+
+
+def test_an_erdos_renyi_plan():
+    made = plan("--clients", "1000", "--graph", "erdos-renyi", "--collusion", "0.1", "--length", "10")
+    assert made["graph"] == "erdos-renyi"
+    assert made["degree"] == pytest.approx(999 * made["p"])
+    assert made["mask_degree"] == pytest.approx(999 * made["mask_p"])
+    assert made["threshold"]["rule"] == "linear"
+
+
+def test_an_active_plan():
+    made = plan("--clients", "1000", "--collusion", "0.1", "--guard", "active")
+    assert made["privacy_bits"] == 80
+    assert made["mask_degree"] == made["degree"]
+    assert made["failure"]["unmaskable"] <= -80
+    assert made["least_honest"] > 2
+
+
+def test_exact_dropout_is_less_demanding():
+    few, many = plan("--clients", "100", "--exact-dropout"), plan("--clients", "100")
+    assert few["degree"] < many["degree"]
+
+
+def test_a_plan_fits_on_one_screen():
+    done = run("plan", "--clients", "1000", "--collusion", "0.1", "--guard", "active")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 40
+    text = " ".join(done.stdout.split())
+    for words in ("harary", "unmaskable", "paper's rule", "conventional", "at least", "honest clients"):
+        assert words in text
+
+
+def test_the_small_print_is_shown():
+    assert "too few for a sparse graph" in run("plan", "--clients", "33").stdout
+    assert "20 bits is out of reach" in " ".join(run("plan", "--clients", "10").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--clients"),
+        (["--clients", "10", "--reliability-bits", "20"], "33 clients would do"),
+        (["--clients", "2"], "at least 3"),
+        (["--clients", "100", "--dropout", "1"], "dropout"),
+        (["--clients", "100", "--guard", "lazy"], "guard"),
+        (["--clients", "100", "--bits", "7"], "bits"),
+        (["--curve", "--output", "no/such/folder/x.png"], "no folder"),
+        (["--curve", "--output", "x.gif"], ".png"),
+    ],
+)
+def test_a_mistake_ends_in_one_clear_line(arguments, says, tmp_path):
+    done = run("plan", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("name", ["curve.png", "curve.svg"])
+def test_a_curve_is_drawn(name, tmp_path):
+    done = run("plan", "--curve", "--output", name, "--collusion", "0.05", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name).stat().st_size > 10_000
+    assert name in done.stdout
+
+
+def test_simulate_takes_its_graph_from_the_planner():
+    report = simulate("--clients", "120", "--dropout", "0.1")
+    made = plan("--clients", "120", "--dropout", "0.1")
+    assert report["exact"]
+    assert (report["degree_mean"], report["mask_degree_mean"]) == (made["degree"], made["mask_degree"])
+    assert simulate("--clients", "120", "--degree", "60")["degree_mean"] == 60
+    edges = simulate("--clients", "120", "--graph", "erdos-renyi")
+    assert 30 < edges["degree_mean"] < 80
+
+
+def test_simulate_says_where_nothing_can_be_promised():
+    done = run("simulate", "--clients", "5", "--length", "3")
+    assert done.returncode == 0
+    assert "out of reach" in " ".join(done.stderr.split())

@@ -1,0 +1,206 @@
+"""Counted frequencies against certificates, against every case of a few clients, and against real graphs."""
+
+import math
+
+import numpy as np
+import pytest
+
+import enumeration
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.errors import ConfigError
+from ccesa.graphs.assignment import draw
+from ccesa.plan import montecarlo
+from ccesa.plan.certify import certify
+from ccesa.plan.montecarlo import estimate
+from ccesa.plan.population import Population
+
+EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")
+
+
+def people(clients, dropout, collusion=0.0, exact=False):
+    return Population(clients=clients, dropout=dropout, collusion=collusion, exact=exact)
+
+
+#: Each event that is named is rare but visible, and happens at least this fraction of its bound. Clients of
+#: a random graph fail almost independently, neighbours on a ring often together, in a complete graph all
+#: at once: then the union over n clients costs a factor n.
+CASES = [
+    (ErdosRenyi(p=0.2, mask_p=0.075), Majority(), people(100, 0.1), {"unreliable": 0.5, "disconnected": 0.7}),
+    (
+        ErdosRenyi(p=0.2, mask_p=0.075),
+        Majority(),
+        people(100, 0.1, exact=True),
+        {"unreliable": 0.4, "disconnected": 0.7},
+    ),
+    (ErdosRenyi(p=0.13), Majority(), people(60, 0.05), {"disconnected": 0.7}),
+    (
+        ErdosRenyi(p=0.4, mask_p=0.13),
+        Linear(slope=650, base=1),
+        people(80, 0.1, 0.1),
+        {"disconnected": 0.5, "unmaskable": 0.3},
+    ),
+    (
+        ErdosRenyi(p=0.3, mask_p=0.15),
+        Fixed(t=15),
+        people(60, 0.05, 0.4, exact=True),
+        {"exposed": 0.5},
+    ),
+    (
+        ErdosRenyi(p=0.2, mask_p=0.13),
+        Majority(),
+        people(80, 0.02, 0.2, exact=True),
+        {"disconnected": 0.5, "exposed": 0.6},
+    ),
+    (
+        Harary(degree=20, mask_degree=6),
+        Majority(),
+        people(100, 0.15),
+        {"unreliable": 0.25, "disconnected": 0.7},
+    ),
+    (
+        Harary(degree=20, mask_degree=6),
+        Majority(),
+        people(100, 0.2, exact=True),
+        {"unreliable": 0.25, "disconnected": 0.6},
+    ),
+    (
+        Harary(degree=20, mask_degree=10),
+        Fixed(t=14),
+        people(100, 0.1, 0.1),
+        {"unreliable": 0.15, "unmaskable": 0.25},
+    ),
+    (
+        Harary(degree=20, mask_degree=8),
+        Linear(slope=500, base=4),
+        people(100, 0.12, 0.1, exact=True),
+        {"unreliable": 0.2, "disconnected": 0.6},
+    ),
+    (
+        Harary(degree=12, mask_degree=8),
+        Fixed(t=8),
+        people(60, 0.1, 0.2),
+        {"unreliable": 0.2, "disconnected": 0.6, "exposed": 0.5},
+    ),
+    (Harary(degree=6), Fixed(t=4), people(60, 0.05, 0.2, exact=True), {"disconnected": 0.6}),
+    (
+        Complete(mask_p=0.15),
+        Fixed(t=42),
+        people(60, 0.2, 0.1),
+        {"unreliable": 0.5 / 60, "disconnected": 0.6},
+    ),
+    (
+        Complete(mask_degree=6),
+        Majority(),
+        people(31, 0.25, 0.1),
+        {"unreliable": 0.5 / 31, "disconnected": 0.6},
+    ),
+    (Complete(mask_degree=8), Majority(), people(31, 0.25, 0.1, exact=True), {"disconnected": 0.6}),
+    (Complete(), Majority(), people(21, 0.3), {"unreliable": 0.5 / 21}),
+]
+
+
+@pytest.mark.parametrize(("graph", "threshold", "population", "visible"), CASES, ids=str)
+def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshold, population, visible):
+    graphs = 8000
+    counted = estimate(graph, threshold, population, graphs, np.random.default_rng(1))
+    certificate = certify(graph, threshold, population).as_dict()
+    for name in EVENTS:
+        frequency, bound = getattr(counted, name), 2 ** certificate[name]
+        assert frequency <= bound + 4 * math.sqrt(bound / graphs)
+        if name in visible:
+            assert 1e-3 < frequency < 0.3
+            assert frequency >= visible[name] * bound
+
+
+def test_nobody_colludes_and_nobody_vanishes():
+    counted = estimate(Harary(degree=4), Majority(), people(20, 0.0), 100, np.random.default_rng(1))
+    assert [getattr(counted, name) for name in EVENTS] == [0, 0, 0, 0]
+    assert counted.graphs == 100
+
+
+#: Small enough to enumerate, and for each kind of graph and fate.
+TINY = [
+    (ErdosRenyi(p=0.8), 5),
+    (ErdosRenyi(p=0.7, mask_p=0.4), 5),
+    (Harary(degree=2), 6),
+    (Harary(degree=4, mask_degree=2), 8),
+    (Harary(degree=6, mask_degree=4), 7),
+    (Complete(mask_degree=4), 7),
+    (Complete(mask_p=0.5), 5),
+]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("threshold", [Majority(), Fixed(t=3)], ids=repr)
+@pytest.mark.parametrize(("graph", "n"), TINY, ids=repr)
+def test_frequencies_are_those_of_all_cases_together(graph, n, threshold, exact):
+    population, graphs = people(n, 0.2, 0.3, exact=exact), 10_000
+    truth = {name: anyone for name, (_, anyone) in enumeration.p_opened(graph, threshold, population).items()}
+    truth["disconnected"] = enumeration.p_disconnected(graph, population)
+    rng = np.random.default_rng(2)
+    for own_share in (False, True):
+        truth["unreliable"] = enumeration.p_unreliable(graph, threshold, population, own_share)[1]
+        counted = estimate(graph, threshold, population, graphs, rng, own_share)
+        for name, p in truth.items():
+            error = math.sqrt(max(p * (1 - p), 0.0) / graphs)
+            assert getattr(counted, name) == pytest.approx(p, abs=4.5 * error + 1e-9)
+
+
+def frequencies_of_real_graphs(graph, threshold, population, graphs, rng):
+    """The events as the protocol's own graphs show them."""
+    n, happened = population.clients, np.zeros(4)
+    for _ in range(graphs):
+        drawn = draw(graph, rng.bytes(32), np.arange(n))
+        stays, colludes = rng.random(n) >= population.dropout, np.zeros(n, bool)
+        colludes[rng.choice(n, population.colluders, replace=False)] = True
+        t = np.array([threshold.of(d) for d in drawn.degrees.tolist()])
+        held = drawn.live_neighbours(colludes)
+        happened += [
+            (stays & (drawn.live_neighbours(stays) < t)).any(),
+            len(drawn.mask_components(stays & ~colludes)) > 1,
+            (~colludes & (held >= t)).any(),
+            (~colludes & (drawn.degrees + held + 1 >= 2 * t)).any(),
+        ]
+    return happened / graphs
+
+
+@pytest.mark.parametrize(
+    ("graph", "threshold"),
+    [
+        (ErdosRenyi(p=0.5), Majority()),
+        (ErdosRenyi(p=0.7, mask_p=0.35), Fixed(t=6)),
+        (ErdosRenyi(p=1.0, mask_p=0.3), Linear(slope=600, base=2)),
+        (Harary(degree=8, mask_degree=4), Fixed(t=5)),
+        (Harary(degree=14, mask_degree=4), Fixed(t=9)),  # joins everyone
+        (Complete(mask_degree=6), Fixed(t=9)),
+        (Complete(mask_p=0.3), Majority()),
+    ],
+    ids=repr,
+)
+def test_real_graphs_follow_the_same_law(graph, threshold):
+    population, graphs = people(15, 0.25, 0.2), 400
+    rng = np.random.default_rng(3)
+    real = frequencies_of_real_graphs(graph, threshold, population, graphs, rng)
+    counted = estimate(graph, threshold, population, 20_000, rng)
+    for name, frequency in zip(EVENTS, real, strict=True):
+        p = getattr(counted, name)
+        error = math.sqrt(max(p * (1 - p), 1e-3) / graphs)
+        assert frequency == pytest.approx(p, abs=4 * error)
+
+
+def test_batches_change_nothing_but_the_order_of_draws(monkeypatch):
+    case = ErdosRenyi(p=0.3, mask_p=0.15), Majority(), people(40, 0.1, 0.1)
+    whole = estimate(*case, 4000, np.random.default_rng(4))
+    assert whole == estimate(*case, 4000, np.random.default_rng(4))
+    monkeypatch.setattr(montecarlo, "_BATCH", 5000)  # 21 graphs
+    parts = estimate(*case, 4000, np.random.default_rng(5))
+    assert parts.graphs == 4000
+    assert parts.disconnected == pytest.approx(whole.disconnected, abs=0.05)
+    assert list(montecarlo._batches(case[0], 40, 50)) == [21, 21, 8]
+    assert list(montecarlo._batches(Harary(degree=4), 10_000, 2)) == [1, 1]
+
+
+@pytest.mark.parametrize("graphs", [0, -1, 2.5])
+def test_a_number_of_graphs_that_is_none_is_refused(graphs):
+    with pytest.raises(ConfigError):
+        estimate(Complete(), Majority(), people(5, 0.1), graphs, np.random.default_rng(6))
