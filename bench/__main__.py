@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import client, flower, large, report, rounds, versus
+from bench import active, client, flower, large, report, rounds, versus
 from bench.rounds import Measured
 from ccesa.config import Complete, ErdosRenyi, Fixed
 
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large"],
+        choices=["table", "million", "flower", "large", "active"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -95,6 +95,7 @@ def main() -> None:
         "table": lambda: [_told(table_row, row) for row in PAPER],
         "million": _million,
         "flower": against_flower if flower.VERSION else dict,
+        "active": _active,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -111,6 +112,11 @@ def main() -> None:
 def _million() -> dict[str, float]:
     _say("one client, a million parameters")
     return client.million()
+
+
+def _active() -> dict[str, Any]:
+    _say("both guards, 1,000 clients at the planned degree")
+    return active.compare()
 
 
 def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...]) -> dict[str, Any]:

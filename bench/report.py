@@ -32,6 +32,8 @@ def page(results: dict[str, Any]) -> str:
         _million(results["million"]),
         "## Beside Flower's SecAgg+",
         _flower(results["flower"], results["machine"]["flwr"]),
+        "## The guard `active`",
+        _active(results["active"]),
         "## Memory and scale",
         _large(results["large"]),
     ]
@@ -114,6 +116,21 @@ def _flower(found: dict[str, dict[str, float]], version: str) -> str:
         shown = f"{pair['ccesa']:.2f}" if pair["ccesa"] >= 1 else f"{pair['ccesa']:.3f}"
         lines.append(f"| {name} | {pair['flower']:,.0f} | {shown} | {ratio:,.0f} |")
     return "\n".join(lines)
+
+
+def _active(found: dict[str, Any]) -> str:
+    moved = {guard: sum(ways.values()) for guard, ways in found["bytes"].items()}
+    return (
+        f"{found['clients']:,} clients, {found['length']:,} elements, the planned ring of {found['degree']} "
+        f"neighbours (t = {found['t']}), masks on every edge; both guards in one run, nobody drops out.\n\n"
+        "| | curious | active |\n|---|---:|---:|\n"
+        f"| client, ms | {found['client_ms']['curious']:.1f} | {found['client_ms']['active']:.1f} |\n"
+        f"| server, ms | {found['server_ms']['curious']:,.0f} | {found['server_ms']['active']:,.0f} |\n"
+        f"| client, bytes sent and received | {moved['curious']:,.0f} | {moved['active']:,.0f} |\n\n"
+        f"The client's extra time is {found['extra_ratio']:.2f} times its floor of {2 * found['degree']} "
+        f"Ed25519 verifications ({found['verification_ms'] * 1e3:.0f} µs each): one for "
+        "each neighbour's keys, one for each neighbour's word on who survived."
+    )
 
 
 def _large(found: dict[str, dict[str, Any]]) -> str:

@@ -1,13 +1,17 @@
 """Rounds for tests: real clients and a real server, step by step, with a hand on every message."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from ccesa import ring
 from ccesa.config import Complete, Floor, RoundConfig
+from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol import messages as m
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 
@@ -37,11 +41,15 @@ class Play:
     ):
         self.config = config
         self.vectors = inputs(config, seed)
-        self.clients = {
-            i: Client(config, i, self.vectors[i], **client_options) for i in range(config.clients)
-        }
-        self.server = server(config)
+        self.clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
+        self.server = self.make_server(server)
         self.requests = self.server.open()
+
+    def make_client(self, i: int, **options) -> Client:
+        return Client(self.config, i, self.vectors[i], **options)
+
+    def make_server(self, kind: type[Server]) -> Server:
+        return kind(self.config)
 
     def replies(self, gone: Iterable[int] = ()) -> dict[int, bytes]:
         gone = set(gone)
@@ -67,6 +75,32 @@ class Play:
         for i in survivors:
             total = total + self.vectors[i]
         return total
+
+
+@lru_cache
+def identity(i: int) -> Identity:
+    return Identity(i.to_bytes(32, "little"))
+
+
+@lru_cache
+def admission(clients: int) -> Admission:
+    return Admission(Member(f"client-{i}", identity(i).public) for i in range(clients))
+
+
+def configure_active(clients: int = 8, **options) -> RoundConfig:
+    return configure(clients, guard="active", admission=admission(clients).digest, **options)
+
+
+class ActivePlay(Play):
+    """The same under the guard ``active``: client i has identity i."""
+
+    def make_client(self, i: int, **options) -> ActiveClient:
+        return ActiveClient(
+            self.config, identity(i), admission(self.config.clients), self.vectors[i], **options
+        )
+
+    def make_server(self, kind: type[Server]) -> ActiveServer:
+        return ActiveServer(self.config, admission(self.config.clients))
 
 
 def read(data: bytes) -> m.AnyMessage:

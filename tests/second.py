@@ -1,4 +1,7 @@
-"""A second implementation, for the vectors: it shares nothing with the package but the libraries."""
+"""A second implementation, for the vectors: it shares nothing with the package but the libraries.
+
+The guard ``active`` is in ``second_active.py``.
+"""
 
 import hashlib
 import hmac
@@ -22,6 +25,13 @@ LABELS = {
     "self mask": b"ccesa/1/6 self mask",
     "commitment": b"ccesa/1/7 commitment",
     "sealed shares": b"ccesa/1/8 sealed shares",
+    "admission list": b"ccesa/1/9 admission list",
+    "bundle": b"ccesa/1/10 bundle",
+    "roster leaf": b"ccesa/1/11 roster leaf",
+    "roster node": b"ccesa/1/12 roster node",
+    "committed roster": b"ccesa/1/13 committed roster",
+    "masking among V2": b"ccesa/1/14 masking among V2",
+    "confirmed V2 and V3": b"ccesa/1/15 confirmed V2 and V3",
 }
 
 
@@ -255,12 +265,15 @@ class Reference:
         self.parties = {entry["client"]: Party(case, entry) for entry in case["clients"]}
         self.sets = [[e["client"] for e in replies_of(step)] for step in case["steps"]]
         ids = self.sets[0]
-        roster = b"".join(le4(i) + b"".join(self.parties[i].keys) for i in ids)
-        root = hashed(LABELS["roster"], self.context, roster)
-        seed = hashed(LABELS["graph seed"], self.context, root)
+        self.root = self.committed(ids)
+        seed = hashed(LABELS["graph seed"], self.context, self.root)
         self.near, self.mask_near = graph_of(case["fields"]["graph"], seed, ids)
         for i in self.sets[1] if len(self.sets) > 1 else ():
             self.parties[i].deal(self.near[i])
+
+    def committed(self, ids):
+        roster = b"".join(le4(i) + b"".join(self.parties[i].keys) for i in ids)
+        return hashed(LABELS["roster"], self.context, roster)
 
     def message(self, type, client, *fields):
         return packed([type, self.context, client, *fields])

@@ -1,5 +1,7 @@
 """What several property tests draw from."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from hypothesis import strategies as st
@@ -72,10 +74,21 @@ def thresholds(graph: Graph, clients: int) -> st.SearchStrategy[Threshold]:
     return st.just(Majority()) | linear_thresholds(int(mean)) | fixed
 
 
+def without_thin_masks(graph: Graph) -> Graph:
+    """The graph with masks on every edge, as the guard ``active`` wants it."""
+    if isinstance(graph, ErdosRenyi):
+        return ErdosRenyi(p=graph.p)
+    return Harary(degree=graph.degree) if isinstance(graph, Harary) else Complete()
+
+
 @st.composite
 def configs(draw: st.DrawFn) -> RoundConfig:
     clients = draw(st.integers(3, 300))
     graph = draw(graphs(clients))
+    guard: dict[str, Any] = {}
+    if draw(st.booleans()):
+        graph = without_thin_masks(graph)
+        guard = {"guard": "active", "admission": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
         round_id=draw(st.binary(min_size=32, max_size=32)),
@@ -87,6 +100,7 @@ def configs(draw: st.DrawFn) -> RoundConfig:
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
         task=draw(st.binary(max_size=64)),
+        **guard,
     )
 
 

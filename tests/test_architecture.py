@@ -12,13 +12,14 @@ ORDER = [
     {"labels", "ring", "wire"},
     {"config", "quantize"},
     {"crypto"},
-    {"graphs"},
+    {"graphs", "identity"},
     {"protocol", "plan"},
     {"simulate"},
+    {"attacks"},
     {"demo"},
     {"cli"},
 ]
-INNER = ["labels", "ring", "wire", "config", "crypto", "graphs", "protocol"]
+INNER = ["labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
 
 

@@ -27,6 +27,7 @@ from strategies import bits, configs, fuzzed, graphs, plain_values, probabilitie
 ID = bytes(range(32))
 BASE = RoundConfig(round_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
 TREE = msgspec.msgpack.decode(BASE.encode())
+ACTIVE = {"guard": "active", "admission": bytes(32)}
 
 
 def build(**changes) -> RoundConfig:
@@ -51,6 +52,16 @@ def test_valid_configurations_survive_encoding(config):
     assert RoundConfig.decode(config.encode()).context == config.context
 
 
+def test_the_admission_list_is_in_the_encoding_under_active_only():
+    curious, active = build(), build(**ACTIVE)
+    assert list(msgspec.msgpack.decode(active.encode())) == [
+        *msgspec.msgpack.decode(curious.encode()),
+        "admission",
+    ]
+    assert b"admission" not in curious.encode()
+    assert build(guard="active", admission=bytes(31) + b"\1").context != active.context
+
+
 def test_round_ids_are_fresh():
     assert RoundConfig(clients=3, length=1).round_id != RoundConfig(clients=3, length=1).round_id
 
@@ -69,7 +80,18 @@ def test_vector_bytes_are_length_times_word(config):
         ({"bits": 32.0}, "not 32.0"),
         ({"bits": "32"}, "not '32'"),
         ({"generator": "rc4"}, "generator must be one of aes128-ctr, chacha20, not 'rc4'"),
-        ({"guard": "active"}, "guard must be one of curious, not 'active'"),
+        ({"guard": "none"}, "guard must be one of curious, active, not 'none'"),
+        ({"guard": "active"}, "needs the 32-byte digest of the admission list"),
+        ({"guard": "active", "admission": bytes(31)}, "needs the 32-byte digest"),
+        ({"guard": "active", "admission": "a" * 32}, "needs the 32-byte digest"),
+        ({"guard": "active", "admission": None}, "needs the 32-byte digest"),
+        ({"admission": bytes(32)}, "goes with guard = active only"),
+        ({"admission": None}, "goes with guard = active only"),
+        ({**ACTIVE, "graph": ErdosRenyi(p=0.9, mask_p=0.9)}, "masks run on every edge.*leave out mask_p"),
+        ({**ACTIVE, "graph": Harary(degree=4, mask_degree=2)}, "masks run on every edge"),
+        ({**ACTIVE, "graph": Harary(degree=4, mask_degree=4)}, "masks run on every edge"),
+        ({**ACTIVE, "graph": Complete(mask_degree=4)}, "masks run on every edge"),
+        ({**ACTIVE, "graph": Complete(mask_p=0.5)}, "masks run on every edge"),
         ({"round_id": "x" * 32}, "round_id cannot be 'xxx"),
         ({"round_id": bytearray(32)}, "round_id cannot be bytearray"),
         ({"task": None}, "task cannot be None"),

@@ -17,8 +17,8 @@ from ccesa.plan import cost as module
 from ccesa.plan.bounds import step_dropout
 from ccesa.plan.calibration import Curve, Rates, calibrate, measure
 from ccesa.plan.cost import Shape, cost
-from ccesa.protocol.messages import MESSAGES
-from ccesa.simulate import simulate
+from ccesa.protocol.steps import STEPS
+from ccesa.simulate import admit, enrol, simulate
 from rounds import Play, configure
 
 SHAPE = Shape(clients=1000, degree=38, mask_degree=18, threshold=20, length=10_000, bits=32, dropout=0.1)
@@ -26,6 +26,7 @@ NOTHING = Curve((0, 1), (0.0, 0.0))
 FREE = Rates(
     key_pair=0.0,
     agreement=0.0,
+    verification=0.0,
     sealing=0.0,
     splitting=NOTHING,
     joining=NOTHING,
@@ -36,6 +37,7 @@ FREE = Rates(
 RATES = Rates(
     key_pair=4e-5,
     agreement=5e-5,
+    verification=1e-4,
     sealing=1e-5,
     splitting=Curve((500, 30_000), (1e-4, 3e-4)),
     joining=Curve((50, 2000), (5e-6, 2e-5)),
@@ -56,6 +58,7 @@ def shape_of(config, degree, mask_degree, dropout=0.0):
         length=config.length,
         bits=config.bits,
         dropout=dropout,
+        guard=config.guard,
     )
 
 
@@ -87,6 +90,17 @@ def test_bytes_where_degrees_vary_are_right_in_the_mean(p):
     assert report.client_bytes["received"] == pytest.approx(expected.received_bytes, rel=0.01)
 
 
+@pytest.mark.parametrize(("clients", "graph"), [(40, Complete()), (90, Harary(degree=10))])
+def test_bytes_under_the_active_guard(clients, graph):
+    identities = enrol(clients)
+    config = configure(clients, graph=graph, length=300, guard="active", admission=admit(identities).digest)
+    report = simulate(config, seed=0, identities=identities)
+    expected = cost(shape_of(config, report.degree_mean, report.mask_degree_mean))
+    assert report.client_bytes["sent"] == pytest.approx(expected.sent_bytes, abs=1e-6)
+    # Which siblings a proof has to add depends on who the neighbours are.
+    assert report.client_bytes["received"] == pytest.approx(expected.received_bytes, rel=0.03)
+
+
 def test_bytes_are_those_of_the_specification():
     """docs/protocol.md, section 11: a neighbour has 261 bytes, and all else is between 552 and 609."""
 
@@ -100,9 +114,10 @@ def test_bytes_are_those_of_the_specification():
 
 
 def test_every_message_is_counted():
-    known = {kind.__struct_config__.tag for kind in MESSAGES}
-    for counted in module._MESSAGES.values():
-        assert {message.name for message in counted.sent + counted.received} == known
+    for guard, counted in module._MESSAGES.items():
+        steps = STEPS[guard]
+        assert [message.name for message in counted.sent] == [s.reply.__struct_config__.tag for s in steps]
+        assert [m.name for m in counted.received] == [s.request.__struct_config__.tag for s in steps]
 
 
 @pytest.mark.parametrize("clients", [3, 128, 129, 256, 257, 65_536, 65_540])
@@ -229,8 +244,9 @@ def test_time_is_linear_in_the_rates():
 
 def test_every_rate_counts():
     for known in fields(Rates):
-        cheaper = cost(SHAPE, replace(RATES, **{known.name: getattr(FREE, known.name)}))
-        full = cost(SHAPE, RATES)
+        shape = replace(SHAPE, guard="active")
+        cheaper = cost(shape, replace(RATES, **{known.name: getattr(FREE, known.name)}))
+        full = cost(shape, RATES)
         assert (cheaper.client_seconds, cheaper.server_seconds) != (full.client_seconds, full.server_seconds)
 
 

@@ -33,7 +33,8 @@ def example(kind: type[m.Message], size: int = 5) -> m.Message:
 
 def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
     """The fields of a client whose neighbourhood is as large as the graph allows, at their sizes."""
-    degree = config.graph.max_degree(config.clients)
+    degree, members = config.graph.max_degree(config.clients), -(-config.clients // 8)
+    paths = min((degree + 1) * config.clients.bit_length(), 2 * config.clients)
     sizes = {
         m.AdvertiseReply: {"sealing_key": 32, "mask_key": 32},
         m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
@@ -42,6 +43,19 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.MaskReply: {"vector": config.vector_bytes},
         m.UnmaskRequest: {"dropped": 4 * degree},
         m.UnmaskReply: {"shares": 32 * (degree + 1)},
+        m.SignedAdvertiseReply: {"sealing_key": 32, "mask_key": 32, "signature": 64},
+        m.RosterRequest: {
+            "v1": members,
+            "root": 32,
+            "keys": 64 * degree,
+            "signatures": 64 * degree,
+            "proof": 32 * paths,
+        },
+        m.MaskAmongRequest: {"v2": members, "sealed": 80 * degree},
+        m.SignedMaskReply: {"vector": config.vector_bytes, "signature": 64},
+        m.ConfirmRequest: {"v3": members},
+        m.ConfirmReply: {"signature": 64},
+        m.SignedUnmaskRequest: {"confirmed": degree, "signatures": 64 * degree},
     }.get(kind, {})
     fields = {name: bytes(size) for name, size in sizes.items()}
     return kind(context=config.context, client=config.clients - 1, **fields)
@@ -180,7 +194,8 @@ def test_the_largest_honest_message_fits_and_little_more_does(kind, config, leng
 
 @every_kind
 def test_limits_hold_for_the_largest_headers(kind):
-    config = RoundConfig(clients=2**32 - 1, length=2**20, bits=8, graph=Harary(degree=2000))
+    clients = 2**20 if kind.sets else 2**32 - 1  # a set of all ids has half a gigabyte
+    config = RoundConfig(clients=clients, length=2**20, bits=8, graph=Harary(degree=2000))
     message = largest(kind, config)
     assert m.decode(message.encode(), m.limit(kind, config)) == message
 
@@ -191,7 +206,7 @@ def test_only_masked_vectors_grow_with_the_length(config, length):
     for kind in m.MESSAGES:
         more = m.limit(kind, longer) - m.limit(kind, config)
         assert more == kind.per_vector_byte * (longer.vector_bytes - config.vector_bytes)
-    assert [kind for kind in m.MESSAGES if kind.per_vector_byte] == [m.MaskReply]
+    assert [kind for kind in m.MESSAGES if kind.per_vector_byte] == [m.MaskReply, m.SignedMaskReply]
 
 
 # Parts
@@ -253,7 +268,28 @@ def test_ids_come_in_whole_words(data):
         m.unpack_ids("ids", data, 2**32 - 1)
 
 
-def test_every_message_belongs_to_one_step_and_has_its_own_name():
-    in_steps = [kind for step in STEPS["curious"] for kind in (step.request, step.reply)]
-    assert in_steps == list(m.MESSAGES)
+@given(st.integers(1, 40), st.binary(max_size=6))
+def test_bytes_are_a_set_exactly_when_they_are_the_packing_of_one(clients, data):
+    if len(data) == -(-clients // 8) and not int.from_bytes(data, "little") >> clients:
+        members = m.unpack_set("V1", data, clients)
+        assert members.size == clients
+        assert m.pack_set(members) == data
+    else:
+        with pytest.raises(MalformedMessage, match=r"V1 (has \d+ bytes|contains a client)"):
+            m.unpack_set("V1", data, clients)
+
+
+@given(st.integers(1, 70).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
+def test_client_i_is_bit_i_of_the_little_endian_number(case):
+    clients, ids = case
+    packed = m.pack_set(np.isin(np.arange(clients), list(ids)))
+    assert int.from_bytes(packed, "little") == sum(1 << i for i in ids)
+
+
+def test_every_message_belongs_to_a_step_and_has_its_own_name():
+    in_steps = [kind for steps in STEPS.values() for step in steps for kind in (step.request, step.reply)]
+    assert list(dict.fromkeys(in_steps)) == list(m.MESSAGES)
     assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
+    for steps in STEPS.values():
+        kinds = [kind for step in steps for kind in (step.request, step.reply)]
+        assert len(set(kinds)) == len(kinds)

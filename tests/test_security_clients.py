@@ -63,7 +63,7 @@ def test_c1_wrong_share_and_none_to_spare():
 @pytest.mark.parametrize("victim", ["self", "mask"])
 def test_c2_shares_that_do_not_fit_together_name_the_dealer(victim, monkeypatch):
     """Client 4 deals shares of something that is not what it promised."""
-    from ccesa.protocol import client as client_module
+    from ccesa.protocol import client_steps as client_module
 
     split = client_module.shamir.split
     play = Play(configure(8)).until("share")

@@ -5,20 +5,24 @@ import pytest
 
 from ccesa.config import ConfigError
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, VectorError
+from ccesa.protocol import active_client, client_steps
 from ccesa.protocol import messages as m
-from ccesa.protocol.client import STEP_FUNCTIONS, Client
+from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
-from rounds import Play, configure
+from rounds import ActivePlay, Play, changed, configure, configure_active, read
 
-STEP_LIST = STEPS["curious"]
-NAMES = [step.name for step in STEP_LIST]
 ROUND = {"round_id": bytes(32)}
+NAMES = {guard: [step.name for step in steps] for guard, steps in STEPS.items()}
 
 
-def transcript() -> tuple[dict[str, bytes], dict[str, bytes]]:
+def fresh(guard: str) -> Play:
+    return ActivePlay(configure_active(5, **ROUND)) if guard == "active" else Play(configure(5, **ROUND))
+
+
+def transcript(guard: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Client 0's request and reply of every step of one round."""
-    play, requests, replies = Play(configure(5, **ROUND)), {}, {}
+    play, requests, replies = fresh(guard), {}, {}
     while play.requests:
         name = play.server.step.name
         requests[name] = play.requests[0]
@@ -30,47 +34,72 @@ def transcript() -> tuple[dict[str, bytes], dict[str, bytes]]:
     return requests, replies
 
 
-REQUESTS, REPLIES = transcript()
+TRANSCRIPTS = {guard: transcript(guard) for guard in STEPS}
+REQUESTS = {guard: requests for guard, (requests, _) in TRANSCRIPTS.items()}
+REPLIES = {guard: replies for guard, (_, replies) in TRANSCRIPTS.items()}
+STATES = [(guard, state) for guard in STEPS for state in NAMES[guard]]
+PAIRS = [(guard, state, other) for guard, state in STATES for other in NAMES[guard]]
+WRONG = [(guard, state, other) for guard, state, other in PAIRS if state != other]
+#: A message of the other guard, where that is another message.
+FOREIGN = [
+    (guard, state, other)
+    for guard, state in STATES
+    for other in STEPS
+    if other != guard and state in NAMES[other]
+]
 
 
 def test_the_table_has_a_message_type_for_each_step():
-    kinds = [kind for step in STEP_LIST for kind in (step.request, step.reply)]
-    assert kinds == list(m.MESSAGES)
-    assert list(STEP_FUNCTIONS) == NAMES
+    kinds = [kind for steps in STEPS.values() for step in steps for kind in (step.request, step.reply)]
+    assert list(dict.fromkeys(kinds)) == list(m.MESSAGES)
+    assert list(client_steps.STEP_FUNCTIONS) == NAMES["curious"]
+    assert list(active_client.STEP_FUNCTIONS) == NAMES["active"]
 
 
-WRONG = [(state, wrong) for state in NAMES for wrong in NAMES if state != wrong]
-
-
-@pytest.mark.parametrize(("state", "wrong"), WRONG)
-def test_client_takes_only_the_request_of_its_step(state, wrong):
-    play = Play(configure(5, **ROUND)).until(state)
-    if (state, wrong) == ("share", "advertise"):  # the same for every round of this id: a mere repeat
-        assert play.clients[0].receive(REQUESTS[wrong])
+@pytest.mark.parametrize(("guard", "state", "wrong"), WRONG)
+def test_client_takes_only_the_request_of_its_step(guard, state, wrong):
+    play = fresh(guard).until(state)
+    # These two are the same bytes in every round of this id and these survivors: a mere repeat.
+    if (state, wrong) in {("share", "advertise"), ("unmask", "confirm")}:
+        assert play.clients[0].receive(REQUESTS[guard][wrong])
         return
     with pytest.raises(FaultyServer):
-        play.clients[0].receive(REQUESTS[wrong])
+        play.clients[0].receive(REQUESTS[guard][wrong])
     assert play.clients[0].done
 
 
-@pytest.mark.parametrize("reply", NAMES)
-@pytest.mark.parametrize("state", NAMES)
-def test_client_never_takes_a_reply(state, reply):
-    play = Play(configure(5, **ROUND)).until(state)
+@pytest.mark.parametrize(("guard", "state", "reply"), PAIRS)
+def test_client_never_takes_a_reply(guard, state, reply):
+    play = fresh(guard).until(state)
     with pytest.raises(FaultyServer):
-        play.clients[0].receive(REPLIES[reply])
+        play.clients[0].receive(REPLIES[guard][reply])
 
 
-@pytest.mark.parametrize(("state", "wrong"), WRONG)
-def test_server_takes_only_the_replies_of_its_step(state, wrong):
-    play = Play(configure(5, **ROUND)).until(state)
+@pytest.mark.parametrize(("guard", "state", "wrong"), WRONG)
+def test_server_takes_only_the_replies_of_its_step(guard, state, wrong):
+    play = fresh(guard).until(state)
     with pytest.raises(FaultyClient):
-        play.server.receive(0, REPLIES[wrong])
+        play.server.receive(0, REPLIES[guard][wrong])
 
 
-@pytest.mark.parametrize("state", NAMES)
-def test_client_after_each_step_repeats_itself_and_only_itself(state):
-    play = Play(configure(5, **ROUND)).until(state)
+@pytest.mark.parametrize(("guard", "state", "other"), FOREIGN)
+def test_nobody_takes_a_message_of_the_other_guard(guard, state, other):
+    """Not even with the right context on it."""
+    play = fresh(guard).until(state)
+    context = play.config.context
+    for foreign, receive, refusal in (
+        (REQUESTS[other][state], play.clients[0].receive, FaultyServer),
+        (REPLIES[other][state], lambda data: play.server.receive(0, data), FaultyClient),
+    ):
+        if read(foreign).__class__ in {kind for step in STEPS[guard] for kind in (step.request, step.reply)}:
+            continue  # both guards have it
+        with pytest.raises(refusal):
+            receive(changed(foreign, context=context))
+
+
+@pytest.mark.parametrize(("guard", "state"), STATES)
+def test_client_after_each_step_repeats_itself_and_only_itself(guard, state):
+    play = fresh(guard).until(state)
     first = play.clients[0].receive(play.requests[0])
     if state == "mask":  # as large as the model: the transport keeps it
         with pytest.raises(OrderError, match="handed over already"):
@@ -101,7 +130,7 @@ def test_the_server_says_what_is_out_of_order():
 def test_the_server_is_over_when_it_is_over():
     play = Play(configure(5))
     play.finish()
-    for call in (play.server.close, lambda: play.server.receive(0, REPLIES["unmask"])):
+    for call in (play.server.close, lambda: play.server.receive(0, REPLIES["curious"]["unmask"])):
         with pytest.raises(OrderError, match="over"):
             call()
 

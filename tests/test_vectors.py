@@ -14,7 +14,7 @@ import pytest
 from ccesa import labels, ring
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.graphs.assignment import draw
+from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.protocol import messages as m
 from second import (
     KEY_BYTES,
@@ -366,6 +366,13 @@ def test_graph(case):
 
 
 @cases("graphs", "graphs", "name")
+def test_each_neighbourhood_by_itself(case):
+    kind, seed, ids = part(GRAPHS, case["graph"]), raw(case["seed"]), np.array(case["ids"])
+    found = [ids[neighbourhood(kind, seed, ids, node)].tolist() for node in range(ids.size)]
+    assert found == case["neighbours"]
+
+
+@cases("graphs", "graphs", "name")
 def test_graph_pair_by_pair(case):
     near, masked = graph_of(case["graph"], raw(case["seed"]), case["ids"])
     assert list(near.values()) == case["neighbours"]
@@ -380,7 +387,7 @@ def named(case):
     return f"{case['type']} {case['client']} {len(case['encoding']) // 2} bytes"
 
 
-GOOD_MESSAGES = load("messages", "messages")
+GOOD_MESSAGES = load("messages", "messages") + load("active_messages", "messages")
 
 
 def field_values(case):
@@ -401,10 +408,19 @@ def test_every_message_has_a_vector():
     assert {case["type"] for case in GOOD_MESSAGES} == set(MESSAGES)
 
 
-@cases("messages", "bad_messages", "reason")
-def test_bad_message_is_refused(case):
+def decoding_is_refused(case):
     with refused(case["error"]):
         m.decode(raw(case["encoding"]), case["most"])
+
+
+@cases("messages", "bad_messages", "reason")
+def test_bad_message_is_refused(case):
+    decoding_is_refused(case)
+
+
+@cases("active_messages", "bad_messages", "reason")
+def test_bad_message_of_the_active_guard_is_refused(case):
+    decoding_is_refused(case)
 
 
 @cases("messages", "packed_ids", "ids")

@@ -8,7 +8,7 @@ import pytest
 
 from ccesa import errors
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
-from ccesa.crypto import primitives, shamir
+from ccesa.crypto import merkle, primitives, shamir
 from second import raw
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -17,12 +17,18 @@ ERRORS = {
     **{name: value for name, value in vars(errors).items() if isinstance(value, type)},
     "LowOrderKey": primitives.LowOrderKey,
     "SealBroken": primitives.SealBroken,
+    "BadSignature": primitives.BadSignature,
+    "WrongProof": merkle.WrongProof,
     "TooManyWrong": shamir.TooManyWrong,
     "OutsideField": shamir.OutsideField,
     "ValueError": ValueError,
 }
 GRAPHS = {"erdos-renyi": ErdosRenyi, "harary": Harary, "complete": Complete}
 THRESHOLDS = {"majority": Majority, "linear": Linear, "fixed": Fixed}
+
+
+#: Fields of a configuration that are hexadecimal in the JSON.
+BYTES = {"round_id", "task", "admission"}
 
 
 def load(file, key):
@@ -49,7 +55,7 @@ def refused(error):
 
 
 def values_of(fields):
-    return {**fields, "round_id": raw(fields["round_id"]), "task": raw(fields["task"])}
+    return {name: raw(value) if name in BYTES else value for name, value in fields.items()}
 
 
 def part(table, values):

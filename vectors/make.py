@@ -10,7 +10,20 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cases import derivations, graphs, masks, messages, rounds, sealing, sharing
+from cases import (
+    active_messages,
+    active_refused,
+    active_rounds,
+    derivations,
+    graphs,
+    identities,
+    masks,
+    messages,
+    roster,
+    rounds,
+    sealing,
+    sharing,
+)
 from cases.common import Case
 
 HERE = Path(__file__).resolve().parent
@@ -22,6 +35,11 @@ FILES: dict[str, Callable[[], Case]] = {
     "graphs.json": graphs.make,
     "messages.json": messages.make,
     "round.json": rounds.make,
+    "identities.json": identities.make,
+    "roster.json": roster.make,
+    "active_messages.json": active_messages.make,
+    "active_round.json": active_rounds.make,
+    "active_refused.json": active_refused.make,
 }
 
 

@@ -5,6 +5,9 @@ from importlib.metadata import version
 from ccesa import plan
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
+from ccesa.identity import Admission, Identity
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.quantize import Quantizer
@@ -13,6 +16,9 @@ from ccesa.simulate import aggregate
 __version__ = version("ccesa")
 
 __all__ = [
+    "ActiveClient",
+    "ActiveServer",
+    "Admission",
     "Aggregate",
     "CcesaError",
     "Client",
@@ -21,6 +27,7 @@ __all__ = [
     "Fixed",
     "Floor",
     "Harary",
+    "Identity",
     "Linear",
     "Majority",
     "Quantizer",

@@ -15,6 +15,7 @@ from ccesa import labels, ring, wire
 from ccesa.errors import ConfigError
 
 ROUND_ID_BYTES = 32
+ADMISSION_BYTES = 32
 MAX_CLIENTS = 2**32 - 1
 #: What one byte string of the wire format can carry.
 MAX_VECTOR_BYTES = 2**32 - 1
@@ -187,7 +188,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "version": (1,),
     "bits": ring.BITS,
     "generator": ("aes128-ctr", "chacha20"),
-    "guard": ("curious",),
+    "guard": ("curious", "active"),
 }
 
 
@@ -203,15 +204,18 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
     threshold: Threshold = msgspec.field(default_factory=Majority)
     generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
     min_survivors: int = 3
-    guard: Literal["curious"] = "curious"
+    guard: Literal["curious", "active"] = "curious"
     #: Digest of what the clients were asked to work on; for learning, of the global model.
     task: bytes = b""
+    #: Digest of the admission list, under the guard ``active`` and only there.
+    admission: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         self._check_choices()
         self._check_sizes()
         self._check_graph()
         self._check_threshold()
+        self._check_guard()
 
     @property
     def context(self) -> bytes:
@@ -254,6 +258,22 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         if not 2 <= self.min_survivors <= self.clients:
             raise ConfigError(
                 f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"
+            )
+
+    def _check_guard(self) -> None:
+        if self.guard == "curious":
+            if self.admission is not msgspec.UNSET:
+                raise ConfigError("an admission list goes with guard = active only")
+            return
+        if not isinstance(self.admission, bytes) or len(self.admission) != ADMISSION_BYTES:
+            raise ConfigError(
+                f"guard = active needs the {ADMISSION_BYTES}-byte digest of the admission list: "
+                "admission=Admission.load(...).digest"
+            )
+        if getattr(self.graph, "mask_p", None) or getattr(self.graph, "mask_degree", None):
+            raise ConfigError(
+                "under guard = active masks run on every edge: a lying server chooses who drops out after it "
+                "has seen the graph; leave out mask_p and mask_degree"
             )
 
     def _check_graph(self) -> None:

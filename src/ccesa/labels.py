@@ -16,8 +16,33 @@ PAIR_MASK = b"ccesa/1/5 pair mask"
 SELF_MASK = b"ccesa/1/6 self mask"
 COMMITMENT = b"ccesa/1/7 commitment"
 SEALED = b"ccesa/1/8 sealed shares"
+# The active guard.
+ADMISSION = b"ccesa/1/9 admission list"
+BUNDLE = b"ccesa/1/10 bundle"
+ROSTER_LEAF = b"ccesa/1/11 roster leaf"
+ROSTER_NODE = b"ccesa/1/12 roster node"
+COMMITTED_ROSTER = b"ccesa/1/13 committed roster"
+MASKING_AMONG = b"ccesa/1/14 masking among V2"
+CONFIRMED = b"ccesa/1/15 confirmed V2 and V3"
 
-ALL = (CONTEXT, ROSTER, GRAPH_SEED, MASK_KEY_PAIR, SEALING, PAIR_MASK, SELF_MASK, COMMITMENT, SEALED)
+ALL = (
+    CONTEXT,
+    ROSTER,
+    GRAPH_SEED,
+    MASK_KEY_PAIR,
+    SEALING,
+    PAIR_MASK,
+    SELF_MASK,
+    COMMITMENT,
+    SEALED,
+    ADMISSION,
+    BUNDLE,
+    ROSTER_LEAF,
+    ROSTER_NODE,
+    COMMITTED_ROSTER,
+    MASKING_AMONG,
+    CONFIRMED,
+)
 
 _PAIR = struct.Struct("<IIII")
 

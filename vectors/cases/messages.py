@@ -1,4 +1,4 @@
-"""messages.json: encodings of messages and configurations, and bytes that are neither."""
+"""messages.json: encodings of the messages of ``curious`` and of configurations, and what is neither."""
 
 from typing import Any
 
@@ -10,21 +10,22 @@ from ccesa.config import MAX_BYTES
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (
-    "Every message with its fields and its only encoding, a msgpack array; configurations, a msgpack map; "
-    "packed lists of client ids. Everything under a bad key must be refused with the named error, messages "
-    "under the bound of 'most' bytes. append_zeros: so many zero bytes follow the encoding. Where a bad "
-    "configuration has fields, building it from them must raise ConfigError."
+    "Every message of the guard curious with its fields and its only encoding, a msgpack array; "
+    "configurations of both guards, a msgpack map; packed lists of client ids. Everything under a bad key "
+    "must be refused with the named error, messages under the bound of 'most' bytes. append_zeros: so many "
+    "zero bytes follow the encoding. Where a bad configuration has fields, building it from them must raise "
+    "ConfigError."
 )
 MOST = 1024
-_CONTEXT = configurations()["defaults"].context
-_ERROR = {"error": "MalformedMessage"}
+CONTEXT = configurations()["defaults"].context
+ERROR = {"error": "MalformedMessage"}
 
 
 def make() -> Case:
     return {
         "description": DESCRIPTION,
-        "messages": [_message(message) for message in [*_small(), *_large()]],
-        "bad_messages": [bad for message in _small() for bad in _bad_of(message)] + _bad_messages(),
+        "messages": [message_case(message) for message in [*_small(), *_large()]],
+        "bad_messages": [bad for message in _small() for bad in bad_of(message)] + _bad_messages(),
         "packed_ids": [_packed_ids([]), _packed_ids([0]), _packed_ids([3, 4, 99])],
         "bad_packed_ids": _bad_packed_ids(),
         "configurations": [
@@ -37,7 +38,7 @@ def make() -> Case:
 
 def _small() -> list[m.Message]:
     """One message of each type, for two neighbours."""
-    head: dict[str, Any] = {"context": _CONTEXT, "client": 5}
+    head: dict[str, Any] = {"context": CONTEXT, "client": 5}
     ids = m.pack_ids(np.array([2, 7]))
     return [
         m.AdvertiseRequest(**head),
@@ -55,30 +56,30 @@ def _large() -> list[m.Message]:
     """Ids and byte strings at the sizes where a msgpack header grows."""
     sizes = ((127, 255), (128, 256), (255, 0), (256, 1), (65535, 2), (65536, 3), (2**32 - 2, 300))
     large: list[m.Message] = [
-        m.MaskReply(context=_CONTEXT, client=client, vector=bytes(size)) for client, size in sizes
+        m.MaskReply(context=CONTEXT, client=client, vector=bytes(size)) for client, size in sizes
     ]
-    return [*large, m.UnmaskRequest(context=_CONTEXT, client=0, dropped=b"")]
+    return [*large, m.UnmaskRequest(context=CONTEXT, client=0, dropped=b"")]
 
 
 def _values(message: m.Message) -> list[Any]:
     return msgspec.msgpack.decode(message.encode())
 
 
-def _message(message: m.Message) -> Case:
+def message_case(message: m.Message) -> Case:
     names = ["type", *message.__struct_fields__]
     named = dict(zip(names, _values(message), strict=True))
     return {**named, "most": MOST, "encoding": message.encode()}
 
 
 def _bad(reason: str, encoding: bytes, most: int = MOST) -> Case:
-    return {"reason": reason, "most": most, "encoding": encoding, **_ERROR}
+    return {"reason": reason, "most": most, "encoding": encoding, **ERROR}
 
 
 def _array(parts: list[bytes]) -> bytes:
     return bytes([0x90 | len(parts)]) + b"".join(parts)
 
 
-def _bad_of(message: m.Message) -> list[Case]:
+def bad_of(message: m.Message) -> list[Case]:
     """What can be wrong with a message of any type."""
     encoding, values = message.encode(), _values(message)
     parts = [msgspec.msgpack.encode(value) for value in values]
@@ -109,7 +110,7 @@ def _bad_messages() -> list[Case]:
         "nil": b"\xc0",
         "the byte that msgpack never uses": b"\xc1",
         "an empty array": b"\x90",
-        "a map": msgspec.msgpack.encode({"type": "advertise-request", "context": _CONTEXT, "client": 5}),
+        "a map": msgspec.msgpack.encode({"type": "advertise-request", "context": CONTEXT, "client": 5}),
         "unknown type": _array([b"\xb1advertise-requesT", context, client]),
         "type as a byte string": _array([b"\xc4\x11" + name, context, client]),
         "type not minimal, str8": _array([b"\xd9\x11" + name, context, client]),
@@ -118,7 +119,7 @@ def _bad_messages() -> list[Case]:
         "array header not minimal, array16": b"\xdc\x00\x03" + tag + context + client,
         "array header not minimal, array32": b"\xdd\x00\x00\x00\x03" + tag + context + client,
         "array that claims 2^32 - 1 items": b"\xdd\xff\xff\xff\xff" + tag + context + client,
-        "byte string that claims 2^32 - 1 bytes": _array([tag, b"\xc6\xff\xff\xff\xff" + _CONTEXT, client]),
+        "byte string that claims 2^32 - 1 bytes": _array([tag, b"\xc6\xff\xff\xff\xff" + CONTEXT, client]),
         "client not minimal, uint16": _array([tag, context, b"\xcd\x00\x05"]),
         "client not minimal, uint32": _array([tag, context, b"\xce\x00\x00\x00\x05"]),
         "client not minimal, uint64": _array([tag, context, b"\xcf" + bytes(7) + b"\x05"]),
@@ -143,8 +144,8 @@ def _bad_packed_ids() -> list[Case]:
         "never enrolled": [3, 100],
         "the largest word": [2**32 - 1],
     }
-    cases = [{"reason": reason, **_packed_ids(ids), **_ERROR} for reason, ids in wrong.items()]
-    return [*cases, {"reason": "half an id", "clients": 100, "data": b"\x03\x00\x00\x00\x04\x00", **_ERROR}]
+    cases = [{"reason": reason, **_packed_ids(ids), **ERROR} for reason, ids in wrong.items()]
+    return [*cases, {"reason": "half an id", "clients": 100, "data": b"\x03\x00\x00\x00\x04\x00", **ERROR}]
 
 
 def _map(values: Case) -> bytes:
@@ -156,6 +157,7 @@ def _bad_forms() -> list[Case]:
     config = configurations()["defaults"]
     values, encoding = fields(config), config.encode()
     graph = {"type": "erdos-renyi", "p": 1, "mask_p": None}
+    active = fields(configurations()["active, complete"])
     wrong = {
         "nothing at all": b"",
         "a trailing byte": encoding + b"\x00",
@@ -177,6 +179,13 @@ def _bad_forms() -> list[Case]:
         "p as the integer 1": _map({**values, "graph": graph}),
         "unknown graph": _map({**values, "graph": {"type": "star"}}),
         "a field of another graph": _map({**values, "graph": {"type": "harary", "degree": 2, "p": 0.5}}),
+        "guard as a number": _map({**values, "guard": 1}),
+        "curious with an admission of nil": _map({**values, "admission": None}),
+        "active, admission before task": _map(
+            {**{k: v for k, v in active.items() if k != "task"}, "task": active["task"]}
+        ),
+        "active, admission as text": _map({**active, "admission": "a" * 32}),
+        "active, map header of 12": b"\x8c" + _map(active)[1:],
         "linear without base": _map({**values, "threshold": {"type": "linear", "slope": 512}}),
         "linear, base before slope": _map(
             {**values, "threshold": {"type": "linear", "base": 2, "slope": 512}}
@@ -185,13 +194,13 @@ def _bad_forms() -> list[Case]:
         "a field of another threshold": _map({**values, "threshold": {**_linear(512, 2), "t": 5}}),
         "generator is not UTF-8": encoding.replace(b"\xaaaes128-ctr", b"\xaaaes128-ct\xff"),
     }
-    cases = [{"reason": reason, "encoding": data, **_ERROR} for reason, data in wrong.items()]
+    cases = [{"reason": reason, "encoding": data, **ERROR} for reason, data in wrong.items()]
     oversize = {"reason": "longer than any configuration", "encoding": encoding, "append_zeros": MAX_BYTES}
-    return [*cases, {**oversize, **_ERROR}]
+    return [*cases, {**oversize, **ERROR}]
 
 
 def _impossible_values() -> list[tuple[str, Case]]:
-    return [*_impossible_sizes(), *_impossible_graphs(), *_impossible_thresholds()]
+    return [*_impossible_sizes(), *_impossible_graphs(), *_impossible_thresholds(), *_impossible_guards()]
 
 
 def _impossible_sizes() -> list[tuple[str, Case]]:
@@ -250,6 +259,21 @@ def _impossible_thresholds() -> list[tuple[str, Case]]:
     ]
 
 
+def _impossible_guards() -> list[tuple[str, Case]]:
+    active: Case = {"guard": "active", "admission": sample("admission")}
+    return [
+        ("curious with an admission list", {"admission": sample("admission")}),
+        ("active without an admission list", {"guard": "active"}),
+        ("active, admission empty", {"guard": "active", "admission": b""}),
+        ("active, admission of 31 bytes", {"guard": "active", "admission": sample("admission", 31)}),
+        ("active, admission of 33 bytes", {"guard": "active", "admission": sample("admission", 33)}),
+        ("active with thin masks, erdos-renyi", {**active, "graph": _erdos_renyi(0.5, 0.5)}),
+        ("active with thin masks, harary", {**active, "graph": _harary(6, 4)}),
+        ("active with thin masks, complete", {**active, "graph": _complete(None, 4)}),
+        ("active with thin masks by chance", {**active, "graph": _complete(0.5)}),
+    ]
+
+
 def _erdos_renyi(p: float, mask_p: float | None = None) -> Case:
     return {"type": "erdos-renyi", "p": p, "mask_p": mask_p}
 
@@ -268,4 +292,4 @@ def _complete(mask_p: float | None = None, mask_degree: int | None = None) -> Ca
 
 def _impossible(reason: str, change: Case) -> Case:
     values = {**fields(configurations()["defaults"]), **change}
-    return {"reason": reason, "fields": values, "encoding": _map(values), **_ERROR}
+    return {"reason": reason, "fields": values, "encoding": _map(values), **ERROR}

@@ -1,6 +1,6 @@
 """round.json: complete rounds, byte by byte, with and without a sum at the end."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +72,7 @@ def _plans_with_sum() -> list[Plan]:
         Plan(
             "complete; a wrong share is corrected",
             _config("w", 6, length=3, bits=8, graph=Complete(mask_degree=2)),
-            tampers={("unmask", 0): _wrong_share},
+            tampers={("unmask", 0): wrong_share},
         ),
         _linear(),
     ]
@@ -119,7 +119,7 @@ def _plans_without_sum() -> list[Plan]:
     ]
 
 
-def _wrong_share(reply: bytes) -> bytes:
+def wrong_share(reply: bytes) -> bytes:
     """Another field element at the end of the last share, which is the one of the largest neighbour."""
     return reply[:-2] + bytes([reply[-2] ^ 1]) + reply[-1:]
 
@@ -129,39 +129,42 @@ def _wrong_commitment(reply: bytes) -> bytes:
     return msgspec.structs.replace(message, commitment=sample("another commitment")).encode()
 
 
-def _seed(plan: Plan, client: int) -> bytes:
+def seed(plan: Plan, client: int) -> bytes:
     return sample(f"{plan.name}: client {client}")
 
 
-def _vector(plan: Plan, client: int) -> bytes:
+def vector(plan: Plan, client: int) -> bytes:
     return sample(f"{plan.name}: vector {client}", plan.config.vector_bytes)
 
 
+def words(plan: Plan, client: int) -> ring.Vector:
+    return np.frombuffer(vector(plan, client), ring.dtype(plan.config.bits))
+
+
 def _client(plan: Plan, client: int) -> Client:
-    vector = np.frombuffer(_vector(plan, client), ring.dtype(plan.config.bits))
-    return Client(plan.config, client, vector, random=Stream(_seed(plan, client)))
+    return Client(plan.config, client, words(plan, client), random=Stream(seed(plan, client)))
 
 
 def _play(plan: Plan) -> Case:
     steps: list[Case] = []
+    clients = {client: _client(plan, client) for client in range(plan.config.clients)}
     return {
         "name": plan.name,
         "fields": fields(plan.config),
         "config": plan.config.encode(),
         "context": plan.config.context,
         "clients": [
-            {"client": client, "seed": _seed(plan, client), "vector": _vector(plan, client)}
+            {"client": client, "seed": seed(plan, client), "vector": vector(plan, client)}
             for client in range(plan.config.clients)
         ],
         "drops": [{"client": client, "step": step} for client, step in sorted(plan.drops.items())],
         "steps": steps,
-        "outcome": _outcome(Server(plan.config), _recorder(plan, steps), steps),
+        "outcome": outcome(Server(plan.config), recorder(plan, clients, steps), steps),
     }
 
 
-def _recorder(plan: Plan, steps: list[Case]) -> Transport:
+def recorder(plan: Plan, clients: Mapping[int, Client], steps: list[Case]) -> Transport:
     """A transport that writes down what it carries."""
-    clients = {client: _client(plan, client) for client in range(plan.config.clients)}
 
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         exchanges: list[Case] = []
@@ -179,7 +182,7 @@ def _recorder(plan: Plan, steps: list[Case]) -> Transport:
     return carry
 
 
-def _outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
+def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
     try:
         return _success(run_round(server, transport, _never))
     except RoundFailed as failure:

@@ -35,7 +35,10 @@ def _run() -> int:
     except OSError as error:
         _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), 1)
     except wrong_command_line as error:  # type: ignore[misc]  # an exception, found by what it has
-        _fail(f"{error.format_message()} (ccesa --help shows what there is)", error.exit_code)
+        text = error.format_message()
+        if not text:  # it has shown its help already
+            sys.exit(error.exit_code)
+        _fail(f"{text} (ccesa --help shows what there is)", error.exit_code)
     if code == STOPPED:
         _fail("stopped", STOPPED)
     return code if isinstance(code, int) else 0

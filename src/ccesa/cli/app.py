@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 import ccesa
+from ccesa.cli.attack import attack
 from ccesa.cli.demo import demo
+from ccesa.cli.identity import identity
 from ccesa.cli.plan import plan
 from ccesa.cli.simulate import simulate
 
@@ -16,7 +18,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(attack)
 app.command()(demo)
+app.add_typer(identity, name="identity")
 app.command()(plan)
 app.command()(simulate)
 

@@ -166,6 +166,7 @@ _LINES: dict[str, Callable[[Cost], str]] = {
     "client sends": lambda cost: _bytes(cost.sent_bytes),
     "client receives": lambda cost: _bytes(cost.received_bytes),
     "client agrees on keys": lambda cost: f"{cost.agreements:,.0f} times",
+    "client checks signatures": lambda cost: f"{cost.verifications:,.0f}",
     "client makes keystream": lambda cost: _bytes(cost.keystream_bytes),
     "client works, about": lambda cost: _seconds(cost.client_seconds),
     "server passes on": lambda cost: _bytes(cost.server_bytes),

@@ -7,11 +7,13 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ccesa import simulate as simulation
+from ccesa.cli.plan import Guard
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed
 
@@ -47,6 +49,9 @@ def simulate(
     threshold: Annotated[
         int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
     ] = None,
+    guard: Annotated[
+        Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
+    ] = Guard.CURIOUS,
     generator: Annotated[GeneratorName, typer.Option(help="Mask generator.")] = GeneratorName.AES128_CTR,
     seed: Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
@@ -57,8 +62,9 @@ def simulate(
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
     of a client that stays to the end.
     """
+    identities = simulation.enrol(clients) if guard is Guard.ACTIVE else []
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    planned = None if chosen else simulation.usual_plan(clients, dropout, graph.value)
+    planned = None if chosen else simulation.usual_plan(clients, dropout, graph.value, guard.value)
     rule: Threshold = Majority() if planned is None else planned.threshold
     config = RoundConfig(
         clients=clients,
@@ -67,6 +73,8 @@ def simulate(
         graph=chosen or planned.graph,  # type: ignore[union-attr]  # one of the two is there
         threshold=rule if threshold is None else Fixed(t=threshold),
         generator=generator.value,
+        guard=guard.value,
+        admission=simulation.admit(identities).digest if identities else UNSET,
     )
     for note in planned.notes if planned else ():
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
@@ -76,6 +84,7 @@ def simulate(
             dropout=simulation.Independent(dropout),
             seed=seed,
             threads=threads,
+            identities=identities,
             progress=progress,
         )
     if as_json:

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 PUBLIC_KEY_BYTES = 32
 TAG_BYTES = 16
+SIGNATURE_BYTES = 64
 
 _P = 2**255 - 19
 #: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: whoever sends one knows
@@ -32,9 +34,18 @@ _LOW_ORDER = {
     )
 }
 
+#: The y-coordinates of order 1, 2, 4 and 8 on edwards25519. RFC 8032, section 5.1; the two of order 8 are
+#: each other's negatives.
+_Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
+
 
 class LowOrderKey(ValueError):
     """A public key that is no honest one: low order, or not in reduced form."""
+
+
+class BadSignature(ValueError):
+    """A signature that was not made with this key on this text."""
 
 
 class SealBroken(ValueError):
@@ -43,11 +54,17 @@ class SealBroken(ValueError):
 
 PrivateKey = X25519PrivateKey
 PublicKey = X25519PublicKey
+SigningKey = Ed25519PrivateKey
+VerifyingKey = Ed25519PublicKey
 _SHA256 = hashes.SHA256()
 
 
 def private_key(seed: bytes) -> PrivateKey:
     return X25519PrivateKey.from_private_bytes(seed)
+
+
+def private_bytes(private: PrivateKey) -> bytes:
+    return private.private_bytes_raw()
 
 
 def public_key(private: PrivateKey) -> bytes:
@@ -71,6 +88,37 @@ def agree(private: PrivateKey, public: PublicKey) -> bytes:
         return private.exchange(public)
     except ValueError as error:
         raise LowOrderKey(str(error)) from error
+
+
+def signing_key(seed: bytes) -> SigningKey:
+    return Ed25519PrivateKey.from_private_bytes(seed)
+
+
+def verifying_bytes(private: SigningKey) -> bytes:
+    return private.public_key().public_bytes_raw()
+
+
+def check_verifying_key(public: bytes) -> None:
+    """Refuse keys under which a signature can be made without a private key: low order, or not reduced."""
+    y = int.from_bytes(public, "little") & (2**255 - 1)  # the highest bit is the sign of x
+    if y >= _P or y in _LOW_ORDER_Y:
+        raise LowOrderKey("an identity key of low order or not in reduced form")
+
+
+def load_verifying_key(public: bytes) -> VerifyingKey:
+    return Ed25519PublicKey.from_public_bytes(public)
+
+
+def sign(private: SigningKey, text: bytes) -> bytes:
+    """Ed25519."""
+    return private.sign(text)
+
+
+def verify(public: VerifyingKey, signature: bytes, text: bytes) -> None:
+    try:
+        public.verify(signature, text)
+    except InvalidSignature as error:
+        raise BadSignature("a signature that does not verify") from error
 
 
 def derive(secret: bytes, info: bytes, length: int) -> bytes:

@@ -97,6 +97,18 @@ def draw(kind: Graph, seed: bytes, ids: Nodes) -> AssignmentGraph:
     return from_edges(ids, np.concatenate(rows), np.concatenate(columns), np.concatenate(masked))
 
 
+def neighbourhood(kind: Graph, seed: bytes, ids: Nodes, node: int) -> Nodes:
+    """The neighbours of one node, ascending, as in ``draw``; without drawing the others'."""
+    ids = np.asarray(ids, np.int64)
+    others = np.delete(np.arange(ids.size), node)
+    near = np.minimum(others, node), np.maximum(others, node)
+    if isinstance(kind, Harary):
+        return others[_ring_distance(_ring_positions(seed, ids.size), *near) <= kind.degree // 2]
+    if isinstance(kind, ErdosRenyi):
+        return others[_below(_pair_draws(seed, ids[near[0]], ids[near[1]]), kind.p)]
+    return others
+
+
 def from_edges(ids: Nodes, low: Nodes, high: Nodes, masked: Flags) -> AssignmentGraph:
     """A graph from its edges, each given once."""
     rows, columns = np.concatenate([low, high]), np.concatenate([high, low])

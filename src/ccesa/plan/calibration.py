@@ -68,6 +68,8 @@ class Rates:
     key_pair: float
     #: From the 32 bytes of a peer's public key to the keys derived from the common secret.
     agreement: float
+    #: Of one signature.
+    verification: float
     #: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
     sealing: float
     #: Both secrets of a client, by holders times threshold.
@@ -110,6 +112,7 @@ def measure() -> Rates:
         {
             "key pair": {1: _key_pairs()},
             "agreement": {1: _agreements()},
+            "verification": {1: _verifications()},
             "sealing": {1: _sealings()},
             "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
             "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
@@ -121,6 +124,7 @@ def measure() -> Rates:
     return Rates(
         key_pair=curves["key pair"].at(1),
         agreement=curves["agreement"].at(1),
+        verification=curves["verification"].at(1),
         sealing=curves["sealing"].at(1),
         splitting=curves["splitting"],
         joining=curves["joining"],
@@ -161,6 +165,19 @@ def _agreements() -> _Work:
         loaded = [primitives.load_public_key(key) for key in public]
         agreed = [primitives.agree(private, key) for key in loaded]
         return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
+
+    return _Work(_ROW, run)
+
+
+def _verifications() -> _Work:
+    private = primitives.signing_key(os.urandom(32))
+    public = primitives.load_verifying_key(primitives.verifying_bytes(private))
+    text = os.urandom(32)
+    signature = primitives.sign(private, text)
+
+    def run() -> None:
+        for _ in range(_ROW):
+            primitives.verify(public, signature, text)
 
     return _Work(_ROW, run)
 

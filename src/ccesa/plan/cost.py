@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.merkle import HASH_BYTES
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import ConfigError
 from ccesa.plan.bounds import step_dropout
@@ -59,6 +60,8 @@ class Cost:
     received_bytes: float
     #: One for each neighbour to seal shares, one for each neighbour to mask with.
     agreements: float
+    #: Of signatures, two for each neighbour, under the guard ``active``.
+    verifications: float
     keystream_bytes: float
     #: All that passes the server while nobody vanishes.
     server_bytes: float
@@ -72,11 +75,13 @@ class Cost:
 
 
 class _Field(NamedTuple):
-    """Bytes of one field of a message: anyway, for each neighbour, and for each byte of the vector."""
+    """Bytes of one field: anyway, for each neighbour, for each byte of the vector, for sets and proofs."""
 
     constant: int = 0
     each: int = 0
     vector: int = 0
+    sets: int = 0
+    proofs: int = 0
 
 
 class _Message(NamedTuple):
@@ -107,7 +112,35 @@ _CURIOUS = _Messages(
         _Message("unmask-request", (_Field(),)),
     ),
 )
-_MESSAGES = {"curious": _CURIOUS, "active": _CURIOUS}
+_ACTIVE = _Messages(
+    sent=(
+        _Message(
+            "signed-advertise-reply",
+            (_Field(PUBLIC_KEY_BYTES), _Field(PUBLIC_KEY_BYTES), _Field(SIGNATURE_BYTES)),
+        ),
+        _CURIOUS.sent[1],
+        _Message("signed-mask-reply", (_Field(vector=1), _Field(SIGNATURE_BYTES))),
+        _Message("confirm-reply", (_Field(SIGNATURE_BYTES),)),
+        _CURIOUS.sent[3],
+    ),
+    received=(
+        _CURIOUS.received[0],
+        _Message(
+            "roster-request",
+            (
+                _Field(sets=1),
+                _Field(HASH_BYTES),
+                _Field(each=2 * PUBLIC_KEY_BYTES),
+                _Field(each=SIGNATURE_BYTES),
+                _Field(proofs=1),
+            ),
+        ),
+        _Message("mask-among-request", (_Field(sets=1), _Field(each=SEALED_BYTES))),
+        _Message("confirm-request", (_Field(sets=1),)),
+        _Message("signed-unmask-request", (_Field(each=1), _Field(each=SIGNATURE_BYTES))),
+    ),
+)
+_MESSAGES = {"curious": _CURIOUS, "active": _ACTIVE}
 
 
 class _Fates(NamedTuple):
@@ -133,6 +166,7 @@ def cost(shape: Shape, rates: Rates | None = None) -> Cost:
         sent_bytes=sent,
         received_bytes=received,
         agreements=shape.degree + shape.mask_degree,
+        verifications=_verifications(shape),
         keystream_bytes=(shape.mask_degree + 1) * shape.vector_bytes,
         server_bytes=shape.clients * (sent + received),
         server_agreements=pairs,
@@ -150,10 +184,26 @@ def _message_bytes(message: _Message, shape: Shape) -> float:
     """One array: its name, the context, the client's id, the fields; each behind its header."""
     head = 1 + 1 + len(message.name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
-        field.constant + field.each * shape.degree + field.vector * shape.vector_bytes
+        field.constant
+        + field.each * shape.degree
+        + field.vector * shape.vector_bytes
+        + field.sets * -(-shape.clients // 8)
+        + (_proof_bytes(shape) if field.proofs else 0)
         for field in message.fields
     ]
     return head + sum(_header_bytes(size) + size for size in sizes)
+
+
+def _proof_bytes(shape: Shape) -> float:
+    """Expected: on each level of the tree, the siblings that are not known from below.
+
+    Neighbours are anywhere among the leaves. A node over 2^k leaves is known if one of these is.
+    """
+    unknown, nodes, siblings = max(0.0, 1 - (shape.degree + 1) / shape.clients), float(shape.clients), 0.0
+    while nodes > 1:
+        siblings += nodes * (1 - unknown) * unknown
+        unknown, nodes = unknown**2, nodes / 2
+    return HASH_BYTES * siblings
 
 
 def _header_bytes(size: float) -> int:
@@ -171,8 +221,9 @@ def _mean_id_bytes(clients: int) -> float:
 
 
 def _fates(shape: Shape) -> _Fates:
-    stay = 1 - step_dropout(shape.dropout)
-    return _Fates(*(shape.clients * stay**step for step in range(1, 5)))
+    steps = len(_MESSAGES[shape.guard].received)
+    stay = 1 - step_dropout(shape.dropout, steps)
+    return _Fates(*(shape.clients * stay**step for step in (1, 2, 3, steps)))
 
 
 def _pairs_to_open(shape: Shape) -> float:
@@ -186,6 +237,10 @@ def _pairs_to_open(shape: Shape) -> float:
     return fates.vanished * mask_degree * fates.v3 / fates.v1
 
 
+def _verifications(shape: Shape) -> float:
+    return 2 * shape.degree if shape.guard == "active" else 0.0
+
+
 def _client_seconds(shape: Shape, rates: Rates) -> float:
     requests = len(_MESSAGES[shape.guard].received)
     return (
@@ -193,6 +248,7 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
         + 2 * rates.key_pair
         + (shape.degree + shape.mask_degree) * rates.agreement
         + shape.degree * rates.sealing
+        + _verifications(shape) * rates.verification
         + rates.splitting.at((shape.degree + 1) * shape.threshold)
         + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)
     )
@@ -204,6 +260,7 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
     return (
         (fates.v1 + fates.v2 + fates.v4) * _SERVER_HANDLINGS * rates.taking.at(0)
         + fates.v3 * rates.taking.at(shape.vector_bytes)
+        + (fates.v1 + 2 * fates.v3 if shape.guard == "active" else 0.0) * rates.verification
         + fates.v1 * shape.degree * rates.edge
         + fates.v2 * rates.joining.at(shape.threshold * (1 + absent))
         + fates.vanished * 2 * rates.key_pair

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Graph, Harary, RoundConfig, Threshold
+from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Floor, Graph, Harary, RoundConfig, Threshold
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.plan import search
 from ccesa.plan.calibration import calibrate
-from ccesa.plan.certify import LN2, Certificate, certify, check_guard
+from ccesa.plan.certify import LN2, Certificate, Degrees, certify, check_guard
 from ccesa.plan.compare import Paper, conventional, paper_rule
 from ccesa.plan.cost import Cost, Shape, cost
 from ccesa.plan.impossible import explain, reachable
@@ -64,11 +64,34 @@ class Plan:
 
     @property
     def least_honest(self) -> int | None:
-        """Honest clients in any sum that can be opened, even if the server chooses who vanishes (active)."""
+        """Honest clients in any sum that can be opened, even if the server chooses who vanishes (active).
+
+        t_i - c_i, with as many colluders as can be without being *unmaskable*, for the least favourable
+        degree that somebody has, except with the probability that privacy may fail.
+        """
         if self.guard != "active":
             return None
-        most_colluders = 2 * self.t - int(self.degree) - 2  # one more would be unmaskable
-        return self.t - max(most_colluders, 0)
+        degrees = Degrees.of(self.graph, self.clients, 1.0 - self.population.dropout)
+        likely = np.logaddexp.accumulate(degrees.logs) + math.log(self.clients) > -self.privacy_bits * LN2
+        return min(self._least_around(int(degree)) for degree in degrees.values[likely])
+
+    def _least_around(self, degree: int) -> int:
+        t = self.threshold.of(degree)
+        most_colluders = min(2 * t - degree - 2, self.population.colluders)  # one more would be unmaskable
+        return t - max(most_colluders, 0)
+
+    @property
+    def floor(self) -> Floor:
+        """What a client that knows this plan can insist on."""
+        varies = isinstance(self.graph, ErdosRenyi)
+        present = math.floor(self.clients * (1.0 - self.population.dropout))
+        return Floor(
+            clients=max(3, present),
+            degree=1 if varies else min(int(self.degree), max(present - 1, 1)),
+            mask_degree=1 if varies else min(int(self.mask_degree), max(present - 1, 1)),
+            threshold=2 if varies else self.threshold.of(min(int(self.degree), max(present - 1, 1))),
+            survivors=max(2, self.least_honest or 0),
+        )
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -208,9 +231,11 @@ def plan_or_complete(clients: int, dropout: float, **demands: Any) -> Plan:
     try:
         return plan(clients, dropout, **demands)
     except ImpossiblePlan as error:
-        demands.pop("graph", None)
-        config = RoundConfig(clients=clients, length=demands.pop("length", 1))
-        return replace(check(config, dropout, **demands), notes=(str(error),))
+        for name in ("graph", "length", "bits"):
+            demands.pop(name, None)
+        guard = demands.pop("guard", "curious")
+        made = check(RoundConfig(clients=clients, length=1), dropout, **demands)
+        return replace(made, guard=guard, notes=(str(error),))
 
 
 def _demand(guard: str, privacy_bits: float | None, reliability_bits: float | None) -> Demand:

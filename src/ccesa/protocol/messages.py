@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ccesa import wire
 from ccesa.config import RoundConfig
 from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.merkle import HASH_BYTES
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage
 
@@ -30,6 +31,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
     per_neighbour: ClassVar[int] = 0
     per_vector_byte: ClassVar[int] = 0
     constant: ClassVar[int] = 0
+    #: Whether there are sets of clients in it, and proofs, whose size depends on the number of clients.
+    sets: ClassVar[int] = 0
+    proofs: ClassVar[bool] = False
 
     context: bytes
     client: int
@@ -105,6 +109,79 @@ class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
     shares: bytes  # 32 · (l + 1)
 
 
+class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
+    """Both public keys of a client, signed by its identity."""
+
+    constant: ClassVar[int] = 2 * PUBLIC_KEY_BYTES + SIGNATURE_BYTES
+
+    sealing_key: bytes  # 32, c_i
+    mask_key: bytes  # 32, s_i
+    signature: bytes  # 64
+
+
+class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
+    """Opens step 1 under the active guard: the committed roster, and the neighbours' signed keys.
+
+    Who the neighbours are is not said: the client derives it from the root.
+    """
+
+    per_neighbour: ClassVar[int] = 2 * PUBLIC_KEY_BYTES + SIGNATURE_BYTES
+    constant: ClassVar[int] = HASH_BYTES
+    sets: ClassVar[int] = 1
+    proofs: ClassVar[bool] = True
+
+    v1: bytes  # clients / 8
+    root: bytes  # 32
+    keys: bytes  # 64 · d, c_j then s_j
+    signatures: bytes  # 64 · d
+    proof: bytes
+
+
+class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-request"):
+    """Opens step 2: all of V2, and what the neighbours in it sealed for this client."""
+
+    per_neighbour: ClassVar[int] = SEALED_BYTES
+    sets: ClassVar[int] = 1
+
+    v2: bytes  # clients / 8
+    sealed: bytes  # 80 · l
+
+
+class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
+    """The masked vector, and the signature on the V2 it was masked among."""
+
+    per_vector_byte: ClassVar[int] = 1
+    constant: ClassVar[int] = SIGNATURE_BYTES
+
+    vector: bytes
+    signature: bytes  # 64
+
+
+class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
+    """Opens step 2c: all of V3."""
+
+    sets: ClassVar[int] = 1
+
+    v3: bytes  # clients / 8
+
+
+class ConfirmReply(Message, frozen=True, kw_only=True, tag="confirm-reply"):
+    """The signature on V2 and V3."""
+
+    constant: ClassVar[int] = SIGNATURE_BYTES
+
+    signature: bytes  # 64
+
+
+class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask-request"):
+    """Opens step 3: for each neighbour in V3 its signature, on (V2, V3) if it confirmed, else on V2."""
+
+    per_neighbour: ClassVar[int] = 1 + SIGNATURE_BYTES
+
+    confirmed: bytes  # 1 · l, 0 or 1
+    signatures: bytes  # 64 · l
+
+
 MESSAGES = (
     AdvertiseRequest,
     AdvertiseReply,
@@ -114,6 +191,13 @@ MESSAGES = (
     MaskReply,
     UnmaskRequest,
     UnmaskReply,
+    SignedAdvertiseReply,
+    RosterRequest,
+    MaskAmongRequest,
+    SignedMaskReply,
+    ConfirmRequest,
+    ConfirmReply,
+    SignedUnmaskRequest,
 )
 
 AnyMessage = (
@@ -125,6 +209,13 @@ AnyMessage = (
     | MaskReply
     | UnmaskRequest
     | UnmaskReply
+    | SignedAdvertiseReply
+    | RosterRequest
+    | MaskAmongRequest
+    | SignedMaskReply
+    | ConfirmRequest
+    | ConfirmReply
+    | SignedUnmaskRequest
 )
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
@@ -139,7 +230,15 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
         + kind.constant
         + kind.per_neighbour * config.graph.max_degree(config.clients)
         + kind.per_vector_byte * config.vector_bytes
+        + kind.sets * set_bytes(config.clients)
+        + kind.proofs * _proof_bytes(config)
     )
+
+
+def _proof_bytes(config: RoundConfig) -> int:
+    """At most a path for each neighbour and the client itself, and never more than the whole tree."""
+    paths = (config.graph.max_degree(config.clients) + 1) * config.clients.bit_length()
+    return HASH_BYTES * min(paths, 2 * config.clients)
 
 
 def decode(data: bytes, most: int) -> AnyMessage:
@@ -163,6 +262,24 @@ def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
     """A packed list of ``count`` items of ``size`` bytes."""
     exactly(name, data, count * size)
     return [data[first : first + size] for first in range(0, count * size, size)]
+
+
+def set_bytes(clients: int) -> int:
+    """Of a set of clients: a bit for each that is enrolled."""
+    return -(-clients // 8)
+
+
+def pack_set(members: NDArray[np.bool_]) -> bytes:
+    return np.packbits(members, bitorder="little").tobytes()
+
+
+def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
+    """One flag for each enrolled client; bits beyond the last one are zero."""
+    exactly(name, data, set_bytes(clients))
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(bool)
+    if bits[clients:].any():
+        raise MalformedMessage(f"{name} contains a client that was never enrolled")
+    return bits[:clients]
 
 
 def pack_ids(ids: NDArray[np.int64]) -> bytes:

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ from ccesa.protocol.unmasking import Released, Unmasking
 from ccesa.ring import Vector
 
 Requests = dict[int, bytes]
+#: Of a node and the head of its message, the request.
+MakeRequest = Callable[[int, dict[str, Any]], m.Message]
+Bundle = m.AdvertiseReply | m.SignedAdvertiseReply
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +60,11 @@ class Server:
     Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
     """
 
+    guard: ClassVar[str] = "curious"
+
     def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
+        if config.guard != self.guard:
+            raise ConfigError(f"this server has guard = {self.guard}, the round has {config.guard}")
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
@@ -85,7 +92,7 @@ class Server:
             "mask": self._close_mask,
             "unmask": self._close_unmask,
         }
-        self._advertised: dict[int, m.AdvertiseReply] = {}
+        self._advertised: dict[int, Bundle] = {}
         self._public_keys: set[bytes] = set()
         self._total = ring.zeros(config.length, config.bits)
 
@@ -181,7 +188,7 @@ class Server:
             raise FaultyClient(client, f"a message in the name of client {message.client}")
         place = self._places.get(type(message))
         if place is None:
-            raise FaultyClient(client, "a request, where replies are due")
+            raise FaultyClient(client, "a request, or a reply of another guard, where replies of this one are due")
         if place < self._current:
             raise LateMessage(client, f"step {self._steps[place].name} has closed")
         if place > self._current:
@@ -197,7 +204,7 @@ class Server:
 
     # Step 0, advertise
 
-    def _take_keys(self, client: int, reply: m.AdvertiseReply) -> None:
+    def _take_keys(self, client: int, reply: Bundle) -> None:
         both = (
             m.exactly("sealing_key", reply.sealing_key, PUBLIC_KEY_BYTES),
             m.exactly("mask_key", reply.mask_key, PUBLIC_KEY_BYTES),
@@ -213,11 +220,8 @@ class Server:
         """V1 is complete: draw the graph over it, from a seed that is fixed only now that all keys are in."""
         ids = np.array(sorted(self._advertised), np.int64)
         pairs = [self._advertised[client] for client in ids.tolist()]
-        roster = b"".join(
-            labels.client_bytes(pair.client) + pair.sealing_key + pair.mask_key for pair in pairs
-        )
-        root = labels.digest(labels.ROSTER, self.context, roster)
-        self._graph = draw(self.config.graph, labels.digest(labels.GRAPH_SEED, self.context, root), ids)
+        seed = labels.digest(labels.GRAPH_SEED, self.context, self._commit(pairs))
+        self._graph = draw(self.config.graph, seed, ids)
         self._nodes = {client: node for node, client in enumerate(ids.tolist())}
         self._mask_keys = [pair.mask_key for pair in pairs]
         self._thresholds = np.array([self.config.threshold.of(d) for d in self._graph.degrees.tolist()])
@@ -228,17 +232,21 @@ class Server:
             on_edges=np.zeros((edges, shamir.SECRET_ELEMENTS), np.uint16),
             own=np.zeros((ids.size, shamir.SECRET_ELEMENTS), np.uint16),
         )
-        both = np.frombuffer(b"".join(pair.sealing_key + pair.mask_key for pair in pairs), np.uint8)
-        keys_of = both.reshape(ids.size, 2 * PUBLIC_KEY_BYTES)
-        every = np.ones(edges, bool)
-        neighbours = self._by_node(every, ids[self._graph.columns].astype("<u4"))
-        public_keys = self._by_node(every, np.take(keys_of, self._graph.columns, axis=0))
+        return self._requests(_fit(self._graph, self._thresholds), self._introductions(pairs))
+
+    def _commit(self, pairs: list[Bundle]) -> bytes:
+        """The root: a digest of all that V1 advertised."""
+        roster = [labels.client_bytes(pair.client) + pair.sealing_key + pair.mask_key for pair in pairs]
+        return labels.digest(labels.ROSTER, self.context, b"".join(roster))
+
+    def _introductions(self, pairs: list[Bundle]) -> MakeRequest:
+        """Each client learns its neighbours and their keys."""
+        every = np.ones(self._graph.columns.size, bool)
+        neighbours = self._ids_by_node(every)
+        public_keys = self._of_neighbours([pair.sealing_key + pair.mask_key for pair in pairs])
         masked = self._by_node(every, self._graph.masked.astype(np.uint8))
-        return self._requests(
-            _fit(self._graph, self._thresholds),
-            lambda node, head: m.ShareRequest(
-                **head, neighbours=neighbours[node], keys=public_keys[node], masked=masked[node]
-            ),
+        return lambda node, head: m.ShareRequest(
+            **head, neighbours=neighbours[node], keys=public_keys[node], masked=masked[node]
         )
 
     # Step 1, share
@@ -257,14 +265,16 @@ class Server:
         self._sealed = []
         live = self._v2[self._graph.columns]
         texts = self._by_node(live, np.take(sealed, self._graph.reverse[live], axis=0))
+        return self._requests(self._v2, self._deliveries(live, texts))
+
+    def _deliveries(self, live: Flags, texts: list[Any]) -> MakeRequest:
+        """Each client learns which neighbours are left, and gets what these sealed for it."""
         dropped = self._ids_by_node(~live)
-        return self._requests(
-            self._v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], sealed=texts[node])
-        )
+        return lambda node, head: m.MaskRequest(**head, dropped=dropped[node], sealed=texts[node])
 
     # Step 2, mask
 
-    def _take_vector(self, client: int, reply: m.MaskReply) -> None:
+    def _take_vector(self, client: int, reply: m.MaskReply | m.SignedMaskReply) -> None:
         vector = ring.from_bytes(
             m.exactly("vector", reply.vector, self.config.vector_bytes), self.config.bits
         )
@@ -278,8 +288,13 @@ class Server:
         far = self._graph.columns
         self._holding = np.flatnonzero(self._v2[far])
         self._holding_starts = np.searchsorted(self._holding, self._graph.starts).tolist()
+        return self._requests(self._v3, self._news())
+
+    def _news(self) -> MakeRequest:
+        """Each client learns which of its neighbours dropped after sharing."""
+        far = self._graph.columns
         dropped = self._ids_by_node(self._v2[far] & ~self._v3[far])
-        return self._requests(self._v3, lambda node, head: m.UnmaskRequest(**head, dropped=dropped[node]))
+        return lambda node, head: m.UnmaskRequest(**head, dropped=dropped[node])
 
     def _check_connected(self, v3: Flags) -> None:
         components = self._graph.mask_components(v3)
@@ -328,13 +343,19 @@ class Server:
     def _answering(self) -> Flags:
         return flags(self._graph.size, [self._nodes[client] for client in self._answered])
 
-    def _requests(self, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]) -> Requests:
+    def _requests(self, to: Flags, make: MakeRequest) -> Requests:
         """One request for each of these nodes; ``make`` gets the node and the head of its message."""
         clients = self._graph.ids.tolist()
         return {
             clients[node]: make(node, {"context": self.context, "client": clients[node]}).encode()
             for node in np.flatnonzero(to).tolist()
         }
+
+    def _of_neighbours(self, items: list[bytes]) -> list[Any]:
+        """For every node, the items of its neighbours, one after the other; all have the same size."""
+        rows = np.frombuffer(b"".join(items), np.uint8).reshape(self._graph.size, -1)
+        every = np.ones(self._graph.columns.size, bool)
+        return self._by_node(every, np.take(rows, self._graph.columns, axis=0))
 
     def _ids_by_node(self, edges: Flags) -> list[Any]:
         """For every node, the packed ids at the far ends of those of its edges."""

@@ -21,4 +21,13 @@ SHARE = Step("share", m.ShareRequest, m.ShareReply)
 MASK = Step("mask", m.MaskRequest, m.MaskReply)
 UNMASK = Step("unmask", m.UnmaskRequest, m.UnmaskReply)
 
-STEPS: dict[str, tuple[Step, ...]] = {"curious": (ADVERTISE, SHARE, MASK, UNMASK)}
+SIGNED_ADVERTISE = Step("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply)
+ROSTER_SHARE = Step("share", m.RosterRequest, m.ShareReply)
+SIGNED_MASK = Step("mask", m.MaskAmongRequest, m.SignedMaskReply)
+CONFIRM = Step("confirm", m.ConfirmRequest, m.ConfirmReply)
+SIGNED_UNMASK = Step("unmask", m.SignedUnmaskRequest, m.UnmaskReply)
+
+STEPS: dict[str, tuple[Step, ...]] = {
+    "curious": (ADVERTISE, SHARE, MASK, UNMASK),
+    "active": (SIGNED_ADVERTISE, ROSTER_SHARE, SIGNED_MASK, CONFIRM, SIGNED_UNMASK),
+}

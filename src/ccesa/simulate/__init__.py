@@ -2,6 +2,7 @@
 
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
 from ccesa.simulate.eavesdropper import Eavesdropper
+from ccesa.simulate.enrolment import admit, enrol
 from ccesa.simulate.first_try import FirstTry, aggregate, usual_plan
 from ccesa.simulate.simulation import Report, simulate
 
@@ -14,7 +15,9 @@ __all__ = [
     "Independent",
     "Report",
     "StepProbabilities",
+    "admit",
     "aggregate",
+    "enrol",
     "simulate",
     "usual_plan",
 ]

@@ -31,9 +31,9 @@ class FirstTry:
     report: Report = field(repr=False)
 
 
-def usual_plan(clients: int, dropout: float, graph: str = "best") -> Plan:
+def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "curious") -> Plan:
     """What the planner chooses where the user chooses nothing."""
-    return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph)
+    return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
 
 def aggregate(

@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -15,12 +15,16 @@ import numpy as np
 from ccesa import ring
 from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
+from ccesa.identity import Identity
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
+from ccesa.simulate.enrolment import admit
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -70,24 +74,22 @@ class _Meter:
         return self._sums[name] / self._counts[name] if self._counts[name] else 0.0
 
 
-class _TimedServer(Server):
+class _Timed(Server):
     """A server that counts the time spent in it."""
 
-    def __init__(self, config: RoundConfig, meter: _Meter, threads: int) -> None:
-        super().__init__(config, threads=threads)
-        self._meter = meter
+    meter: _Meter
 
     def open(self) -> Requests:
-        with _timed(self._meter, "server"):
+        with _timed(self.meter, "server"):
             return super().open()
 
     def receive(self, client: int, reply: bytes) -> None:
-        with _timed(self._meter, "server"):
+        with _timed(self.meter, "server"):
             super().receive(client, reply)
 
     def close(self) -> Requests:
         # No client is at work now, so all of the process's time is the server's, its threads included.
-        with _timed(self._meter, "server", time.process_time):
+        with _timed(self.meter, "server", time.process_time):
             return super().close()
 
     @property
@@ -97,6 +99,10 @@ class _TimedServer(Server):
         if graph is None:
             return 0.0, 0.0
         return float(graph.degrees.mean()), float(graph.masked.sum() / graph.size)
+
+
+class _TimedActive(_Timed, ActiveServer):
+    """The same under the guard ``active``."""
 
 
 class _timed:  # noqa: N801 - reads as the verb it is
@@ -120,20 +126,22 @@ def simulate(
     seed: int | None = None,
     threads: int = 1,
     overhear: Callable[[int, bytes], None] | None = None,
+    identities: Sequence[Identity] = (),
     progress: Progress = lambda step, done, of: None,
 ) -> Report:
     """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
-    ``overhear`` is told every request and reply on the wire, see ``Eavesdropper``.
+    ``overhear`` is told every request and reply on the wire, see ``Eavesdropper``. ``identities`` are those
+    of the admission list, in its order, where the guard is ``active``; ``enrol`` makes some.
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
     steps = STEPS[config.guard]
     drawn = (dropout or Independent(0.0)).draw(steps, config.clients, np.random.default_rng([seed, 0]))
     meter = _Meter()
-    server = _TimedServer(config, meter, threads)
-    clients = {number: Client(config, number, partial(source, number)) for number in range(config.clients)}
+    server, clients = _parties(config, source, identities, threads)
+    server.meter = meter
 
     def carry(step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
         def answer(number: int) -> tuple[int, bytes]:
@@ -162,6 +170,24 @@ def simulate(
     return _report(config, server, meter, result, source)
 
 
+def _parties(
+    config: RoundConfig,
+    source: Callable[[int], Vector],
+    identities: Sequence[Identity],
+    threads: int,
+) -> tuple[_Timed, dict[int, Client]]:
+    numbers = range(config.clients)
+    if config.guard == "curious":
+        return _Timed(config, threads=threads), {
+            number: Client(config, number, partial(source, number)) for number in numbers
+        }
+    admission = admit(identities)
+    return _TimedActive(config, admission, threads=threads), {
+        number: ActiveClient(config, identities[number], admission, partial(source, number))
+        for number in numbers
+    }
+
+
 def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
     """Uniform ring vectors, made from the seed and the client's number whenever they are asked for."""
 
@@ -174,7 +200,7 @@ def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
 
 def _report(
     config: RoundConfig,
-    server: _TimedServer,
+    server: _Timed,
     meter: _Meter,
     result: Aggregate | RoundFailed,
     source: Callable[[int], Vector],

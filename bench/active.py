@@ -1,0 +1,55 @@
+"""What the guard ``active`` adds: both guards on the same graph, and the signatures that must be checked."""
+
+import os
+import time
+from statistics import median
+from typing import Any
+
+from ccesa.config import RoundConfig
+from ccesa.crypto import primitives
+from ccesa.plan import plan
+from ccesa.simulate import Report, admit, enrol, simulate
+
+CLIENTS, LENGTH, DROPOUT, COLLUSION = 1000, 10_000, 0.1, 0.1
+
+
+def compare() -> dict[str, Any]:
+    """One round of each guard at the planned degree, in turn with samples of the library's verification."""
+    planned = plan(CLIENTS, DROPOUT, COLLUSION, guard="active", length=LENGTH)
+    identities = enrol(CLIENTS)
+    signed = planned.config(admission=admit(identities).digest)
+    plain = RoundConfig(clients=CLIENTS, length=LENGTH, graph=signed.graph, threshold=signed.threshold)
+    samples = [_verification_ms()]
+    curious = simulate(plain, seed=1)
+    samples.append(_verification_ms())
+    active = simulate(signed, seed=1, identities=identities)
+    samples.append(_verification_ms())
+    floor = 2 * planned.degree * median(samples)
+    extra = _client_ms(active) - _client_ms(curious)
+    return {
+        "clients": CLIENTS,
+        "degree": planned.degree,
+        "t": planned.t,
+        "length": LENGTH,
+        "verification_ms": median(samples),
+        "floor_ms": floor,
+        "client_ms": {"curious": _client_ms(curious), "active": _client_ms(active)},
+        "server_ms": {"curious": curious.server_ms, "active": active.server_ms},
+        "extra_ratio": extra / floor,
+        "bytes": {"curious": curious.client_bytes, "active": active.client_bytes},
+        "exact": curious.exact and active.exact,
+    }
+
+
+def _client_ms(report: Report) -> float:
+    return sum(report.client_ms.values())
+
+
+def _verification_ms(times: int = 500) -> float:
+    private = primitives.signing_key(os.urandom(32))
+    public = primitives.load_verifying_key(primitives.verifying_bytes(private))
+    signature = primitives.sign(private, bytes(32))
+    start = time.thread_time()
+    for _ in range(times):
+        primitives.verify(public, signature, bytes(32))
+    return (time.thread_time() - start) * 1e3 / times

@@ -1,0 +1,92 @@
+"""Rows C4 and C5: clients that lie about their public keys."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.client_rounds import ClientRound
+from ccesa.attacks.relaxed import relaxed, skip
+from ccesa.attacks.stage import changed, names
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+from ccesa.protocol.server import Bundle, Server
+
+LIAR, VICTIM = 4, 2
+#: The point of order one: every agreement with it is zero, whoever computes it.
+_LOW_ORDER = bytes(32)
+
+
+class UncheckedKeys(Server):
+    """Without a look at the order of a public key."""
+
+    _take_keys = relaxed(
+        Server._take_keys,  # noqa: SLF001
+        primitives=SimpleNamespace(check_public_key=skip),
+    )
+
+
+class RepeatedKeys(Server):
+    """Without a memory of the keys that came before."""
+
+    def _take_keys(self, client: int, reply: Bundle) -> None:
+        self._public_keys.clear()
+        super()._take_keys(client, reply)
+
+
+def low_order_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = ClientRound(guard, tell, server=Server if defence else UncheckedKeys)
+    tell(f"client {LIAR} advertises a mask key of order one")
+    return _lie_about_key(stage, lambda: _LOW_ORDER)
+
+
+def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = ClientRound(guard, tell, server=Server if defence else RepeatedKeys)
+    tell(f"client {LIAR} has overheard the mask key of client {VICTIM} and advertises it as its own")
+    return _lie_about_key(stage, lambda: _mask_key(stage.clients[VICTIM].receive(stage.requests[VICTIM])))
+
+
+def _mask_key(reply: bytes) -> bytes:
+    return cast(Bundle, m.decode(reply, len(reply))).mask_key
+
+
+def _lie_about_key(stage: ClientRound, key: Callable[[], bytes]) -> Outcome:
+    stage.step(lie=lambda client, reply: (_with_key(stage, reply, key()) if client == LIAR else reply,))
+    stage.finish()
+    if stage.right and stage.server.aggregate:
+        others = len(stage.server.aggregate.survivors)
+        return Outcome(succeeded=False, summary=f"refused ({stage.refused[LIAR]}), {others} others go on")
+    reason = next(iter(stage.aborted.values()), "")
+    return Outcome(
+        succeeded=stage.failure is not None,
+        summary=f"the round is lost for all: {names(stage.aborted)} aborted ({reason})",
+    )
+
+
+def _with_key(stage: ClientRound, reply: bytes, key: bytes) -> bytes:
+    """Signed again under the active guard: the liar owns its identity."""
+    bundle = cast(Bundle, m.decode(reply, len(reply)))
+    if not stage.identities:
+        return changed(reply, mask_key=key)
+    text = roster.bundle_text(stage.config.context, LIAR, bundle.sealing_key + key)
+    return changed(reply, mask_key=key, signature=stage.identities[LIAR].sign(text))
+
+
+KEY_ATTACKS = (
+    Attack(
+        number="C4",
+        name="low-order-key",
+        title="A client advertises a public key of low order",
+        guard="curious",
+        defence="the server refuses such a key before others see it",
+        run=low_order_key,
+    ),
+    Attack(
+        number="C5",
+        name="same-key",
+        title="A client advertises the public key of another one",
+        guard="curious",
+        defence="the server takes each public key once",
+        run=same_key,
+    ),
+)

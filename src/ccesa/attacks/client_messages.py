@@ -1,0 +1,137 @@
+"""Rows C6 to C8: clients that send too much, too often, or not at all any more."""
+
+import sys
+import tracemalloc
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.client_rounds import ClientRound
+from ccesa.attacks.stage import changed
+from ccesa.config import Harary, RoundConfig
+from ccesa.protocol.server import Server
+from ccesa.simulate.eavesdropper import Eavesdropper
+
+LIAR, VICTIM = 4, 2
+OVERSIZE = 1 << 24
+
+
+class UnlimitedServer(Server):
+    """Without the bound that the configuration gives for a message."""
+
+    def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
+        super().__init__(config, threads=threads)
+        self._limit = sys.maxsize
+
+
+class ForgetfulServer(Server):
+    """Without a memory of who has answered."""
+
+    def receive(self, client: int, reply: bytes) -> None:
+        self._answered.pop(client, None)
+        super().receive(client, reply)
+
+
+class PartialServer(Server):
+    """Without the look at whether the survivors' masks hold together."""
+
+    def _check_connected(self, v3: np.typing.NDArray[np.bool_]) -> None:
+        pass
+
+
+def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = ClientRound(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
+    tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes where {stage.config.vector_bytes} are due")
+
+    def blow_up(client: int, reply: bytes) -> Iterable[bytes]:
+        return (changed(reply, vector=bytes(OVERSIZE)),) if client == LIAR else (reply,)
+
+    peak = _peak(stage, blow_up(LIAR, stage.clients[LIAR].receive(stage.requests[LIAR])))
+    stage.step(gone={LIAR})
+    stage.finish()
+    summary = f"{stage.refused[LIAR]}; the server needed {peak} bytes of memory to say so"
+    return Outcome(succeeded=peak >= OVERSIZE or not stage.right, summary=summary)
+
+
+def _peak(stage: ClientRound, replies: Iterable[bytes]) -> int:
+    """The most memory that the server took at a time for these replies."""
+    messages = list(replies)
+    tracemalloc.start()
+    try:
+        for message in messages:
+            stage.hand_over(LIAR, message)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = ClientRound(guard, tell, server=Server if defence else ForgetfulServer).until("mask")
+    tell(f"client {LIAR} sends its masked vector three times, the third time another one")
+
+    def repeat(client: int, reply: bytes) -> Iterable[bytes]:
+        other = bytes(stage.config.vector_bytes)
+        return (reply, reply, changed(reply, vector=other)) if client == LIAR else (reply,)
+
+    stage.step(lie=repeat)
+    stage.finish()
+    if stage.right:
+        return Outcome(succeeded=False, summary=f"counted once, the sum is right ({stage.refused[LIAR]})")
+    return Outcome(succeeded=stage.sum is not None, summary="the vector counts twice: the sum is wrong")
+
+
+def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    """On a ring, those on both sides of the victim and an accomplice leave; the network is overheard."""
+    server = Server if defence else PartialServer
+    stage = ClientRound(guard, tell, server=server, graph=Harary(degree=2)).until("share")
+    left, accomplice, right = stage.ring_around(VICTIM)
+    tell(f"clients {left} and {right} leave: only client {accomplice} stays beside client {VICTIM}")
+    stage.until("", {"mask": {left, right}})
+    if stage.failure is not None:
+        return Outcome(succeeded=False, summary=f"no share is asked for: {stage.failure}")
+    found = _overheard(stage).get(frozenset({VICTIM, accomplice}))
+    # The eavesdropper adds in wider words; the ring is that of the round.
+    own = stage.vectors[accomplice]
+    stolen = None if found is None else found.astype(own.dtype) - own
+    return Outcome(
+        succeeded=stolen is not None and bool(np.array_equal(stolen, stage.vectors[VICTIM])),
+        summary=f"the sum of two opens; client {accomplice} takes its own vector away and has the other",
+        stolen=stolen,
+        victim=stage.vectors[VICTIM],
+    )
+
+
+def _overheard(stage: ClientRound) -> Mapping[frozenset[int], np.typing.NDArray[np.generic]]:
+    ear = Eavesdropper(stage.config)
+    for client, message in stage.traffic:
+        ear.overhear(client, message)
+    return ear.partial_sums()
+
+
+MESSAGE_ATTACKS = (
+    Attack(
+        number="C6",
+        name="oversize",
+        title="A client sends a message that is far too large",
+        guard="curious",
+        defence="a bound on every message, from the configuration, before it is parsed",
+        run=oversize,
+    ),
+    Attack(
+        number="C7",
+        name="send-twice",
+        title="A client sends its vector again and again",
+        guard="curious",
+        defence="the first answer of each client counts, and no other",
+        run=send_twice,
+    ),
+    Attack(
+        number="C8",
+        name="leave-together",
+        title="Clients leave at the same time so that one is left among few",
+        guard="curious",
+        defence="no share is asked for unless the survivors' masks hold together",
+        run=leave_together,
+    ),
+)

@@ -1,0 +1,141 @@
+"""Rows C1 to C3: clients that lie about shares."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.client_rounds import ClientRound
+from ccesa.attacks.relaxed import relaxed
+from ccesa.attacks.stage import changed
+from ccesa.config import Fixed
+from ccesa.crypto import keys, shamir
+from ccesa.errors import CorruptShares
+from ccesa.protocol import messages as m
+from ccesa.protocol.active_client import Rostered
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.server import Server
+from ccesa.protocol.unmasking import Unmasking
+
+LIAR = 4
+#: Nine holders and t = 5: two wrong shares of a secret can be corrected.
+_THRESHOLD = Fixed(t=5)
+
+
+class UncorrectedUnmasking(Unmasking):
+    """Without error correction: the first t shares fit, or the round is lost."""
+
+    def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
+        raise CorruptShares(int(self.evolution.graph.ids[node]), "the first of them give another secret")
+
+
+class UncheckedUnmasking(Unmasking):
+    """Without the commitment to b_i: whatever the shares give is taken."""
+
+    def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
+        return super()._rebuild(node, lambda secret: True, culprits)
+
+
+class UncorrectedServer(Server):
+    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncorrectedUnmasking)  # noqa: SLF001
+
+
+class UncheckedServer(Server):
+    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncheckedUnmasking)  # noqa: SLF001
+
+
+class UnsizedServer(Server):
+    """Without a look at the size of what a client releases."""
+
+    _take_shares = relaxed(
+        Server._take_shares,  # noqa: SLF001
+        m=type("Anything", (), {"exactly": staticmethod(lambda name, data, size: data)}),
+    )
+
+
+class CrookedDealer(Client):
+    """Masks with another b than the one whose shares it deals."""
+
+    def _answer(self, request: bytes) -> tuple[Any, bytes]:
+        state, reply = super()._answer(request)
+        shared = state.shared if isinstance(state, Rostered) else state
+        if not isinstance(shared, Shared):
+            return state, reply
+        secret = shamir.to_bytes(shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS))
+        shared = replace(shared, self_secret=secret)
+        reply = changed(reply, commitment=keys.commitment(secret, self._round.context, self.client))
+        return (replace(state, shared=shared) if isinstance(state, Rostered) else shared), reply
+
+
+def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    server = Server if defence else UncorrectedServer
+    stage = ClientRound(guard, tell, server=server, threshold=_THRESHOLD).until("unmask")
+    tell(f"client {LIAR} releases wrong shares of all its neighbours' secrets")
+    stage.step(lie=lambda client, reply: (spoiled(reply) if client == LIAR else reply,))
+    if stage.right and stage.server.aggregate:
+        culprits = sorted(stage.server.aggregate.culprits)
+        return Outcome(succeeded=False, summary=f"corrected, the sum is right, culprits: {culprits}")
+    return Outcome(succeeded=True, summary=f"one liar costs everyone the round: {stage.failure}")
+
+
+def crooked_dealer(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    server = Server if defence else UncheckedServer
+    stage = ClientRound(guard, tell, server=server, threshold=_THRESHOLD, crooked={LIAR: CrookedDealer})
+    tell(f"client {LIAR} deals shares of one b and masks with another")
+    stage.finish()
+    if stage.sum is None:
+        return Outcome(succeeded=False, summary=f"no sum: {stage.failure}")
+    return Outcome(succeeded=not stage.right, summary="the server returns a wrong sum and does not know it")
+
+
+def short_shares(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    server = Server if defence else UnsizedServer
+    stage = ClientRound(guard, tell, server=server, threshold=_THRESHOLD).until("unmask")
+    tell(f"client {LIAR} releases one share where it holds nine")
+
+    def cut(client: int, reply: bytes) -> Iterable[bytes]:
+        shares = cast(m.UnmaskReply, m.decode(reply, len(reply))).shares
+        yield changed(reply, shares=shares[: shamir.SHARE_BYTES]) if client == LIAR else reply
+
+    stage.step(lie=cut)
+    if stage.right:
+        return Outcome(succeeded=False, summary=f"refused ({stage.refused[LIAR]}), the sum is right")
+    return Outcome(succeeded=True, summary=f"the server crashed half way, the round is lost: {stage.crash!r}")
+
+
+def spoiled(reply: bytes) -> bytes:
+    """All shares off by one, still in the field."""
+    words = np.frombuffer(cast(m.UnmaskReply, m.decode(reply, len(reply))).shares, "<u2").astype(np.int64)
+    return changed(reply, shares=shamir.to_bytes(((words + 1) % shamir.FIELD).astype(np.uint16)))
+
+
+SHARE_ATTACKS = (
+    Attack(
+        number="C1",
+        name="wrong-share",
+        title="A client releases wrong shares of its neighbours' secrets",
+        guard="curious",
+        defence="more shares than needed, from which wrong ones are corrected",
+        run=wrong_share,
+    ),
+    Attack(
+        number="C2",
+        name="crooked-dealer",
+        title="A client deals shares of another secret than the one it masks with",
+        guard="curious",
+        defence="a commitment to b, against which the rebuilt one is checked",
+        run=crooked_dealer,
+    ),
+    Attack(
+        number="C3",
+        name="short-shares",
+        title="A client releases shares of the wrong size",
+        guard="curious",
+        defence="the exact size of every field is known and checked",
+        run=short_shares,
+    ),
+)

@@ -1,0 +1,8 @@
+"""Attacks by clients: rows C1 to C8 of docs/security.md."""
+
+from ccesa.attacks.base import Attack
+from ccesa.attacks.client_keys import KEY_ATTACKS
+from ccesa.attacks.client_messages import MESSAGE_ATTACKS
+from ccesa.attacks.client_shares import SHARE_ATTACKS
+
+CLIENT_ATTACKS: tuple[Attack, ...] = (*SHARE_ATTACKS, *KEY_ATTACKS, *MESSAGE_ATTACKS)

@@ -1,0 +1,35 @@
+"""Clients that work together with the server: they run the protocol, tell it their keys, and never object."""
+
+from typing import Any
+
+from ccesa.attacks.relaxed import relaxed, skip
+from ccesa.attacks.transcript import Transcript
+from ccesa.protocol import active_client
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import Advertised
+
+
+class Colluder(Client):
+    """Whoever has both of its private keys can open what is sealed for it and compute its masks."""
+
+    told: Transcript | None = None
+
+    def report_to(self, transcript: Transcript) -> None:
+        self.told = transcript
+
+    def _advance(self, state: Any, fingerprint: bytes, reply: bytes) -> None:
+        super()._advance(state, fingerprint, reply)
+        if isinstance(state, Advertised) and self.told is not None:
+            self.told.learn_key(state.sealing_private)
+            self.told.learn_key(state.mask_private)
+
+
+class ActiveColluder(Colluder, ActiveClient):
+    """It signs whatever the server shows it."""
+
+    functions = {  # noqa: RUF012 - the table of the class, as in the client itself
+        **ActiveClient.functions,
+        "share": relaxed(active_client.share, check_signed_bundles=skip, check_inclusion=skip),
+        "unmask": relaxed(active_client.unmask, check_confirmed=skip),
+    }

@@ -1,0 +1,67 @@
+"""Requests of the active guard as a lying server writes them, from what it has of the clients' bytes."""
+
+from typing import Any
+
+import numpy as np
+
+from ccesa.attacks.transcript import Transcript
+from ccesa.crypto import keys, merkle
+from ccesa.crypto.primitives import SIGNATURE_BYTES
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+from ccesa.protocol.roster import Flags
+
+
+def introduce(transcript: Transcript, client: int, v1: Flags, root: bytes = b"") -> bytes:
+    """Opens step 1 with this V1, under its own root or under another one that was fixed before."""
+    seen, ids = transcript, np.flatnonzero(v1)
+    tree = merkle.levels([roster.leaf(seen.context, j, seen[j].keys) for j in ids.tolist()])
+    root = root or roster.root(seen.context, m.pack_set(v1), tree[-1].tobytes())
+    node = int(np.searchsorted(ids, client))
+    near = neighbourhood(seen.config.graph, roster.seed(seen.context, root), ids, node)
+    return m.RosterRequest(
+        **_head(seen, client),
+        v1=m.pack_set(v1),
+        root=root,
+        keys=b"".join(seen[j].keys for j in ids[near].tolist()),
+        signatures=b"".join(getattr(seen[j].bundle, "signature", b"") for j in ids[near].tolist()),
+        proof=merkle.prove(tree, np.sort(np.append(near, node))),
+    ).encode()
+
+
+def mask_among(transcript: Transcript, client: int, v2: Flags) -> bytes:
+    """Opens step 2 with this V2. Texts that nobody sealed for this client are left blank."""
+    live = [j for j in transcript[client].neighbours if v2[j]]
+    blank = bytes(keys.SEALED_BYTES)
+    sealed = b"".join(transcript[j].sealed.get(client, blank) for j in live)
+    return m.MaskAmongRequest(**_head(transcript, client), v2=m.pack_set(v2), sealed=sealed).encode()
+
+
+def confirm(transcript: Transcript, client: int, v3: Flags) -> bytes:
+    """Opens step 2c with this V3."""
+    return m.ConfirmRequest(**_head(transcript, client), v3=m.pack_set(v3)).encode()
+
+
+def unmask(transcript: Transcript, client: int) -> bytes:
+    """Opens step 3 with the best signatures there are for what this client was told."""
+    own = transcript[client]
+    live = [j for j in transcript.holding(client) if j != client and j not in own.dropped]
+    told_the_same = [_agrees(transcript, client, j) for j in live]
+    signatures = [
+        transcript[j].confirmation if same else transcript[j].masking_signature or bytes(SIGNATURE_BYTES)
+        for j, same in zip(live, told_the_same, strict=True)
+    ]
+    return m.SignedUnmaskRequest(
+        **_head(transcript, client), confirmed=bytes(told_the_same), signatures=b"".join(signatures)
+    ).encode()
+
+
+def _agrees(transcript: Transcript, client: int, other: int) -> bool:
+    """The other one confirmed, and was told the same."""
+    own, its = transcript[client], transcript[other]
+    return bool(its.confirmation) and (its.v2, its.v3) == (own.v2, own.v3)
+
+
+def _head(transcript: Transcript, client: int) -> dict[str, Any]:
+    return {"context": transcript.context, "client": client}

@@ -1,0 +1,16 @@
+"""All attacks by name."""
+
+from ccesa.attacks.base import Attack
+from ccesa.attacks.clients import CLIENT_ATTACKS
+from ccesa.attacks.servers import SERVER_ATTACKS
+from ccesa.errors import UsageError
+
+ATTACKS: dict[str, Attack] = {attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS)}
+
+
+def find(name: str) -> Attack:
+    """By its name or its number in docs/security.md."""
+    for attack in ATTACKS.values():
+        if name.lower() in (attack.name, attack.number.lower()):
+            return attack
+    raise UsageError(f"there is no attack {name!r}; `ccesa attack list` shows those there are")

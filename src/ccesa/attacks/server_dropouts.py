@@ -1,0 +1,194 @@
+"""A server that lies about who dropped out, or asks twice. S3, S4, S5, S17: ``curious`` has to hold."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.relaxed import relaxed, skip
+from ccesa.attacks.stage import Stage, changed, curious, ids, names
+from ccesa.config import Harary, RoundConfig
+from ccesa.crypto import shamir
+from ccesa.graphs.assignment import Flags
+from ccesa.protocol import client_steps as steps
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import StepFunction
+
+VICTIM = 3
+
+
+# S3
+
+
+def read_as_a_set(round: steps.Round, packed: bytes, known: steps.Ids) -> Flags:
+    return np.isin(known, np.frombuffer(packed, "<u4"))
+
+
+class AnyList(Client):
+    """Reads the list of the dropped as a set, and passes over whom it does not know."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **Client.functions,
+        "unmask": relaxed(steps.unmask, _dropped=read_as_a_set),
+    }
+
+
+def impossible_ids(defended: bool, tell: Tell) -> Outcome:
+    """Each impossible list goes to one client. It is read as a set, so no vector is lost by it."""
+    config = RoundConfig(clients=9, length=8)
+    stage = curious(config, tell, kind=Client if defended else AnyList).until("unmask", {"advertise": {8}})
+    lists = {0: ids(2, 2), 1: ids(5, 2), 2: ids(8), 4: ids(99)}
+    words = ("2 twice", "5 before 2", "8, which never was a neighbour", "99, which was never enrolled")
+    for (client, packed), what in zip(lists.items(), words, strict=True):
+        tell(f"server tells client {client} that these dropped: {what}")
+        stage.ask(client, changed(stage.requests[client], dropped=packed))
+    stage.tell_aborts()
+    answered = sorted(lists.keys() - stage.aborted.keys())
+    if not answered:
+        return Outcome(succeeded=False, summary="all four aborted, not one share was released")
+    return Outcome(
+        succeeded=len(answered) == len(lists),
+        summary=f"{names(answered)} went on and released shares to a server that had shown itself false",
+    )
+
+
+# S4
+
+
+def unmask_oneself(
+    round: steps.Round, state: steps.Masked, request: m.UnmaskRequest
+) -> tuple[steps.Done, m.UnmaskReply]:
+    """As the original, but a client that is told it dropped gives the share of its own key."""
+    dropped = m.unpack_ids("dropped", request.dropped, round.config.clients)
+    others = m.pack_ids(dropped[dropped != round.client])
+    told = m.UnmaskRequest(context=request.context, client=request.client, dropped=others)
+    done, reply = steps.unmask(round, state, told)
+    if round.client not in dropped:
+        return done, reply
+    shares = m.items("shares", reply.shares, state.holding.size, shamir.SHARE_BYTES)
+    own = int(np.searchsorted(state.holding, round.client))
+    shares[own] = state.shares[own][shamir.SHARE_BYTES :]
+    return done, m.UnmaskReply(context=reply.context, client=reply.client, shares=b"".join(shares))
+
+
+class Selfless(Client):
+    """Believes that it dropped out itself."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "unmask": unmask_oneself}
+
+
+def self_dropped(defended: bool, tell: Tell) -> Outcome:
+    """On a ring, t = 2 of 3: the victim's neighbours a and b give up their own keys, those behind them help.
+
+    Without this lie it cannot be done: s_a and s_b would both need the victim, which may call one dropped.
+    """
+    config = RoundConfig(clients=7, length=8, graph=Harary(degree=2))
+    stage = curious(config, tell, kind=Client if defended else Selfless).until("unmask")
+    near = stage.transcript[VICTIM].neighbours
+    told = {a: a for a in near}
+    told |= {_behind(stage, a): a for a in near}
+    for client, dropped in told.items():
+        whom = "it dropped itself" if client == dropped else f"{dropped} dropped"
+        tell(f"server tells client {client} that {whom}, and that {VICTIM} survived")
+        stage.ask(client, changed(stage.requests[client], dropped=ids(dropped)))
+    return stage.steal({VICTIM})
+
+
+def _behind(stage: Stage, neighbour: int) -> int:
+    return next(j for j in stage.transcript[neighbour].neighbours if j != VICTIM)
+
+
+# S5
+
+
+def keep_shares(
+    round: steps.Round, state: steps.Masked, request: m.UnmaskRequest
+) -> tuple[steps.Masked, m.UnmaskReply]:
+    return state, steps.unmask(round, state, request)[1]
+
+
+class AnswersTwice(Client):
+    """Keeps its shares after it released some."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "unmask": keep_shares}
+
+
+def second_request(defended: bool, tell: Tell) -> Outcome:
+    """First everyone survived, which gives b_v; then v dropped, which gives s_v."""
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else AnswersTwice).until(
+        "unmask"
+    )
+    tell("server asks everyone for the shares of b: nobody dropped")
+    stage.ask_all()
+    tell(f"server asks again: client {VICTIM} dropped")
+    others = [client for client in stage.requests if client != VICTIM]
+    for client in others:
+        stage.ask(client, changed(stage.requests[client], dropped=ids(VICTIM)))
+    return stage.steal({VICTIM})
+
+
+# S17
+
+
+class MasksWithAnyone(Client):
+    """Masks with whoever is left, however few."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **Client.functions,
+        "mask": relaxed(steps.mask, check_enough=skip),
+    }
+
+
+def cut_v2(defended: bool, tell: Tell) -> Outcome:
+    """The victim masks with one neighbour, which then drops; the others still hold its shares."""
+    stage = curious(
+        RoundConfig(clients=9, length=8), tell, kind=Client if defended else MasksWithAnyone
+    ).until("mask")
+    kept = 0
+    gone = [j for j in stage.transcript[VICTIM].neighbours if j != kept]
+    tell(f"server tells client {VICTIM} that only client {kept} is left of its {len(gone) + 1} neighbours")
+    for client, request in stage.requests.items():
+        lied = changed(request, dropped=ids(*gone), sealed=stage.transcript[kept].sealed[VICTIM])
+        stage.ask(client, lied if client == VICTIM else request)
+    tell(f"server tells everyone else that client {kept} dropped and client {VICTIM} survived")
+    for client in gone:
+        told = m.UnmaskRequest(context=stage.config.context, client=client, dropped=ids(kept))
+        stage.ask(client, told.encode())
+    return stage.steal({VICTIM})
+
+
+DROPOUT_LIES = (
+    Attack(
+        number="S3",
+        name="impossible-ids",
+        title="a duplicate, unknown or never-enrolled id among the dropped",
+        guard="curious",
+        defence="a list of the dropped that no honest server writes is refused",
+        run=impossible_ids,
+    ),
+    Attack(
+        number="S4",
+        name="self-dropped",
+        title="a client is told that it dropped out itself",
+        guard="curious",
+        defence="a client that is listed as dropped aborts",
+        run=self_dropped,
+    ),
+    Attack(
+        number="S5",
+        name="second-request",
+        title="a second, different request for shares",
+        guard="curious",
+        defence="shares are released once, then they are gone",
+        run=second_request,
+    ),
+    Attack(
+        number="S17",
+        name="cut-v2",
+        title="V2 cut down for one victim, which masks with one neighbour",
+        guard="curious",
+        defence="no vector is sent with fewer than t live neighbours, the client included",
+        run=cut_v2,
+    ),
+)

@@ -1,0 +1,324 @@
+"""A server that lies about who takes part, with which keys, next to whom.
+
+S7 to S11, S20: ``active`` has to hold.
+"""
+
+import os
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ccesa.attacks import craft
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.colluders import ActiveColluder
+from ccesa.attacks.relaxed import relaxed, skip
+from ccesa.attacks.stage import Stage, active, changed, inputs, names, opened
+from ccesa.attacks.transcript import StillHidden, Transcript
+from ccesa.config import ErdosRenyi, Floor, Harary, RoundConfig
+from ccesa.crypto import merkle
+from ccesa.errors import ConfigError
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.identity import Admission, Identity, Member
+from ccesa.protocol import active_client, roster
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client_steps import StepFunction, VectorSource
+from ccesa.protocol.server import Bundle
+from ccesa.simulate.enrolment import admit, enrol
+
+VICTIM = 3
+
+
+class NoProof(ActiveClient):
+    """Does not ask whether the root belongs to the roster it was shown."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **ActiveClient.functions,
+        "share": relaxed(active_client.share, check_inclusion=skip),
+    }
+
+
+# S7
+
+COLLUDERS = frozenset(range(12, 17))
+
+
+class GrindingServer(ActiveServer):
+    """Tries roots until the victim stands among colluders; an honest root follows from the keys."""
+
+    tries = 0
+
+    def _commit(self, pairs: list[Bundle]) -> bytes:
+        super()._commit(pairs)
+        everyone = np.array([pair.client for pair in pairs])
+        while True:
+            self.tries += 1
+            self._root = os.urandom(merkle.HASH_BYTES)
+            seed = roster.seed(self.context, self._root)
+            near = neighbourhood(self.config.graph, seed, everyone, int(np.searchsorted(everyone, VICTIM)))
+            if COLLUDERS.issuperset(everyone[near].tolist()):
+                return self._root
+
+
+def wrong_neighbours(defended: bool, tell: Tell) -> Outcome:
+    """Five colluders among seventeen; by chance all four neighbours are colluders in one round of 364."""
+    kind = ActiveClient if defended else NoProof
+    stage = active(17, tell, kind=kind, server=GrindingServer, colluders=COLLUDERS, graph=Harary(degree=4))
+    stage.step()
+    tries = getattr(stage.server, "tries", 0)
+    tell(f"server made up {tries} roots, until {names(COLLUDERS)} had all the places next to client {VICTIM}")
+    stage.until("confirm")
+    return stage.steal({VICTIM})
+
+
+# S8
+
+
+def changed_roster(defended: bool, tell: Tell) -> Outcome:
+    """The seed is fixed, then the victim's honest neighbours are struck off the list it is shown."""
+    colluders = frozenset(range(14, 24))
+    kind = ActiveClient if defended else NoProof
+    stage = active(24, tell, kind=kind, colluders=colluders, graph=ErdosRenyi(p=0.5))
+    stage.step()
+    seen = stage.transcript
+    for client, request in stage.requests.items():
+        seen.overhear(client, request)  # to know the graph
+    victim, struck = _who_can_be_struck_off(seen, colluders)
+    v1 = np.ones(24, bool)
+    v1[struck] = False
+    tell(f"server draws the graph over all 24, then shows client {victim} a roster without {names(struck)}")
+    short = craft.introduce(seen, victim, v1, root=seen[victim].root)
+    stage.step(lie=lambda client, request: short if client == victim else request)
+    if victim not in stage.aborted:
+        tell(
+            f"client {victim} has only {names(seen[victim].neighbours)} for neighbours, all of them colluders"
+        )
+        stage.ask(victim, craft.mask_among(seen, victim, v1))
+    return stage.steal({victim})
+
+
+def _who_can_be_struck_off(seen: Transcript, colluders: Collection[int]) -> tuple[int, list[int]]:
+    """A victim with at least two colluders beside it, and few enough others for the client's own floor."""
+    for victim in range(14):
+        honest = [j for j in seen[victim].neighbours if j not in colluders]
+        if len(seen[victim].neighbours) - len(honest) >= 2 and len(honest) < 11:
+            return victim, honest
+    raise StillHidden("no client of this round has two colluders for neighbours")
+
+
+# S9
+
+
+class UnsignedKeys(ActiveClient):
+    """Takes keys without asking who signed them."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **ActiveClient.functions,
+        "share": relaxed(active_client.share, check_signed_bundles=skip),
+    }
+
+
+class ForgedAdmission(Admission):
+    """A list of the server's own keys that claims to be the true one."""
+
+    def __init__(self, true: Admission, members: list[Member]) -> None:
+        super().__init__(members)
+        self.digest = true.digest  # a cached property, filled with a lie
+
+
+def replaced_keys(defended: bool, tell: Tell) -> Outcome:
+    """The server plays everyone but the victim, with keys of its own under their names."""
+    if defended:
+        _swap_keys(tell)
+    identities, puppets = enrol(9), enrol(9)
+    true = admit(identities)
+    puppets[VICTIM] = identities[VICTIM]
+    forged = ForgedAdmission(true, [Member(f"client-{i}", one.public) for i, one in enumerate(puppets)])
+    config = RoundConfig(clients=9, length=8, guard="active", admission=true.digest)
+    vectors = inputs(config)
+    made: dict[int, ActiveClient] = {
+        i: ActiveColluder(config, one, forged, vectors[i], floor=Floor()) for i, one in enumerate(puppets)
+    }
+    kind = ActiveClient if defended else UnsignedKeys
+    made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM])
+    tell(f"server replaces the keys of all eight neighbours of client {VICTIM} by keys of its own")
+    stage = Stage(ActiveServer(config, forged), made, vectors, tell).until("confirm")
+    return stage.steal({VICTIM})
+
+
+def _swap_keys(tell: Tell) -> None:
+    """The rest of the row, on a round of its own: the keys of one client swapped, and two bundles."""
+    stage = active(9, tell)
+    stage.step()
+    tell("server swaps the two keys of client 2 on their way to client 0, and clients 2 and 4 for client 1")
+    stage.ask(0, _with_keys(stage, 0, {2: stage.transcript[2].keys[32:] + stage.transcript[2].keys[:32]}))
+    stage.ask(1, _with_keys(stage, 1, {2: stage.transcript[4].keys, 4: stage.transcript[2].keys}))
+    stage.tell_aborts()
+
+
+def _with_keys(stage: Stage, client: int, instead: dict[int, bytes]) -> bytes:
+    stage.transcript.overhear(client, stage.requests[client])
+    shown = {**stage.transcript[client].shown_keys, **instead}
+    return changed(stage.requests[client], keys=b"".join(shown[j] for j in sorted(shown)))
+
+
+# S10
+
+
+def masking_among(context: bytes, root: bytes, v2: bytes) -> bytes:
+    return roster.masking_text(context, bytes(merkle.HASH_BYTES), v2)
+
+
+def confirming(context: bytes, root: bytes, v2: bytes, v3: bytes) -> bytes:
+    return roster.confirmed_text(context, bytes(merkle.HASH_BYTES), v2, v3)
+
+
+class _Rootless:
+    """The signed texts without the root of the roster."""
+
+    masking_text = staticmethod(masking_among)
+    confirmed_text = staticmethod(confirming)
+
+
+class RootlessSignatures(ActiveClient):
+    """Signs V2 and V3 without saying of which roster."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **ActiveClient.functions,
+        "mask": relaxed(active_client.mask, roster=_Rootless),
+        "confirm": relaxed(active_client.confirm, roster=_Rootless),
+        "unmask": relaxed(
+            active_client.unmask, check_confirmed=relaxed(active_client.check_confirmed, roster=_Rootless)
+        ),
+    }
+
+
+def different_rosters(defended: bool, tell: Tell) -> Outcome:
+    """Both rosters are in order by themselves; in one of them client 8 never came.
+
+    Nobody loses a vector by this alone: each client's neighbourhood, threshold and holders are those of its
+    own roster. What is lost is that all who release shares agree on who takes part.
+    """
+    stage = active(9, tell, kind=ActiveClient if defended else RootlessSignatures)
+    stage.step()
+    everyone, eight = np.ones(9, bool), np.arange(9) < 8
+    tell("server shows clients 0 to 3 a roster of all nine, and clients 4 to 7 one without client 8")
+    for client in range(8):
+        stage.ask(client, craft.introduce(stage.transcript, client, everyone if client < 4 else eight))
+    tell("server tells all eight the same V2 and V3: clients 0 to 7")
+    for client in range(8):
+        stage.ask(client, craft.mask_among(stage.transcript, client, eight))
+    for client in range(8):
+        stage.ask(client, craft.confirm(stage.transcript, client, eight))
+    for client in range(8):
+        stage.ask(client, craft.unmask(stage.transcript, client))
+    end = stage.steal(range(8))
+    summary = "eight clients with two different rosters released their shares, and nobody noticed"
+    return Outcome(succeeded=True, summary=summary) if end.succeeded and not stage.aborted else end
+
+
+# S11
+
+
+def believing(served: Admission) -> type[ActiveClient]:
+    """A client that takes the admission list from the server."""
+
+    class TakesTheServersList(ActiveClient):
+        def __init__(
+            self, config: RoundConfig, identity: Identity, admission: Admission, vector: VectorSource
+        ) -> None:
+            super().__init__(config, identity, served, vector)
+
+    return TakesTheServersList
+
+
+def never_admitted(defended: bool, tell: Tell) -> Outcome:
+    """Ten clients are admitted. The server's list has the victim, and nine that it made up."""
+    honest, made_up = enrol(10), enrol(10)
+    made_up[VICTIM] = honest[VICTIM]
+    own_list, served = admit(honest), admit(made_up)
+    config = RoundConfig(clients=10, length=8, guard="active", admission=served.digest)
+    vectors = inputs(config)
+    tell(f"server opens a round for a list of its own: client {VICTIM} and nine that nobody admitted")
+    kind = ActiveClient if defended else believing(served)
+    try:
+        victim = kind(config, honest[VICTIM], own_list, vectors[VICTIM])
+    except ConfigError as error:
+        return Outcome(succeeded=False, summary=f"client {VICTIM} refused before it made keys: {error}")
+    made = {i: ActiveClient(config, one, served, vectors[i]) for i, one in enumerate(made_up) if i != VICTIM}
+    stage = Stage(ActiveServer(config, served), {**made, VICTIM: victim}, vectors, tell)
+    rest = stage.finish() - stage.plain_sum(made)
+    return opened(rest, vectors[VICTIM], "the sum without the nine made up vectors is the victim's")
+
+
+# S20
+
+
+class AnyRoster(ActiveClient):
+    """Takes a roster of three as well."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "floor": Floor()})
+
+
+def small_roster(defended: bool, tell: Tell) -> Outcome:
+    """Three of 24 admitted clients collude, too few for any threshold; of a roster of four they are most."""
+    colluders = frozenset({20, 21, 22})
+    stage = active(24, tell, kind=ActiveClient if defended else AnyRoster, colluders=colluders)
+    tell(f"server pretends that of 24 clients only client {VICTIM} and its friends {names(colluders)} came")
+    stage.step(gone=set(range(24)) - colluders - {VICTIM})
+    stage.until("confirm")
+    return stage.steal({VICTIM})
+
+
+ROSTER_LIES = (
+    Attack(
+        number="S7",
+        name="wrong-neighbours",
+        title="a neighbourhood that the roster does not give: the victim among colluders",
+        guard="active",
+        defence="the root, and with it the graph, is proven to belong to the roster",
+        run=wrong_neighbours,
+    ),
+    Attack(
+        number="S8",
+        name="changed-roster",
+        title="the roster changed after the graph seed was fixed",
+        guard="active",
+        defence="the root commits to every member of V1",
+        run=changed_roster,
+    ),
+    Attack(
+        number="S9",
+        name="replaced-keys",
+        title="public keys replaced by the server's own, or swapped",
+        guard="active",
+        defence="keys are signed by the identities on the client's own list",
+        run=replaced_keys,
+    ),
+    Attack(
+        number="S10",
+        name="different-rosters",
+        title="different rosters to different clients",
+        guard="active",
+        defence="the root of the roster is part of every signed text",
+        run=different_rosters,
+    ),
+    Attack(
+        number="S11",
+        name="never-admitted",
+        title="identities that nobody admitted",
+        guard="active",
+        defence="the admission list is the client's own",
+        run=never_admitted,
+    ),
+    Attack(
+        number="S20",
+        name="small-roster",
+        title="a small roster packed with colluders",
+        guard="active",
+        defence="the least number of clients, set against the admission list",
+        run=small_roster,
+    ),
+)

@@ -1,0 +1,272 @@
+"""A server that lies about the round itself: its parameters, whether it is new, what it is about.
+
+S12, S13, S14: ``curious`` has to hold; S15: ``active``.
+"""
+
+import os
+from collections.abc import Mapping, MutableSet
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from ccesa import labels
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.stage import Stage, changed, curious, inputs, names, opened
+from ccesa.config import Complete, Floor, Graph, Harary, RoundConfig
+from ccesa.crypto import keys, primitives, shamir
+from ccesa.errors import ConfigError
+from ccesa.identity import Admission
+from ccesa.protocol import client_steps as steps
+from ccesa.protocol import messages as m
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import StepFunction
+from ccesa.simulate.enrolment import admit, enrol
+
+VICTIM = 3
+
+# S12
+
+FLOOR = Floor(clients=10, degree=6, threshold=4, survivors=5)
+
+
+class NoFloor(Client):
+    """Takes whatever the server proposes."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "floor": Floor()})
+
+
+def weak_parameters(defended: bool, tell: Tell) -> Outcome:
+    """A round of three: one is the server's own, one is said to have dropped, the sum is the victim's."""
+    tell(f"every client insists on {FLOOR}")
+    offers: dict[str, tuple[int, Graph, int]] = {
+        "2 neighbours": (12, Harary(degree=2), 5),
+        "sums of 2": (12, Complete(), 2),
+        "3 clients": (3, Complete(), 2),
+    }
+    refused = [_refuses(what, *offer, tell=tell) for what, offer in offers.items()] if defended else []
+    if defended and all(refused):
+        return Outcome(succeeded=False, summary="every offer was refused before a key was made")
+    config = RoundConfig(clients=3, length=8, min_survivors=2)
+    stage = curious(config, tell, kind=NoFloor, colluders={1}, floor=FLOOR)
+    tell("server proposes a round of 3; client 1 is its own, and it pretends that client 2 drops out")
+    total = stage.finish({"share": {2}})
+    return opened(
+        total - stage.vectors[1], stage.vectors[0], "the sum, without its own client's part, is client 0's"
+    )
+
+
+def _refuses(what: str, clients: int, graph: Graph, survivors: int, *, tell: Tell) -> bool:
+    drawn: list[int] = []
+
+    def random(count: int) -> bytes:
+        drawn.append(count)
+        return os.urandom(count)
+
+    config = RoundConfig(clients=clients, length=8, graph=graph, min_survivors=survivors)
+    try:
+        Client(config, 0, inputs(config)[0], floor=FLOOR, random=random)
+    except ConfigError as error:
+        tell(f"server proposes {what}; client 0 refuses: {error}")
+        return not drawn
+    return False
+
+
+# S13
+
+
+class Forgetful(Client):
+    """Does not remember which rounds it took part in."""
+
+    def __init__(self, *arguments: Any, used_rounds: MutableSet[bytes] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+
+
+def replayed_round(defended: bool, tell: Tell) -> Outcome:
+    """The same round twice, once with and once without the victim: the difference is its vector."""
+    config = RoundConfig(clients=9, length=8)
+    kind = Client if defended else Forgetful
+    vectors = inputs(config)
+    memories: dict[int, set[bytes]] = {i: set() for i in range(config.clients)}
+
+    def play(config: RoundConfig) -> Stage:
+        return curious(config, tell, kind=kind, vectors=vectors, used_rounds=memories)
+
+    first = play(config)
+    with_victim = first.finish()
+    if defended:
+        _replay_messages(first, play(RoundConfig(clients=9, length=8)))
+    tell("server opens the same round again, with the same round id")
+    try:
+        second = play(config)
+    except ConfigError as error:
+        return Outcome(succeeded=False, summary=f"client 0 refused: {error}")
+    tell(f"server pretends that client {VICTIM} drops out this time, and subtracts the two sums")
+    without = second.finish({"mask": {VICTIM}})
+    return opened(
+        with_victim - without, vectors[VICTIM], "the same round was run twice, the sums differ by it"
+    )
+
+
+def _replay_messages(old: Stage, new: Stage) -> None:
+    """The other half of the row: bytes of the first round in the next one, as they are and relabelled."""
+    new.tell("server sends a request of the first round to client 0 in the next one")
+    new.until("mask", {"advertise": {0}})
+    new.ask(0, m.AdvertiseRequest(context=old.config.context, client=0).encode())
+    new.tell("server sends client 1 the sealed shares of the first round, relabelled")
+    sealed = b"".join(old.transcript[j].sealed[1] for j in new.transcript[1].neighbours)
+    new.ask(1, changed(new.requests[1], sealed=sealed))
+    new.tell_aborts()
+
+
+# S14
+
+
+def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
+    """A client that uses the secret of its mask key in every round."""
+
+    def advertise(
+        round: steps.Round, state: steps.Joined, request: m.AdvertiseRequest
+    ) -> tuple[steps.Advertised, m.AdvertiseReply]:
+        fresh, reply = steps.advertise(round, state, request)
+        secret = kept.setdefault(round.client, fresh.mask_secret)
+        private = keys.mask_private_key(shamir.to_bytes(secret), round.context, round.client)
+        public = primitives.public_key(private)
+        return (
+            replace(fresh, mask_secret=secret, mask_private=private),
+            msgspec.structs.replace(reply, mask_key=public),
+        )
+
+    class KeepsKeys(Client):
+        functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "advertise": advertise}
+
+    return KeepsKeys
+
+
+def reused_keys(defended: bool, tell: Tell) -> Outcome:
+    """b_v from a round in which v survived, s_v from the next one, in which it is said to have dropped."""
+    kind = Client if defended else keeping_keys({})
+    first = curious(RoundConfig(clients=9, length=8), tell, kind=kind)
+    first.finish()
+    tell(f"server pretends that client {VICTIM} drops out of the next round, and is given s_{VICTIM} for it")
+    second = curious(RoundConfig(clients=9, length=8), tell, kind=kind)
+    second.finish({"mask": {VICTIM}})
+    tell(f"server tries that s_{VICTIM} on the vector of the round before")
+    secret = second.transcript.secret(VICTIM, "s")
+    first.transcript.learn_key(keys.mask_private_key(secret, first.config.context, VICTIM))
+    tell(f"  {_common_keys(first, second)} public keys are the same in both rounds")
+    if not defended:
+        tell(
+            "  they look fresh because the context is part of their derivation; the secret behind them is not"
+        )
+    return first.steal({VICTIM})
+
+
+def _common_keys(first: Stage, second: Stage) -> int:
+    """The two halves of what each client advertised."""
+    pairs = [[seen.keys for seen in stage.transcript.seen.values()] for stage in (first, second)]
+    one, other = ({half for pair in some for half in (pair[:32], pair[32:])} for some in pairs)
+    return len(one & other)
+
+
+# S15
+
+
+class BlindToTask(ActiveClient):
+    """Leaves what it was asked to work on out of the context."""
+
+    def __init__(self, config: RoundConfig, *arguments: Any, **options: Any) -> None:
+        super().__init__(msgspec.structs.replace(config, task=b""), *arguments, **options)
+
+
+class TwoFacedServer(ActiveServer):
+    """Takes replies of every context for its own, and checks nothing."""
+
+    def receive(self, client: int, reply: bytes) -> None:
+        super().receive(client, changed(reply, context=self.context))
+
+    def _verify(self, client: int, signature: bytes, text: bytes) -> None:
+        pass
+
+
+def different_models(defended: bool, tell: Tell) -> Outcome:
+    """The victim gets the real model, everyone else one whose updates are zero: the sum is the victim's."""
+    clients = 9
+    identities = enrol(clients)
+    admission = admit(identities)
+    real = _working_on(b"the model", admission)
+    dead = msgspec.structs.replace(real, task=labels.digest(b"a model that cannot learn"))
+    vectors = {i: np.zeros(8, np.uint32) for i in range(clients)} | {VICTIM: inputs(real)[VICTIM]}
+    kind = ActiveClient if defended else BlindToTask
+    shown = {i: real if i == VICTIM else dead for i in range(clients)}
+    made = {i: kind(shown[i], identities[i], admission, vectors[i]) for i in range(clients)}
+    common = dead if defended else msgspec.structs.replace(real, task=b"")
+    tell(f"server gives client {VICTIM} the model, and all others one on which every update is zero")
+    stage = Stage(TwoFacedServer(common, admission), made, vectors, tell)
+    _run_with(stage, {i: shown[i].context if defended else common.context for i in shown})
+    return _end_of_different_models(stage)
+
+
+def _working_on(model: bytes, admission: Admission) -> RoundConfig:
+    return RoundConfig(
+        clients=len(admission),
+        length=8,
+        guard="active",
+        admission=admission.digest,
+        task=labels.digest(model),
+    )
+
+
+def _run_with(stage: Stage, contexts: Mapping[int, bytes]) -> None:
+    """Each client hears of its own context only."""
+    while stage.requests:
+        stage.step(lie=lambda client, request: changed(request, context=contexts[client]))
+
+
+def _end_of_different_models(stage: Stage) -> Outcome:
+    stage.tell_aborts()
+    if stage.failure is not None:
+        summary = f"{names(stage.aborted)} aborted, there is no sum: {stage.failure}"
+        return Outcome(succeeded=False, summary=summary, victim=stage.vectors[VICTIM])
+    total = stage.server.result().vector
+    return opened(total, stage.vectors[VICTIM], "the sum is the victim's update alone")
+
+
+ROUND_LIES = (
+    Attack(
+        number="S12",
+        name="weak-parameters",
+        title="clients, degree, threshold or survivors below the client's own floor",
+        guard="curious",
+        defence="the client's own floor, checked before it makes keys",
+        run=weak_parameters,
+    ),
+    Attack(
+        number="S13",
+        name="replayed-round",
+        title="the same round twice, and messages of another round",
+        guard="curious",
+        defence="a client remembers the rounds it took part in",
+        run=replayed_round,
+    ),
+    Attack(
+        number="S14",
+        name="reused-keys",
+        title="a key that was opened in one round, tried on another",
+        guard="curious",
+        defence="fresh keys in every round",
+        run=reused_keys,
+    ),
+    Attack(
+        number="S15",
+        name="different-models",
+        title="different models to different clients",
+        guard="active",
+        defence="the digest of the model is part of the context, which everything depends on",
+        run=different_models,
+    ),
+)

@@ -1,0 +1,228 @@
+"""A server that is after both secrets of one client. S1, S6, S16: ``curious`` has to hold."""
+
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.relaxed import relaxed
+from ccesa.attacks.stage import Stage, changed, curious, ids, names
+from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
+from ccesa.crypto import keys, masks, shamir
+from ccesa.errors import ConfigError
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
+from ccesa.protocol import client_steps as steps
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import StepFunction
+from ccesa.protocol.server import Requests, Server
+from ccesa.ring import Vector
+
+VICTIM = 3
+
+
+# S1
+
+
+def small_threshold(round: steps.Round, degree: int) -> int:
+    return round.config.threshold.of(degree)
+
+
+class AnyThreshold(Client):
+    """Does not mind a threshold that two disjoint sets of its holders reach."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **Client.functions,
+        "share": relaxed(steps.share, _threshold=small_threshold),
+    }
+
+
+class WideServer(Server):
+    """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
+
+    def _close_advertise(self) -> Requests:
+        honest = super()._close_advertise.__func__  # type: ignore[attr-defined]  # of a method
+        return relaxed(honest, draw=_everyone, _fit=_everybody)(self)
+
+
+def _everyone(kind: object, seed: bytes, ids: Nodes) -> AssignmentGraph:
+    return draw(Complete(), seed, ids)
+
+
+def _everybody(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
+    return np.ones(graph.size, bool)
+
+
+def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
+    """t = 5 fits the 8 neighbours of the configuration; with 15 there are two disjoint sets of 5."""
+    clients, t = 16, Fixed(t=5)
+    try:
+        RoundConfig(clients=clients, length=8, threshold=t)
+    except ConfigError as error:
+        tell(f"server proposes t = 5 for {clients} clients in a complete graph; nobody takes it: {error}")
+    config = RoundConfig(clients=clients, length=8, threshold=t, graph=ErdosRenyi(p=0.5))
+    tell("server proposes t = 5 for a random graph with 8 neighbours each, then shows everyone 15 of them")
+    stage = curious(config, tell, kind=Client if defended else AnyThreshold, server=WideServer).until(
+        "unmask"
+    )
+    told_dropped = set(range(8, clients))
+    if stage.requests:
+        tell(f"server tells {names(told_dropped)} that client {VICTIM} dropped, the others that it survived")
+
+    def lie(client: int, request: bytes) -> bytes:
+        return changed(request, dropped=ids(VICTIM)) if client in told_dropped else request
+
+    stage.ask_all(lie)
+    return stage.steal({VICTIM})
+
+
+# S6
+
+
+def without_self_mask(round: steps.Round, state: steps.Shared, places: Nodes) -> Vector:
+    """The vector under its pair masks alone."""
+    vector = _masked_vector(round, state, places)
+    key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
+    masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
+    return vector
+
+
+_masked_vector = steps.mask.__globals__["_masked_vector"]
+
+
+class NoSelfMask(Client):
+    """Masks with its neighbours only, as if nobody were ever late."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **Client.functions,
+        "mask": relaxed(steps.mask, _masked_vector=without_self_mask),
+    }
+
+
+def late_vector(defended: bool, tell: Tell) -> Outcome:
+    """The server has the vector, says it never came, gets s_v for that, and keeps the vector."""
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoSelfMask).until(
+        "mask"
+    )
+    late = stage.ask(VICTIM, stage.requests[VICTIM]) or b""
+    tell(
+        f"server has the vector of client {VICTIM}, keeps it back, and tells the others that {VICTIM} dropped"
+    )
+    stage.step(gone={VICTIM})
+    tell("an honest server, given the vector now that the step has closed, does not take it:")
+    stage.hand_over(VICTIM, late)
+    stage.step(gone={VICTIM})
+    survivors = [client for client in range(stage.config.clients) if client != VICTIM]
+    if defended:
+        same = np.array_equal(stage.server.result().vector, stage.plain_sum(survivors))
+        tell(f"  the sum over the others is {'unchanged' if same else 'CHANGED'}")
+    tell(
+        f"server rebuilds s_{VICTIM} and takes the pair masks off the late vector; nobody released b_{VICTIM}"
+    )
+    return stage.steal({VICTIM}, self_masked=defended)
+
+
+# S16
+
+
+def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neighbour: int) -> keys.Sealing:
+    key = keys.sealing(agreed, context, min(client, neighbour), max(client, neighbour)).outgoing
+    return keys.Sealing(key, key)
+
+
+def seal_between(key: keys.Sealing, text: bytes, context: bytes, one: int, other: int) -> bytes:
+    return keys.seal_shares(key, text, context, min(one, other), max(one, other))
+
+
+def open_between(round: steps.Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
+    low, high = min(neighbour, round.client), max(neighbour, round.client)
+    return keys.unseal_shares(sealing, text, round.context, low, high)
+
+
+_UNDIRECTED = SimpleNamespace(
+    sealing=one_key_for_both_directions, seal_shares=seal_between, commitment=keys.commitment
+)
+
+
+class NoDirections(Client):
+    """Seals shares for a pair of clients without saying who is the sender."""
+
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **Client.functions,
+        "share": relaxed(steps.share, keys=_UNDIRECTED),
+        "mask": relaxed(steps.mask, _open=open_between),
+    }
+
+
+def reflected_shares(defended: bool, tell: Tell) -> Outcome:
+    """The victim takes its own shares for those of its neighbours, and releases them one by one."""
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoDirections).until(
+        "mask"
+    )
+    sealed = stage.transcript[VICTIM].sealed
+    if defended:
+        _move_a_share(stage)
+    tell(f"server returns to client {VICTIM} what it sealed for the others, as if they had sealed it")
+    reflected = b"".join(text for _, text in sorted(sealed.items()))
+
+    def reflect(client: int, request: bytes) -> bytes:
+        return changed(request, sealed=reflected) if client == VICTIM else request
+
+    stage.step(lie=reflect)
+    if VICTIM in stage.aborted:
+        return stage.steal({VICTIM})
+    tell(f"server tells client {VICTIM} that all survived, and everyone else that {VICTIM} dropped")
+    released = stage.ask(VICTIM, stage.requests[VICTIM])
+    _take_reflected(stage, released or b"")
+    for client in sealed:
+        stage.ask(client, changed(stage.requests[client], dropped=ids(VICTIM)))
+    return stage.steal({VICTIM})
+
+
+def _move_a_share(stage: Stage) -> None:
+    """The other half of the row: a text that was sealed for somebody else."""
+    stage.tell("server gives client 0 what client 2 sealed for client 1")
+    request = m.decode(stage.requests[0], len(stage.requests[0]))
+    texts = dict(stage.transcript[0].sealed)
+    honest = m.items("sealed", getattr(request, "sealed", b""), len(texts), keys.SEALED_BYTES)
+    texts = dict(zip(sorted(texts), honest, strict=True))
+    texts[2] = stage.transcript[2].sealed[1]
+    stage.ask(0, changed(stage.requests[0], sealed=b"".join(texts.values())))
+
+
+def _take_reflected(stage: Stage, released: bytes) -> None:
+    """What the victim holds in the name of its neighbour j is its own share for j."""
+    reply = m.decode(released, len(released))
+    shares = getattr(reply, "shares", b"")
+    for place, holder in enumerate(stage.transcript.holding(VICTIM)):
+        share = shares[place * shamir.SHARE_BYTES : (place + 1) * shamir.SHARE_BYTES]
+        stage.transcript.gain(VICTIM, "b", holder, share)
+
+
+SECRET_HUNTS = (
+    Attack(
+        number="S1",
+        name="disjoint-sets",
+        title="b_i and s_i from disjoint sets of neighbours",
+        guard="curious",
+        defence="2 t_i > d_i + 1, checked by every client for its own neighbourhood",
+        run=disjoint_sets,
+    ),
+    Attack(
+        number="S6",
+        name="late-vector",
+        title="a vector that arrives after its sender was declared dropped",
+        guard="curious",
+        defence="the self mask b_i: whoever is declared dropped keeps it",
+        run=late_vector,
+    ),
+    Attack(
+        number="S16",
+        name="reflected-shares",
+        title="sealed shares returned to their sender, or moved to another recipient",
+        guard="curious",
+        defence="sealed shares are bound to sender and recipient",
+        run=reflected_shares,
+    ),
+)

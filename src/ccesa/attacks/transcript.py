@@ -1,0 +1,233 @@
+"""What a server can work out from everything that passed through its hands.
+
+It keeps each message, the private keys that somebody told it, and the shares that were released. From that it
+rebuilds secrets and takes masks off; it knows nothing that is not in those bytes and keys.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ccesa import ring
+from ccesa.config import RoundConfig
+from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.errors import CcesaError
+from ccesa.graphs.assignment import AssignmentGraph, draw
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+from ccesa.protocol.roster import Flags
+from ccesa.ring import Vector
+
+#: Of the self mask b_i, or of the mask key s_i.
+Secret = Literal["b", "s"]
+Bundle = m.AdvertiseReply | m.SignedAdvertiseReply
+
+
+class StillHidden(CcesaError):
+    """What is missing to open a sum."""
+
+
+@dataclass
+class Seen:
+    """What went between the server and one client. Keys are c_j then s_j."""
+
+    bundle: Bundle | None = None
+    root: bytes = b""
+    neighbours: list[int] = field(default_factory=list)
+    mask_neighbours: set[int] = field(default_factory=set)
+    shown_keys: dict[int, bytes] = field(default_factory=dict)
+    sealed: dict[int, bytes] = field(default_factory=dict)
+    v2: bytes = b""
+    absent: set[int] = field(default_factory=set)
+    vector: Vector | None = field(default=None, repr=False)
+    masking_signature: bytes = b""
+    v3: bytes = b""
+    dropped: set[int] = field(default_factory=set)
+    confirmation: bytes = b""
+
+    @property
+    def keys(self) -> bytes:
+        return self.bundle.sealing_key + self.bundle.mask_key if self.bundle else b""
+
+
+class Transcript:
+    """Give it every message in the order it was sent, then ask what can be opened."""
+
+    def __init__(self, config: RoundConfig) -> None:
+        self.config, self.context = config, config.context
+        self.seen: dict[int, Seen] = {}
+        self._shares: dict[tuple[int, Secret], dict[int, bytes]] = {}
+        self._private: dict[bytes, primitives.PrivateKey] = {}
+        self._graphs: dict[tuple[bytes, bytes], AssignmentGraph] = {}
+
+    def __getitem__(self, client: int) -> Seen:
+        return self.seen.setdefault(client, Seen())
+
+    def overhear(self, client: int, message: bytes) -> None:
+        """A request to this client, or a reply from it."""
+        read, seen = m.decode(message, len(message)), self[client]
+        if isinstance(read, m.ShareRequest | m.RosterRequest):
+            self._note_neighbours(client, seen, read)
+        elif isinstance(read, m.MaskRequest | m.MaskAmongRequest):
+            self._note_v2(seen, read)
+        elif isinstance(read, m.UnmaskRequest):
+            seen.dropped = set(self._ids(read.dropped))
+        elif isinstance(read, m.ConfirmRequest):
+            v3 = self.members("V3", read.v3)
+            seen.v3, seen.dropped = read.v3, {j for j in self.holding(client) if not v3[j]}
+        else:
+            self._note_reply(client, seen, read)
+
+    def learn_key(self, private: primitives.PrivateKey) -> None:
+        """Somebody works together with the server, or the server made the key itself."""
+        self._private[primitives.public_key(private)] = private
+
+    def gain(self, dealer: int, secret: Secret, holder: int, share: bytes) -> None:
+        """The share of a dealer's secret that was dealt to this holder."""
+        closed = sorted({dealer, *self[dealer].neighbours})
+        self._shares.setdefault((dealer, secret), {})[closed.index(holder) + 1] = share
+
+    def holding(self, client: int) -> list[int]:
+        """Whose shares this client holds, itself included, ascending."""
+        seen = self[client]
+        return sorted({client, *seen.neighbours} - seen.absent)
+
+    def threshold(self, dealer: int) -> int:
+        return self.config.threshold.of(len(self[dealer].neighbours))
+
+    def shares(self, dealer: int, secret: Secret) -> int:
+        """How many of them the server has."""
+        self._unseal_for_friends(dealer)
+        return len(self._shares.get((dealer, secret), {}))
+
+    def secret(self, dealer: int, secret: Secret) -> bytes:
+        threshold, count = self.threshold(dealer), self.shares(dealer, secret)
+        if count < threshold:
+            raise StillHidden(f"the server holds {count} shares of {secret}_{dealer}, it needs {threshold}")
+        held = self._shares[dealer, secret]
+        xs = sorted(held)[:threshold]
+        rows = np.stack([shamir.from_bytes(held[x]) for x in xs])
+        return shamir.to_bytes(shamir.join(np.array(xs), rows))
+
+    def open(self, group: Collection[int], *, self_masked: bool = True) -> Vector:
+        """The sum of what these clients sent, without their masks; raises StillHidden if one stays on."""
+        total = ring.zeros(self.config.length, self.config.bits)
+        found: list[masks.Mask] = []
+        for client in sorted(group):
+            vector = self[client].vector
+            if vector is None:
+                raise StillHidden(f"client {client} sent no vector")
+            total += vector
+            if self_masked:
+                found.append(self._self_mask(client))
+            found += self._pair_masks(client, group)
+        masks.add_masks(total, found, self.config.generator)
+        return total
+
+    def members(self, name: str, packed: bytes) -> Flags:
+        return m.unpack_set(name, packed, self.config.clients)
+
+    # What is in the messages
+
+    def _ids(self, packed: bytes) -> list[int]:
+        """Also those that a lying server should not have written."""
+        return np.frombuffer(packed, "<u4").astype(np.int64).tolist()
+
+    def _note_neighbours(self, client: int, seen: Seen, request: m.ShareRequest | m.RosterRequest) -> None:
+        if isinstance(request, m.ShareRequest):
+            seen.neighbours = self._ids(request.neighbours)
+            flagged = zip(seen.neighbours, request.masked, strict=True)
+            seen.mask_neighbours = {neighbour for neighbour, flag in flagged if flag}
+        else:
+            graph = self._graph(request.v1, request.root)
+            node = int(np.searchsorted(graph.ids, client))
+            seen.root = request.root
+            seen.neighbours = graph.ids[graph.neighbours(node)].tolist()
+            seen.mask_neighbours = set(graph.ids[graph.mask_neighbours(node)].tolist())
+        pairs = [request.keys[k : k + 64] for k in range(0, len(request.keys), 2 * PUBLIC_KEY_BYTES)]
+        seen.shown_keys = dict(
+            zip(seen.neighbours, pairs, strict=False)
+        )  # a lie need not have the right size
+
+    def _graph(self, v1: bytes, root: bytes) -> AssignmentGraph:
+        if (v1, root) not in self._graphs:
+            ids = np.flatnonzero(self.members("V1", v1))
+            self._graphs[v1, root] = draw(self.config.graph, roster.seed(self.context, root), ids)
+        return self._graphs[v1, root]
+
+    def _note_v2(self, seen: Seen, request: m.MaskRequest | m.MaskAmongRequest) -> None:
+        if isinstance(request, m.MaskRequest):
+            seen.absent = set(self._ids(request.dropped))
+        else:
+            v2 = self.members("V2", request.v2)
+            seen.v2, seen.absent = request.v2, {j for j in seen.neighbours if not v2[j]}
+
+    def _note_reply(self, client: int, seen: Seen, reply: m.Message) -> None:
+        if isinstance(reply, m.AdvertiseReply | m.SignedAdvertiseReply):
+            seen.bundle = reply
+        elif isinstance(reply, m.ShareReply):
+            texts = m.items("sealed", reply.sealed, len(seen.neighbours), keys.SEALED_BYTES)
+            seen.sealed = dict(zip(seen.neighbours, texts, strict=True))
+        elif isinstance(reply, m.MaskReply | m.SignedMaskReply):
+            seen.vector = ring.from_bytes(reply.vector, self.config.bits)
+            seen.masking_signature = getattr(reply, "signature", b"")
+        elif isinstance(reply, m.ConfirmReply):
+            seen.confirmation = reply.signature
+        elif isinstance(reply, m.UnmaskReply):
+            self._note_shares(client, seen, reply)
+
+    def _note_shares(self, holder: int, seen: Seen, reply: m.UnmaskReply) -> None:
+        dealers = self.holding(holder)
+        shares = m.items("shares", reply.shares, len(dealers), shamir.SHARE_BYTES)
+        for dealer, share in zip(dealers, shares, strict=True):
+            self.gain(dealer, "s" if dealer in seen.dropped else "b", holder, share)
+
+    # What follows from it
+
+    def _unseal_for_friends(self, dealer: int) -> None:
+        """What this dealer sealed for anyone whose key the server has."""
+        seen = self[dealer]
+        for holder, text in seen.sealed.items():
+            private = self._private.get(seen.shown_keys[holder][:PUBLIC_KEY_BYTES])
+            if private is not None:
+                public = primitives.load_public_key(seen.keys[:PUBLIC_KEY_BYTES])
+                sealing = keys.sealing(primitives.agree(private, public), self.context, holder, dealer)
+                both = keys.unseal_shares(sealing, text, self.context, dealer, holder)
+                self.gain(dealer, "b", holder, both[: shamir.SHARE_BYTES])
+                self.gain(dealer, "s", holder, both[shamir.SHARE_BYTES :])
+
+    def _self_mask(self, client: int) -> masks.Mask:
+        secret = self.secret(client, "b")
+        return masks.Mask(keys.self_mask_key(secret, self.context, client, self.config.generator), -1)
+
+    def _pair_masks(self, client: int, group: Collection[int]) -> list[masks.Mask]:
+        """Those that do not cancel within the group."""
+        others = sorted(self[client].mask_neighbours - self[client].absent)
+        return [self._pair_mask(client, j) for j in others if not (j in group and self._cancels(client, j))]
+
+    def _cancels(self, one: int, other: int) -> bool:
+        """Both masked with each other, and neither was shown a false key."""
+        mutual = one in self[other].mask_neighbours - self[other].absent
+        true_keys = (
+            self[one].shown_keys.get(other) == self[other].keys,
+            self[other].shown_keys.get(one) == self[one].keys,
+        )
+        return mutual and all(true_keys)
+
+    def _pair_mask(self, client: int, other: int) -> masks.Mask:
+        own, shown = self[client].keys[PUBLIC_KEY_BYTES:], self[client].shown_keys[other][PUBLIC_KEY_BYTES:]
+        for private, public in ((self._mask_key(other, shown), own), (self._mask_key(client, own), shown)):
+            if private is not None:
+                agreed = primitives.agree(private, primitives.load_public_key(public))
+                key = keys.pair_mask_key(agreed, self.context, client, other, self.config.generator)
+                return masks.Mask(key, -keys.pair_sign(client, other))
+        raise StillHidden(f"the mask between clients {client} and {other} stays on")
+
+    def _mask_key(self, client: int, public: bytes) -> primitives.PrivateKey | None:
+        """The private key behind this public one: told, or rebuilt from shares."""
+        if public not in self._private and self.shares(client, "s") >= self.threshold(client):
+            self.learn_key(keys.mask_private_key(self.secret(client, "s"), self.context, client))
+        return self._private.get(public)

@@ -1,0 +1,171 @@
+"""Who is who: a client's own long-lived key, and the list of all that are admitted.
+
+The list is text, a line a client, in the style of ``authorized_keys``::
+
+    # name        public key                                    comment
+    hospital-a    Zm9vYmFy…                                     cardiology, since March
+
+A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
+Every client holds the list for itself; the server's word does not count.
+"""
+
+import base64
+import binascii
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
+
+KEY_BYTES = 32
+_HEADER = "ccesa-identity-1"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A client's Ed25519 key pair."""
+
+    seed: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
+            raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+
+    @classmethod
+    def new(cls) -> "Identity":
+        return cls(os.urandom(KEY_BYTES))
+
+    @cached_property
+    def _key(self) -> primitives.SigningKey:
+        return primitives.signing_key(self.seed)
+
+    @cached_property
+    def public(self) -> bytes:
+        return primitives.verifying_bytes(self._key)
+
+    def sign(self, text: bytes) -> bytes:
+        return primitives.sign(self._key, text)
+
+    def save(self, path: Path) -> None:
+        """Into a new file that only its owner can read; a file that is there is never overwritten."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError as error:
+            raise ConfigError(f"{path} is there already; an identity is never overwritten") from error
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(f"{_HEADER} {_encode(self.seed)}\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Identity":
+        """From its file; one that others can read is refused."""
+        with open(path, "rb") as file:
+            _check_private(path, file.fileno())
+            text = file.read(256)
+        words = text.decode("ascii", "replace").split()
+        if len(words) != 2 or words[0] != _HEADER:
+            raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
+        return cls(_decode(words[1], str(path)))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One line of the list."""
+
+    name: str
+    public: bytes
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name.startswith("#") or len(self.name.split()) != 1:
+            raise ConfigError(f"{self.name!r} is no name: one word, not starting with #")
+        if not (self.name + self.comment).isprintable():
+            raise ConfigError(f"the line of {self.name!r} has characters that cannot be printed")
+        try:
+            primitives.check_verifying_key(self.public)
+        except primitives.LowOrderKey as error:
+            raise ConfigError(f"the line of {self.name!r}: {error}") from error
+
+    def __str__(self) -> str:
+        return f"{self.name} {_encode(self.public)} {self.comment}".strip()
+
+    @classmethod
+    def parse(cls, line: str) -> "Member":
+        name, key, *comment = [*line.split(maxsplit=2), "", ""][:3]
+        return cls(name, _decode(key, f"the line of {name!r}"), " ".join(comment).strip())
+
+
+class Admission:
+    """All admitted clients, in order: client id is the place in the list."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self.members = tuple(members)
+        self._loaded: dict[int, primitives.VerifyingKey] = {}
+        names, public = set[str](), set[bytes]()
+        for member in self.members:
+            if member.name in names or member.public in public:
+                raise ConfigError(f"the name or the key of {member.name!r} is in the admission list twice")
+            names.add(member.name)
+            public.add(member.public)
+
+    @classmethod
+    def parse(cls, text: str) -> "Admission":
+        lines = (line.strip() for line in text.split("\n"))
+        return cls(Member.parse(line) for line in lines if line and not line.startswith("#"))
+
+    @classmethod
+    def load(cls, path: Path) -> "Admission":
+        try:
+            return cls.parse(path.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is no text") from error
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def __str__(self) -> str:
+        return "".join(f"{member}\n" for member in self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the keys in order; names and comments are for people."""
+        return labels.digest(labels.ADMISSION, b"".join(member.public for member in self.members))
+
+    def key(self, client: int) -> primitives.VerifyingKey:
+        """Of one client, loaded when it is needed: a client looks at its neighbours' only."""
+        if client not in self._loaded:
+            self._loaded[client] = primitives.load_verifying_key(self.members[client].public)
+        return self._loaded[client]
+
+    def id_of(self, public: bytes) -> int:
+        """The place of this key."""
+        for place, member in enumerate(self.members):
+            if member.public == public:
+                return place
+        raise ConfigError("this identity is not in the admission list")
+
+
+def _check_private(path: Path, handle: int) -> None:
+    mode = os.fstat(handle).st_mode
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"{path} can be read by others; make it private first: chmod 600 {path}")
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode(text: str, where: str) -> bytes:
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ConfigError(f"{where}: not a key in base64") from error
+    if len(data) != KEY_BYTES:
+        raise ConfigError(f"{where}: a key has {KEY_BYTES} bytes, not {len(data)}")
+    return data

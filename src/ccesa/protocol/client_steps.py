@@ -1,0 +1,298 @@
+"""The steps of a client, as functions ``(round, state, request) -> (next state, reply)`` on frozen states.
+
+One type a state, so that a wrong order is a type error. Everything an honest server would not send raises
+``FaultyServer``; ``Client`` then drops its secrets and is done.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa import ring
+from ccesa.config import MAX_HOLDERS, Floor, RoundConfig
+from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.errors import FaultyServer
+from ccesa.protocol import messages as m
+from ccesa.ring import Vector
+
+Ids = NDArray[np.int64]
+VectorSource = Vector | Callable[[], Vector]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What stays the same through the steps."""
+
+    config: RoundConfig
+    context: bytes
+    client: int
+    floor: Floor
+    random: shamir.Randomness = field(repr=False)
+    vector: VectorSource = field(repr=False)
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """Before step 0: no secret exists yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advertised:
+    """After step 0: two fresh key pairs."""
+
+    sealing_private: primitives.PrivateKey = field(repr=False)
+    mask_secret: shamir.Elements = field(repr=False)
+    mask_private: primitives.PrivateKey = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """After step 1: the neighbourhood is known, both secrets are dealt."""
+
+    neighbours: Ids
+    mask_keys: list[bytes]
+    masked: NDArray[np.bool_]
+    threshold: int
+    mask_private: primitives.PrivateKey = field(repr=False)
+    self_secret: bytes = field(repr=False)
+    sealings: list[keys.Sealing] = field(repr=False)
+    own_share: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """After step 2: nothing but shares is left, of every live neighbour and the client itself."""
+
+    holding: Ids
+    masked: NDArray[np.bool_]
+    shares: list[bytes] = field(repr=False)
+    threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """After the last step, or after an abort: no secret is left."""
+
+
+State = Joined | Advertised | Shared | Masked | Done
+
+
+def advertise(
+    round: Round, state: Joined, request: m.AdvertiseRequest
+) -> tuple[Advertised, m.AdvertiseReply]:
+    """Step 0: fresh key pairs, every round."""
+    mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    advertised = Advertised(
+        sealing_private=primitives.private_key(round.random(32)),
+        mask_secret=mask_secret,
+        mask_private=keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client),
+    )
+    return advertised, m.AdvertiseReply(
+        context=round.context,
+        client=round.client,
+        sealing_key=primitives.public_key(advertised.sealing_private),
+        mask_key=primitives.public_key(advertised.mask_private),
+    )
+
+
+def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
+    """Step 1: split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
+    neighbours, sealing_keys, mask_keys, masked = _neighbourhood(round, state, request)
+    threshold = _threshold(round, neighbours.size)
+    self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    both = np.concatenate([self_secret, state.mask_secret])
+    holders = neighbours.size + 1
+    rows = shamir.to_bytes(shamir.split(both, threshold, holders, round.random))
+    shares = m.items("shares", rows, holders, 2 * shamir.SHARE_BYTES)
+    own_share = shares.pop(int(np.searchsorted(neighbours, round.client)))
+
+    numbers = neighbours.tolist()
+    agreed = _agree(state.sealing_private, sealing_keys)
+    sealings = [
+        keys.sealing(secret, round.context, round.client, number)
+        for secret, number in zip(agreed, numbers, strict=True)
+    ]
+    sealed = [
+        keys.seal_shares(sealing, text, round.context, round.client, number)
+        for sealing, text, number in zip(sealings, shares, numbers, strict=True)
+    ]
+    secret = shamir.to_bytes(self_secret)
+    shared = Shared(
+        neighbours=neighbours,
+        mask_keys=mask_keys,
+        masked=masked,
+        threshold=threshold,
+        mask_private=state.mask_private,
+        self_secret=secret,
+        sealings=sealings,
+        own_share=own_share,
+    )
+    return shared, m.ShareReply(
+        context=round.context,
+        client=round.client,
+        commitment=keys.commitment(secret, round.context, round.client),
+        sealed=b"".join(sealed),
+    )
+
+
+def mask(round: Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m.MaskReply]:
+    """Step 2: open the neighbours' shares, then send the vector under the self mask and the pair masks."""
+    live = ~_dropped(round, request.dropped, state.neighbours)
+    neighbours = state.neighbours[live]
+    check_enough(neighbours.size, state.threshold)
+    _check_hidden(live & state.masked)
+    texts = m.items("sealed", request.sealed, neighbours.size, keys.SEALED_BYTES)
+    sealings = [state.sealings[place] for place in np.flatnonzero(live)]
+    shares = [
+        _open(round, neighbour, sealing, text)
+        for neighbour, sealing, text in zip(neighbours.tolist(), sealings, texts, strict=True)
+    ]
+    _check_field(shares)
+    place = int(np.searchsorted(neighbours, round.client))
+    masked = Masked(
+        holding=np.insert(neighbours, place, round.client),
+        masked=np.insert(state.masked[live], place, False),
+        shares=[*shares[:place], state.own_share, *shares[place:]],
+        threshold=state.threshold,
+    )
+    vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
+    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
+
+
+def unmask(round: Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
+    """Step 3: release the b share of every survivor, the client itself included, the s share of the rest."""
+    dropped = _dropped(round, request.dropped, state.holding)
+    if dropped[int(np.searchsorted(state.holding, round.client))]:
+        raise FaultyServer("the server lists this client itself as dropped")
+    check_enough(int((~dropped).sum()) - 1, state.threshold)
+    _check_hidden(state.masked & ~dropped)
+    half = shamir.SHARE_BYTES
+    released = [
+        shares[half:] if gone else shares[:half] for shares, gone in zip(state.shares, dropped, strict=True)
+    ]
+    return Done(), m.UnmaskReply(context=round.context, client=round.client, shares=b"".join(released))
+
+
+StepFunction = Callable[[Any, Any, Any], tuple[Any, m.Message]]
+STEP_FUNCTIONS: dict[str, StepFunction] = {
+    "advertise": advertise,
+    "share": share,
+    "mask": mask,
+    "unmask": unmask,
+}
+
+
+def _neighbourhood(
+    round: Round, state: Advertised, request: m.ShareRequest
+) -> tuple[Ids, list[bytes], list[bytes], NDArray[np.bool_]]:
+    """The neighbours with their two keys and mask flags, all checked."""
+    neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
+    if round.client in neighbours:
+        raise FaultyServer("the server lists this client as its own neighbour")
+    pairs = m.items("keys", request.keys, neighbours.size, 2 * PUBLIC_KEY_BYTES)
+    masked = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
+    if np.any(masked > 1):
+        raise FaultyServer("a mask flag that is neither 0 nor 1")
+    _check_mask_edges(round, neighbours.size, int(masked.sum()))
+    if neighbours.size < max(round.floor.degree, 1):
+        raise FaultyServer(f"{neighbours.size} neighbours, this client's floor is {round.floor.degree}")
+    public = [pair[:PUBLIC_KEY_BYTES] for pair in pairs] + [pair[PUBLIC_KEY_BYTES:] for pair in pairs]
+    public += [primitives.public_key(state.sealing_private), primitives.public_key(state.mask_private)]
+    if len(set(public)) != len(public):
+        raise FaultyServer("the same public key twice in one neighbourhood")
+    try:
+        for key in public:
+            primitives.check_public_key(key)
+    except primitives.LowOrderKey as error:
+        raise FaultyServer(str(error)) from error
+    return neighbours, public[: neighbours.size], public[neighbours.size : -2], masked.astype(bool)
+
+
+def _check_mask_edges(round: Round, degree: int, mask_edges: int) -> None:
+    due = round.config.graph.mask_edges(degree)
+    if due is not None and mask_edges != due:
+        raise FaultyServer(f"{mask_edges} neighbours to mask with where the configuration gives {due}")
+    if mask_edges < round.floor.mask_degree:
+        raise FaultyServer(f"{mask_edges} neighbours to mask with, the floor is {round.floor.mask_degree}")
+
+
+def _threshold(round: Round, degree: int) -> int:
+    threshold = round.config.threshold.of(degree)
+    if threshold < round.floor.threshold:
+        raise FaultyServer(f"threshold {threshold}, this client's floor is {round.floor.threshold}")
+    if degree + 1 > MAX_HOLDERS:
+        raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
+    if threshold > degree + 1:
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
+        )
+    if 2 * threshold <= degree + 1:
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: two disjoint sets of holders exist"
+        )
+    return threshold
+
+
+def _dropped(round: Round, packed: bytes, known: Ids) -> NDArray[np.bool_]:
+    """Which of the known clients the server lists as dropped; it may list no one else."""
+    dropped = m.unpack_ids("dropped", packed, round.config.clients)
+    strangers = np.setdiff1d(dropped, known)
+    if strangers.size:
+        raise FaultyServer(f"client {strangers[0]} is listed as dropped and is no live neighbour")
+    return np.isin(known, dropped)
+
+
+def check_enough(neighbours: int, threshold: int) -> None:
+    if neighbours + 1 < threshold:
+        raise FaultyServer(
+            f"{neighbours} live neighbours and this client are fewer than its threshold {threshold}"
+        )
+
+
+def _check_hidden(mask_neighbours: NDArray[np.bool_]) -> None:
+    if not mask_neighbours.any():
+        raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
+
+
+def _open(round: Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
+    try:
+        return keys.unseal_shares(sealing, text, round.context, neighbour, round.client)
+    except primitives.SealBroken as error:
+        raise FaultyServer(f"the shares from client {neighbour}: {error}") from error
+
+
+def _check_field(shares: list[bytes]) -> None:
+    """All at once: they would be refused by the server later, and their holder blamed."""
+    try:
+        shamir.from_bytes(b"".join(shares))
+    except shamir.OutsideField as error:
+        raise FaultyServer(f"a neighbour's shares: {error}") from error
+
+
+def _agree(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
+    """All agreements in one row, with nothing else in between: measurably faster than one by one."""
+    loaded = [primitives.load_public_key(key) for key in public]
+    return [primitives.agree(private, key) for key in loaded]
+
+
+def _masked_vector(round: Round, state: Shared, places: NDArray[np.intp]) -> Vector:
+    config, client = round.config, round.client
+    vector = round.vector() if callable(round.vector) else round.vector
+    vector = ring.check(vector, config.length, config.bits)
+    agreed = _agree(state.mask_private, [state.mask_keys[place] for place in places.tolist()])
+    pair_masks = [
+        masks.Mask(
+            keys.pair_mask_key(secret, round.context, client, number, config.generator),
+            keys.pair_sign(client, number),
+        )
+        for secret, number in zip(agreed, state.neighbours[places].tolist(), strict=True)
+    ]
+    self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
+    every = [masks.Mask(self_key, 1), *pair_masks]
+    return masks.masked(vector, every, config.generator, round.threads)

@@ -1,0 +1,167 @@
+"""The second implementation, guard ``active``: identities, the roster's tree, and who signs what."""
+
+import base64
+import hashlib
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from second import LABELS, Reference, framed, hashed, le4, raw, threshold_of
+
+
+def signature_of(seed, text):
+    return Ed25519PrivateKey.from_private_bytes(seed).sign(text)
+
+
+def identity_of(seed):
+    """The public key."""
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def admitted_keys(text):
+    """Of an admission list, line by line."""
+    words = [line.split() for line in text.replace("\r", "").split("\n")]
+    return [base64.b64decode(each[1]) for each in words if each and not each[0].startswith("#")]
+
+
+def admission_digest(keys):
+    return hashed(LABELS["admission list"], b"".join(keys))
+
+
+def bitmap(members, clients):
+    """Bit i of the whole, read as one little-endian number, is client i."""
+    return sum(1 << i for i in members).to_bytes((clients + 7) // 8, "little")
+
+
+# The tree, from its definition: node k of level h stands over the leaves k 2^h to (k + 1) 2^h - 1.
+
+
+def node_of(leaves, level, place):
+    if level == 0:
+        return leaves[place]
+    left, right = 2 * place, 2 * place + 1
+    if right << (level - 1) >= len(leaves):
+        return node_of(leaves, level - 1, left)
+    both = node_of(leaves, level - 1, left) + node_of(leaves, level - 1, right)
+    return hashlib.sha256(framed(LABELS["roster node"]) + both).digest()
+
+
+def height_of(size):
+    return (size - 1).bit_length()
+
+
+def top_of(leaves):
+    return node_of(leaves, height_of(len(leaves)), 0)
+
+
+def proof_of(leaves, places):
+    """Every node that stands over no proven leaf while its sibling does, by level, then by place."""
+    found = []
+    for level in range(height_of(len(leaves))):
+        over = {place >> level for place in places}
+        found += [(level, node ^ 1) for node in over if node ^ 1 not in over]
+    there = [(level, node) for level, node in found if node << level < len(leaves)]
+    return b"".join(node_of(leaves, level, node) for level, node in sorted(there))
+
+
+# What is committed to and signed
+
+
+def bundle_text(context, client, keys):
+    return framed(LABELS["bundle"], context, le4(client), keys[:32], keys[32:])
+
+
+def leaf_of(context, client, keys):
+    return hashed(LABELS["roster leaf"], context, le4(client), keys)
+
+
+def root_of(context, v1, top):
+    return hashed(LABELS["committed roster"], context, v1, top)
+
+
+def seed_of(context, root):
+    return hashed(LABELS["graph seed"], context, root)
+
+
+def masking_text(context, root, v2):
+    return hashed(LABELS["masking among V2"], context, root, v2)
+
+
+def confirmed_text(context, root, v2, v3):
+    return hashed(LABELS["confirmed V2 and V3"], context, root, v2, v3)
+
+
+class ActiveReference(Reference):
+    """All messages of a round under the guard ``active``, from who replied in which step."""
+
+    def __init__(self, case):
+        self.clients, self.rule = case["fields"]["clients"], case["fields"]["threshold"]
+        self.identities = {entry["client"]: raw(entry["identity"]) for entry in case["clients"]}
+        super().__init__(case)
+
+    def set_of(self, step):
+        return bitmap(self.sets[step], self.clients)
+
+    def keys_of(self, i):
+        return b"".join(self.parties[i].keys)
+
+    def committed(self, ids):
+        self.leaves = [leaf_of(self.context, i, self.keys_of(i)) for i in ids]
+        return root_of(self.context, self.set_of(0), top_of(self.leaves))
+
+    def sign(self, i, text):
+        return signature_of(self.identities[i], text)
+
+    def bundle_signature(self, i):
+        return self.sign(i, bundle_text(self.context, i, self.keys_of(i)))
+
+    def masking_signature(self, i):
+        return self.sign(i, masking_text(self.context, self.root, self.set_of(1)))
+
+    def confirmed_signature(self, i):
+        return self.sign(i, confirmed_text(self.context, self.root, self.set_of(1), self.set_of(2)))
+
+    def advertise(self, i):
+        request, _ = super().advertise(i)
+        keys = self.parties[i].keys
+        return request, self.message("signed-advertise-reply", i, *keys, self.bundle_signature(i))
+
+    def share(self, i):
+        near, ids = self.near[i], self.sets[0]
+        keys = b"".join(map(self.keys_of, near))
+        signatures = b"".join(map(self.bundle_signature, near))
+        proof = proof_of(self.leaves, [ids.index(j) for j in [*near, i]])
+        fields = self.set_of(0), self.root, keys, signatures, proof
+        return self.message("roster-request", i, *fields), super().share(i)[1]
+
+    def mask(self, i):
+        sealed = b"".join(self.sealed(j, i) for j in self.near[i] if j in self.sets[1])
+        partners = [self.parties[j] for j in self.near[i] if j in self.sets[1]]
+        vector = self.parties[i].masked_vector(partners)
+        request = self.message("mask-among-request", i, self.set_of(1), sealed)
+        return request, self.message("signed-mask-reply", i, vector, self.masking_signature(i))
+
+    def confirm(self, i):
+        request = self.message("confirm-request", i, self.set_of(2))
+        return request, self.message("confirm-reply", i, self.confirmed_signature(i))
+
+    def unmask(self, i):
+        live = [j for j in self.near[i] if j in self.sets[2]]
+        flags = [j in self.sets[3] for j in live]
+        signatures = [
+            self.confirmed_signature(j) if flag else self.masking_signature(j)
+            for j, flag in zip(live, flags, strict=True)
+        ]
+        request = self.message("signed-unmask-request", i, bytes(flags), b"".join(signatures))
+        return request, super().unmask(i)[1]
+
+    def asked(self, step):
+        """Who gets a request in this step, counted from 0. Nobody is pruned in these rounds."""
+        if step == 0:
+            return list(range(self.clients))
+        before = self.sets[step - 1]
+        if step < 4:
+            return before
+        rule = self.rule
+        return [
+            i for i in before if len({*self.near[i]} & {*before}) >= threshold_of(rule, len(self.near[i]))
+        ]

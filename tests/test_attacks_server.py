@@ -1,0 +1,154 @@
+"""Attacks by a lying server, rows S1 to S20: each fails, and succeeds once its one defence is taken away."""
+
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+
+from ccesa.attacks import server_cut
+from ccesa.attacks.base import Outcome
+from ccesa.attacks.registry import ATTACKS, find
+from ccesa.attacks.relaxed import relaxed, skip
+from ccesa.attacks.server_views import split_view
+from ccesa.attacks.servers import SERVER_ATTACKS
+from ccesa.config import ErdosRenyi, Graph, Harary
+from ccesa.errors import UsageError
+from ccesa.graphs.assignment import draw
+from ccesa.protocol import client_steps
+
+#: With its defence in place: what the last lines say about where it was stopped.
+STOPPED = {
+    "S1": "two disjoint sets of holders exist",
+    "S2": r"(\d+) of \1 neighbours .* the server holds 1 of \d+ shares of b_",
+    "S3": "all four aborted",
+    "S4": "lists this client itself as dropped",
+    "S5": "another request after the last step",
+    "S6": "0 shares of b_3",
+    "S7": "the roster that the server committed to",
+    "S8": "the roster that the server committed to",
+    "S9": "client 0 did not sign its keys",
+    "S10": "did not sign the survivors",
+    "S11": "another admission list",
+    "S12": "refused before a key was made",
+    "S13": "used before",
+    "S14": "stays on",
+    "S15": "there is no sum",
+    "S16": "does not open",
+    "S17": "fewer than its threshold",
+    "S18": r"no V3 opens a sum of fewer than (\d+) honest clients",
+    "S19": r"(\d+) of \1 holders aborted; the server has 2 of",
+    "S20": "this client's floor is 13",
+}
+#: Rows whose harm is not a vector.
+NOTHING_STOLEN = {"S3", "S10"}
+#: As many clients as show it; the command takes a thousand.
+SMALLER = {"S2": partial(split_view, clients=60, degree=10.0)}
+
+
+def run(number: str, defended: bool) -> tuple[Outcome, str]:
+    told: list[str] = []
+    attack = SMALLER.get(number) or find(number).run
+    return attack(defended, told.append), "\n".join(told)
+
+
+def test_every_row_has_one():
+    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in range(1, 21)]
+    assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
+    assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
+
+
+@pytest.mark.parametrize("number", STOPPED)
+def test_the_defence_holds(number):
+    outcome, told = run(number, defended=True)
+    assert not outcome.succeeded
+    assert outcome.stolen is None
+    assert re.search(STOPPED[number], f"{told}\n{outcome.summary}")
+
+
+@pytest.mark.parametrize("number", STOPPED)
+def test_without_the_defence_it_succeeds(number):
+    outcome, _ = run(number, defended=False)
+    assert outcome.succeeded
+    if number in NOTHING_STOLEN:
+        assert outcome.stolen is None
+    else:
+        assert np.array_equal(outcome.stolen, outcome.victim)
+        assert outcome.victim.any()
+
+
+def test_s2_every_neighbour_of_the_victim_aborts():
+    summary = run("S2", defended=True)[0].summary
+    aborted, near, held, needed = map(
+        int, re.search(r"(\d+) of (\d+) neighbours .* (\d+) of (\d+) shares", summary).groups()
+    )
+    assert aborted == near
+    assert held < needed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defended", [True, False], ids=["on", "off"])
+def test_s2_among_a_thousand_clients(defended):
+    outcome = split_view(defended, lambda line: None)
+    assert outcome.succeeded is not defended
+    if defended:
+        assert re.search(STOPPED["S2"], outcome.summary)
+    else:
+        assert np.array_equal(outcome.stolen, outcome.victim)
+
+
+def test_s6_a_late_vector_leaves_the_sum_as_it_is():
+    told = run("S6", defended=True)[1]
+    assert "step mask has closed" in told
+    assert "unchanged" in told
+
+
+def test_s9_swapped_keys_and_bundles_are_noticed_too():
+    assert "clients 0, 1 aborted: client 2 did not sign its keys" in run("S9", defended=True)[1]
+
+
+def test_s13_messages_of_another_round_are_noticed_too():
+    told = run("S13", defended=True)[1]
+    assert "client 0 aborted: a message of another round" in told
+    assert "client 1 aborted: the shares from client 2: sealed text does not open" in told
+
+
+def drawn(kind: Graph, clients: int, colluders: int, seed: int) -> server_cut.Drawn:
+    """A graph with the thresholds of the active guard, the last few clients colluding."""
+    graph = draw(kind, np.random.default_rng(seed).bytes(32), np.arange(clients))
+    near = [sum(1 << int(j) for j in graph.neighbours(i)) for i in range(clients)]
+    friends = (1 << clients) - (1 << (clients - colluders))
+    counts = [(word.bit_count(), (word & friends).bit_count()) for word in near]
+    return server_cut.Drawn(
+        near=near,
+        mask_near=[sum(1 << int(j) for j in graph.mask_neighbours(i)) for i in range(clients)],
+        thresholds=[(d + 1 + c) // 2 + 1 for d, c in counts],
+        colluders=friends,
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("colluders", [0, 1, 2])
+@pytest.mark.parametrize("kind", [Harary(degree=4), Harary(degree=6), ErdosRenyi(p=0.5)], ids=str)
+def test_s18_no_cut_opens_less_than_was_promised(kind, colluders, seed):
+    graph = drawn(kind, 11, colluders, seed)
+    assert graph.keeps_promise(server_cut.best_cut(graph).group)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_s18_with_thin_masks_a_cut_opens_one_client(seed):
+    graph = drawn(Harary(degree=6, mask_degree=2), 12, 0, seed)
+    cut = server_cut.best_cut(graph)
+    assert cut.size == 1
+    assert not graph.keeps_promise(cut.group)
+
+
+def test_taking_away_what_is_not_there_is_refused():
+    with pytest.raises(UsageError, match="nothing is taken away"):
+        relaxed(client_steps.share, check_confirmed=skip)
+
+
+def test_an_attack_is_found_by_name_and_by_number():
+    assert find("split-view") is find("S2") is find("s2")
+    with pytest.raises(UsageError, match="no attack 'S99'"):
+        find("S99")

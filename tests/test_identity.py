@@ -1,0 +1,234 @@
+import os
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
+from ccesa.identity import Admission, Identity, Member
+
+seeds = st.binary(min_size=32, max_size=32)
+words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="#"), min_size=1, max_size=12)
+publics = seeds.map(lambda seed: Identity(seed).public)
+comments = st.lists(words, max_size=3).map(" ".join)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> Admission:
+    count = draw(st.integers(0, 6))
+    names = draw(st.lists(words, min_size=count, max_size=count, unique=True))
+    keys = draw(st.lists(publics, min_size=count, max_size=count, unique=True))
+    return Admission(Member(n, k, draw(comments)) for n, k in zip(names, keys, strict=True))
+
+
+def verify(public: bytes, signature: bytes, text: bytes) -> None:
+    primitives.verify(primitives.load_verifying_key(public), signature, text)
+
+
+# Identities
+
+
+@given(seeds, st.binary(max_size=100))
+def test_what_an_identity_signs_verifies_with_its_public_key(seed, text):
+    identity = Identity(seed)
+    signature = identity.sign(text)
+    assert len(signature) == primitives.SIGNATURE_BYTES
+    verify(identity.public, signature, text)
+    assert identity.sign(text) == signature
+
+
+@given(seeds, st.binary(max_size=40), st.integers(0, 511))
+def test_any_changed_bit_of_a_signature_is_refused(seed, text, bit):
+    identity = Identity(seed)
+    flipped = int.from_bytes(identity.sign(text), "little") ^ (1 << bit)
+    with pytest.raises(primitives.BadSignature):
+        verify(identity.public, flipped.to_bytes(64, "little"), text)
+
+
+@given(seeds, st.binary(max_size=40), st.binary(max_size=40))
+def test_a_signature_on_one_text_is_none_on_another(seed, one, other):
+    if one != other:
+        with pytest.raises(primitives.BadSignature):
+            verify(Identity(seed).public, Identity(seed).sign(one), other)
+
+
+def test_new_identities_differ():
+    assert Identity.new() != Identity.new()
+    assert Identity.new().public != Identity.new().public
+
+
+def test_the_seed_is_not_in_its_repr():
+    identity = Identity(bytes(range(32)))
+    assert identity.public  # what is cached must not show either
+    for text in (repr(identity), str(identity), f"{[identity]}"):
+        assert repr(identity.seed) not in text
+        assert identity.seed.hex() not in text
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), bytearray(32), "s" * 32, None])
+def test_a_seed_has_32_bytes(seed):
+    with pytest.raises(ConfigError, match="32 bytes"):
+        Identity(seed)
+
+
+@given(seed=seeds)
+def test_a_saved_identity_comes_back(seed, tmp_path_factory):
+    path = tmp_path_factory.mktemp("identity") / "key"
+    Identity(seed).save(path)
+    assert Identity.load(path) == Identity(seed)
+    assert path.read_bytes().count(b"\n") == 1
+
+
+def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):
+    path, identity = tmp_path / "key", Identity.new()
+    identity.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="never overwritten"):
+        Identity.new().save(path)
+    assert Identity.load(path) == identity
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+def test_a_file_that_others_can_read_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("no identity either")
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        Identity.load(path)
+
+
+def test_a_missing_file_is_not_called_an_identity(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Identity.load(tmp_path / "key")
+
+
+# The admission list
+
+
+@given(lists(), st.binary(max_size=20))
+def test_keys_verify_what_their_owners_signed(admission, text):
+    for place, one in enumerate(admission.members):
+        signature = bytes(64)
+        with pytest.raises(primitives.BadSignature):
+            primitives.verify(admission.key(place), signature, text)
+        assert admission.key(place).public_bytes_raw() == one.public
+
+
+@given(lists())
+def test_a_list_survives_its_text(admission):
+    again = Admission.parse(str(admission))
+    assert again.members == admission.members
+    assert again.digest == admission.digest
+    assert len(again) == len(admission) == len(admission.members)
+
+
+@given(lists())
+def test_the_id_of_a_client_is_its_place(admission):
+    for place, member in enumerate(admission.members):
+        assert admission.id_of(member.public) == place
+
+
+@given(lists(), publics)
+def test_who_is_not_in_the_list_has_no_id(admission, public):
+    if all(member.public != public for member in admission.members):
+        with pytest.raises(ConfigError, match="not in the admission list"):
+            admission.id_of(public)
+
+
+@given(lists(), lists())
+def test_digests_agree_exactly_when_the_keys_do_in_their_order(one, other):
+    same = [member.public for member in one.members] == [member.public for member in other.members]
+    assert (one.digest == other.digest) == same
+
+
+@given(lists(), words, comments)
+def test_names_and_comments_are_for_people(admission, name, comment):
+    renamed = Admission(
+        Member(f"{name}{place}", member.public, comment) for place, member in enumerate(admission.members)
+    )
+    assert renamed.digest == admission.digest
+
+
+@given(lists(), st.data())
+def test_another_order_is_another_list(admission, data):
+    members = data.draw(st.permutations(admission.members))
+    assert (Admission(members).digest == admission.digest) == (tuple(members) == admission.members)
+
+
+def test_the_digest_is_that_of_the_specification():
+    keys = [Identity(bytes([k]) * 32).public for k in range(4)]
+    admission = Admission(Member(str(k), key) for k, key in enumerate(keys))
+    assert admission.digest == labels.digest(b"ccesa/1/9 admission list", b"".join(keys))
+
+
+def member(name: str, k: int) -> Member:
+    return Member(name, Identity(bytes([k]) * 32).public)
+
+
+@pytest.mark.parametrize(
+    "members", [[member("a", 0), member("a", 1)], [member("a", 0), member("b", 0)]], ids=["name", "key"]
+)
+def test_nobody_is_in_the_list_twice(members):
+    with pytest.raises(ConfigError, match="twice"):
+        Admission(members)
+
+
+def test_a_list_in_a_file(tmp_path):
+    path = tmp_path / "admission.txt"
+    path.write_text(f"# who is in\n\n{member('a', 0)} since March\r\n  {member('hôpital', 1)}\n", "utf-8")
+    admission = Admission.load(path)
+    assert [(one.name, one.comment) for one in admission.members] == [("a", "since March"), ("hôpital", "")]
+    path.write_text("a AAAA\n")
+    with pytest.raises(ConfigError, match=r"admission\.txt.*'a'.*32 bytes, not 3"):
+        Admission.load(path)
+    path.write_bytes(b"a \xff\n")
+    with pytest.raises(ConfigError, match="no text"):
+        Admission.load(path)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_list_or_a_mistake_of_the_caller(text):
+    try:
+        admission = Admission.parse(text)
+    except ConfigError:
+        return
+    assert len({one.public for one in admission.members}) == len(admission)
+
+
+def test_a_member_travels_between_processes():
+    one = member("a", 0)
+    assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize(
+    "y",
+    [
+        "00" * 32,
+        "01" + "00" * 31,
+        "ec" + "ff" * 30 + "7f",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ed" + "ff" * 30 + "7f",  # p itself: 0 in another form
+        "ff" * 31 + "7f",
+    ],
+)
+def test_keys_that_anyone_could_sign_for_are_not_admitted(y, sign):
+    key = bytearray.fromhex(y)
+    key[-1] |= sign
+    with pytest.raises(ConfigError, match="low order"):
+        Member("mallory", bytes(key))
+
+
+@pytest.mark.parametrize("name", ["", "#a", "two words", "tab\there", "a\nb", "bell\a"])
+def test_names_that_would_change_the_list_are_refused(name):
+    with pytest.raises(ConfigError):
+        Member(name, Identity.new().public)
+
+
+def test_a_comment_cannot_add_a_line():
+    with pytest.raises(ConfigError):
+        Member("a", Identity.new().public, "x\nmallory key")

@@ -1,0 +1,160 @@
+"""docs/protocol.md against the package: its labels, its tables of sizes and its worked example."""
+
+import base64
+import re
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from ccesa import labels
+from ccesa.config import Harary, RoundConfig
+from ccesa.crypto import merkle
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.identity import Admission, Identity, Member
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+
+PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
+KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
+]
+#: Sizes of fields that do not vary; all others do.
+FIXED = {"sealing_key": 32, "mask_key": 32, "commitment": 32, "root": 32, "signature": 64}
+
+
+def rows_of(header: list[str]) -> list[list[str]]:
+    """The rows under each table with this header."""
+    found, inside = [], False
+    for row in ROWS:
+        if row == header:
+            inside = True
+        elif inside and row[0].startswith("`"):
+            found.append([row[0].strip("`"), *row[1:]])
+        elif not row[0].startswith("---"):
+            inside = False
+    return found
+
+
+def test_every_label_is_listed_in_order():
+    found = re.findall(r'^\| `"(ccesa/1/[^"]*)"` \|', PAGE, re.MULTILINE)
+    assert [label.encode() for label in found] == list(labels.ALL)
+
+
+def test_every_message_and_each_of_its_fields_is_named():
+    for name, kind in KINDS.items():
+        assert f"`{name}`" in PAGE
+        for field in kind.__struct_fields__:
+            assert field in ("context", "client") or f"`{field}`" in PAGE
+
+
+def test_the_limits_are_those_of_the_messages():
+    curious = rows_of(["message", "constant", "per neighbour", "per vector byte"])
+    active = rows_of(["message", "constant", "per neighbour", "per vector byte", "sets", "proofs"])
+    found = {name: [int(number) for number in numbers] for name, *numbers in [*curious, *active]}
+    assert found.keys() == KINDS.keys()
+    for name, kind in KINDS.items():
+        attributes = [kind.constant, kind.per_neighbour, kind.per_vector_byte, kind.sets, int(kind.proofs)]
+        assert (found[name] + [0, 0])[:5] == attributes
+
+
+def head_bytes(kind: type[m.Message], client: int, varying: int) -> int:
+    """Of a message without what varies in it."""
+    sizes = {
+        name: FIXED.get(name, min(varying, 65519) if name in ("masked", "confirmed") else varying)
+        for name in kind.__struct_fields__
+        if name not in ("context", "client")
+    }
+    message = kind(context=bytes(32), client=client, **{name: bytes(size) for name, size in sizes.items()})
+    return len(message.encode()) - sum(size for name, size in sizes.items() if name not in FIXED)
+
+
+def test_the_heads_are_those_of_the_messages():
+    found = rows_of(["message", "h, at least", "h, at most", "for each neighbour", ""])
+    assert {name for name, *_ in found} == KINDS.keys()
+    for name, least, most, *_ in found:
+        own = 32 if name == "unmask-reply" else 0  # the share for itself is there without neighbours
+        assert int(least) == head_bytes(KINDS[name], 0, 0) + own
+        assert int(most) == head_bytes(KINDS[name], 2**32 - 2, 70_000) + own
+
+
+def test_the_sums_are_those_of_the_rows():
+    found = rows_of(["message", "h, at least", "h, at most", "for each neighbour", ""])
+    sums = [row for row in ROWS if row[0] == "sum"]
+    for rows, (_, least, most, each, _) in zip((found[:8], found[8:]), sums, strict=True):
+        assert int(least) == sum(int(row[1]) for row in rows)
+        assert int(most) == sum(int(row[2]) for row in rows)
+        assert int(each) == sum(int(row[3].split()[0]) for row in rows if row[3] and row[3][0] != "0")
+
+
+def test_the_proof_among_a_thousand_has_the_size_that_the_page_says():
+    rng, sizes = np.random.default_rng(0), []
+    tree = merkle.levels([rng.bytes(32) for _ in range(1000)])
+    for node in range(0, 1000, 5):
+        near = neighbourhood(Harary(degree=38), rng.bytes(32), np.arange(1000), node)
+        sizes.append(len(merkle.prove(tree, np.sort(np.append(near, node)))) // 32)
+    assert re.search(r"among 1000 it has 152 hashes on average", PAGE)
+    assert np.mean(sizes) == pytest.approx(152, abs=3)
+    assert max(sizes) <= 39 * 10
+
+
+# The worked example
+
+
+def example() -> dict[str, bytes]:
+    identities = [Identity(bytes([k]) * 32) for k in range(4)]
+    admission = Admission(Member(str(k), one.public) for k, one in enumerate(identities))
+    config = RoundConfig(
+        round_id=bytes(range(32)),
+        clients=4,
+        length=2,
+        bits=8,
+        guard="active",
+        admission=admission.digest,
+    )
+    context, v1 = config.context, m.pack_set(np.array([True, True, False, True]))
+    keys = {k: bytes([0x10 + k]) * 32 + bytes([0x20 + k]) * 32 for k in (0, 1, 3)}
+    leaves = [roster.leaf(context, k, keys[k]) for k in (0, 1, 3)]
+    tree = merkle.levels(leaves)
+    root = roster.root(context, v1, tree[-1].tobytes())
+    texts = roster.masking_text(context, root, v1), roster.confirmed_text(context, root, v1, v1)
+    assert len(config.encode()) == 254
+    assert v1 == b"\x0b"
+    return {
+        **{f"A_{k}": one.public for k, one in enumerate(identities)},
+        "admission": admission.digest,
+        "context": context,
+        "bundle": identities[3].sign(roster.bundle_text(context, 3, keys[3])),
+        **{f"leaf {k}": leaf for k, leaf in enumerate(leaves)},
+        "node": tree[1][0].tobytes(),
+        "top": tree[2][0].tobytes(),
+        "root": root,
+        "seed": roster.seed(context, root),
+        "masking": texts[0],
+        "confirmed": texts[1],
+        "signature on V2": identities[3].sign(texts[0]),
+        "signature on V2 and V3": identities[3].sign(texts[1]),
+    }
+
+
+def test_the_worked_example_of_the_active_guard():
+    example_text = PAGE.split("### 13.9")[1].split("## Appendix")[0]
+    squeezed = re.sub(r"\s", "", example_text)
+    for name, value in example().items():
+        assert value.hex() in squeezed, name
+
+
+def test_the_list_on_the_page_is_one():
+    block = PAGE.split("### 13.1")[1].split("```")[1]
+    admission = Admission.parse(block)
+    assert [one.public for one in admission.members] == [Identity(bytes([k]) * 32).public for k in (0, 1)]
+    assert all(len(base64.b64encode(one.public)) == 44 for one in admission.members)
+
+
+def test_the_order_of_the_fields_of_a_configuration():
+    told = PAGE.split("in exactly this order:")[1].split("`type` is")[0]
+    config = RoundConfig(clients=4, length=2, guard="active", admission=bytes(32))
+    names = [name for name in re.findall(r"`(\w+)`", told) if name != "active"]
+    assert names == list(msgspec.msgpack.decode(config.encode()))

@@ -1,0 +1,309 @@
+"""The vectors of the guard ``active``: identities, rosters, whole rounds, and what must be refused."""
+
+import os
+
+import numpy as np
+import pytest
+
+from ccesa import ring
+from ccesa.config import RoundConfig
+from ccesa.crypto import merkle, primitives
+from ccesa.errors import FaultyServer, OrderError
+from ccesa.identity import Admission, Identity, Member
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
+from second import Stream, bytes_of, raw, replies_of, words_of
+from second_active import (
+    ActiveReference,
+    admission_digest,
+    admitted_keys,
+    bitmap,
+    bundle_text,
+    confirmed_text,
+    identity_of,
+    leaf_of,
+    masking_text,
+    proof_of,
+    root_of,
+    seed_of,
+    signature_of,
+    top_of,
+)
+from vector_files import cases, config_of, load, refused
+
+# identities.json
+
+
+def private_file(folder, text):
+    path = folder / "identity"
+    path.write_text(text, encoding="utf-8")
+    os.chmod(path, 0o600)
+    return path
+
+
+@cases("identities", "identities", "name")
+def test_identity(case, tmp_path):
+    seed, public = raw(case["seed"]), raw(case["public"])
+    assert Identity(seed).public == identity_of(seed) == public
+    assert Identity.load(private_file(tmp_path, case["file"])) == Identity(seed)
+    Identity(seed).save(tmp_path / "written")
+    assert (tmp_path / "written").read_text(encoding="ascii") == case["file"]
+    assert Member.parse(case["line"]) == Member(case["name"], public, "since March")
+    assert str(Member.parse(case["line"])) == case["line"]
+
+
+@cases("identities", "bad_identity_files", "reason")
+def test_bad_identity_file_is_refused(case, tmp_path):
+    with refused(case["error"]):
+        Identity.load(private_file(tmp_path, case["file"]))
+
+
+@cases("identities", "signatures", "name")
+def test_signature(case):
+    seed, text, signature = raw(case["seed"]), raw(case["text"]), raw(case["signature"])
+    assert Identity(seed).sign(text) == signature_of(seed, text) == signature
+    primitives.verify(primitives.load_verifying_key(raw(case["public"])), signature, text)
+
+
+@cases("identities", "bad_signatures", "reason")
+def test_bad_signature_does_not_verify(case):
+    key = primitives.load_verifying_key(raw(case["public"]))
+    with refused(case["error"]):
+        primitives.verify(key, raw(case["signature"]), raw(case["text"]))
+
+
+@cases("identities", "admission_lists", "name")
+def test_admission_list(case):
+    admission = Admission.parse(case["text"])
+    found = [{**vars(member), "public": member.public.hex()} for member in admission.members]
+    assert found == case["members"]
+    assert admission.digest == admission_digest(admitted_keys(case["text"])) == raw(case["digest"])
+    assert Admission.parse(str(admission)).members == admission.members
+
+
+def test_only_the_keys_and_their_order_make_the_digest():
+    digests = {case["name"]: case["digest"] for case in load("identities", "admission_lists")}
+    same = [digest for name, digest in digests.items() if digest == digests["three"]]
+    assert len(same) == 6
+    assert len(set(digests.values())) == 4
+
+
+@cases("identities", "bad_admission_lists", "reason")
+def test_bad_admission_list_is_refused(case):
+    with refused(case["error"]):
+        Admission.parse(case["text"])
+
+
+# roster.json
+
+
+@cases("roster", "sets", "name")
+def test_set(case):
+    members = np.isin(np.arange(case["clients"]), case["members"])
+    assert m.pack_set(members) == bitmap(case["members"], case["clients"]) == raw(case["data"])
+    assert np.array_equal(m.unpack_set("set", raw(case["data"]), case["clients"]), members)
+
+
+@cases("roster", "bad_sets", "reason")
+def test_bad_set_is_refused(case):
+    with refused(case["error"]):
+        m.unpack_set("set", raw(case["data"]), case["clients"])
+
+
+@cases("roster", "trees", "name")
+def test_tree(case):
+    leaves = [raw(leaf) for leaf in case["leaves"]]
+    tree = merkle.levels(leaves)
+    assert tree[-1].tobytes() == top_of(leaves) == raw(case["top"])
+    for each in case["proofs"]:
+        places, proof = each["places"], raw(each["proof"])
+        assert merkle.prove(tree, np.array(places)) == proof_of(leaves, places) == proof
+        shown = [leaves[place] for place in places]
+        assert merkle.top(len(leaves), places, shown, proof) == raw(case["top"])
+
+
+@cases("roster", "bad_proofs", "reason")
+def test_bad_proof_leads_nowhere(case):
+    leaves = [raw(leaf) for leaf in case["leaves"]]
+    try:
+        found = merkle.top(case["size"], case["places"], leaves, raw(case["proof"]))
+    except merkle.WrongProof:
+        return
+    assert found != raw(case["top"])
+
+
+@cases("roster", "rosters", "name")
+def test_committed_roster(case):
+    context, v1 = raw(case["context"]), raw(case["v1"])
+    ids = [member["client"] for member in case["members"]]
+    leaves = [leaf_of(context, member["client"], raw(member["keys"])) for member in case["members"]]
+    assert leaves == [raw(member["leaf"]) for member in case["members"]]
+    assert leaves == [roster.leaf(context, one["client"], raw(one["keys"])) for one in case["members"]]
+    assert bitmap(ids, case["clients"]) == v1
+    top = top_of(leaves)
+    assert top == raw(case["top"])
+    assert roster.root(context, v1, top) == root_of(context, v1, top) == raw(case["root"])
+    assert roster.proven_root(context, v1, list(range(len(ids))), leaves, b"") == raw(case["root"])
+    assert roster.seed(context, raw(case["root"])) == seed_of(context, raw(case["root"]))
+    assert seed_of(context, raw(case["root"])) == raw(case["seed"])
+
+
+TEXTS = {
+    "bundle": (roster.bundle_text, bundle_text, ("client", "keys")),
+    "masking": (roster.masking_text, masking_text, ("root", "v2")),
+    "confirmed": (roster.confirmed_text, confirmed_text, ("root", "v2", "v3")),
+}
+
+
+@cases("roster", "signed", "name")
+def test_signed_text(case):
+    ours, second, names = TEXTS[case["kind"]]
+    values = [case[name] if name == "client" else raw(case[name]) for name in names]
+    text = raw(case["text"])
+    assert ours(raw(case["context"]), *values) == second(raw(case["context"]), *values) == text
+    assert Identity(raw(case["seed"])).sign(text) == signature_of(raw(case["seed"]), text)
+    assert signature_of(raw(case["seed"]), text) == raw(case["signature"])
+
+
+# active_round.json: replayed by the package
+
+
+def fresh_client(case, entry):
+    config = RoundConfig.decode(raw(case["config"]))
+    return ActiveClient(
+        config,
+        Identity(raw(entry["identity"])),
+        Admission.parse(case["admission"]),
+        np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
+        random=Stream(raw(entry["seed"])),
+    )
+
+
+def fresh_server(case):
+    return ActiveServer(RoundConfig.decode(raw(case["config"])), Admission.parse(case["admission"]))
+
+
+@cases("active_round", "rounds", "name")
+def test_clients_give_the_same_replies(case):
+    clients = {entry["client"]: fresh_client(case, entry) for entry in case["clients"]}
+    assert [client.client for client in clients.values()] == list(clients)
+    assert config_of(case["fields"]).encode() == raw(case["config"])
+    assert raw(case["fields"]["admission"]) == admission_digest(admitted_keys(case["admission"]))
+    for step in case["steps"]:
+        silent = {exchange["client"] for exchange in step["exchanges"] if exchange["reply"] is None}
+        assert silent == {drop["client"] for drop in case["drops"] if drop["step"] == step["step"]}
+        for exchange in replies_of(step):
+            reply = clients[exchange["client"]].receive(raw(exchange["request"]))
+            assert reply.hex() == exchange["reply"]
+
+
+@cases("active_round", "rounds", "name")
+def test_server_gives_the_same_requests_and_result(case):
+    server, outcome = fresh_server(case), case["outcome"]
+    requests = server.open()
+    for step in case["steps"]:
+        assert server.step.name == step["step"]
+        assert [(client, request.hex()) for client, request in requests.items()] == [
+            (exchange["client"], exchange["request"]) for exchange in step["exchanges"]
+        ]
+        for exchange in replies_of(step):
+            server.receive(exchange["client"], raw(exchange.get("delivered", exchange["reply"])))
+        if step is case["steps"][-1] and "failure" in outcome:
+            assert step["step"] == outcome["step"]
+            with refused(outcome["failure"]) as caught:
+                server.close()
+            assert list(getattr(caught.value, "clients", [])) == outcome.get("clients", [])
+            return
+        requests = server.close()
+    assert requests == {}
+    assert server.result().vector.tobytes() == raw(outcome["sum"])
+    assert list(server.result().survivors) == outcome["survivors"]
+    assert sorted(server.result().culprits) == outcome["culprits"]
+
+
+def test_a_client_drops_in_each_of_the_five_steps_and_the_sum_is_there():
+    for case in load("active_round", "rounds")[:2]:
+        steps = [drop["step"] for drop in sorted(case["drops"], key=lambda drop: drop["step"])]
+        assert steps == ["advertise", "confirm", "mask", "share", "unmask"]
+        assert "sum" in case["outcome"]
+
+
+# active_round.json: once more, from the seeds alone
+
+
+@cases("active_round", "rounds", "name")
+def test_every_message_follows_from_the_seeds(case):
+    reference = ActiveReference(case)
+    assert [raw(entry["identity"]) for entry in case["clients"]] == list(reference.identities.values())
+    assert [identity_of(seed) for seed in reference.identities.values()] == admitted_keys(case["admission"])
+    for place, step in enumerate(case["steps"]):
+        assert [exchange["client"] for exchange in step["exchanges"]] == reference.asked(place)
+        for exchange in step["exchanges"]:
+            request, reply = getattr(reference, step["step"])(exchange["client"])
+            assert request.hex() == exchange["request"]
+            assert exchange["reply"] in (None, reply and reply.hex())
+
+
+@cases("active_round", "rounds", "name")
+def test_sum_is_the_plain_sum_of_the_survivors(case):
+    if "failure" in case["outcome"]:
+        assert "sum" not in case["outcome"]
+        return
+    bits = case["fields"]["bits"]
+    survivors = [exchange["client"] for exchange in replies_of(case["steps"][2])]
+    vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
+    assert case["outcome"]["survivors"] == survivors
+    total = [sum(column) % 2**bits for column in zip(*vectors, strict=True)]
+    assert bytes_of(total, bits) == raw(case["outcome"]["sum"])
+
+
+# active_refused.json
+
+ROUND = load("active_round", "rounds")[0]
+VICTIM = load("active_refused", "client")
+
+
+def test_the_refused_belong_to_the_first_round():
+    assert load("active_refused", "round") == ROUND["name"]
+
+
+def steps_before(step):
+    names = [each["step"] for each in ROUND["steps"]]
+    return ROUND["steps"][: names.index(step) if step in names else len(names)]
+
+
+def exchange_of(step, client):
+    return next(exchange for exchange in step["exchanges"] if exchange["client"] == client)
+
+
+@cases("active_refused", "requests", "reason")
+def test_a_client_aborts(case):
+    client = fresh_client(ROUND, ROUND["clients"][VICTIM])
+    for step in steps_before(case["step"]):
+        client.receive(raw(exchange_of(step, VICTIM)["request"]))
+    with refused(case["error"]):
+        client.receive(raw(case["request"]))
+    assert case["error"] == FaultyServer.__name__
+    assert client.done
+    assert not vars(client._state)
+    with pytest.raises(OrderError, match="aborted"):
+        client.receive(raw(case["request"]))
+
+
+@cases("active_refused", "replies", "reason")
+def test_a_server_refuses(case):
+    server, before = fresh_server(ROUND), steps_before(case["step"])
+    server.open()
+    for step in before:
+        for exchange in replies_of(step):
+            server.receive(exchange["client"], raw(exchange["reply"]))
+        server.close()
+    with refused(case["error"]) as caught:
+        server.receive(VICTIM, raw(case["reply"]))
+    assert caught.value.client == VICTIM
+    assert VICTIM in server.waiting
+    right = exchange_of(ROUND["steps"][len(before)], VICTIM)
+    server.receive(VICTIM, raw(right["reply"]))
+    assert VICTIM not in server.waiting
