@@ -13,7 +13,7 @@ from ccesa.protocol import roster
 from ccesa.protocol.server import Bundle, Server
 
 LIAR, VICTIM = 4, 2
-#: The point of order one: every agreement with it is zero, whoever computes it.
+#: A point of order two: every agreement with it is zero, whoever computes it.
 _LOW_ORDER = bytes(32)
 
 
@@ -36,7 +36,7 @@ class RepeatedKeys(Server):
 
 def low_order_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = ClientRound(guard, tell, server=Server if defence else UncheckedKeys)
-    tell(f"client {LIAR} advertises a mask key of order one")
+    tell(f"client {LIAR} advertises a mask key of low order")
     return _lie_about_key(stage, lambda: _LOW_ORDER)
 
 

@@ -78,7 +78,7 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage.finish()
     if stage.right:
         return Outcome(succeeded=False, summary=f"counted once, the sum is right ({stage.refused[LIAR]})")
-    return Outcome(succeeded=stage.sum is not None, summary="the vector counts twice: the sum is wrong")
+    return Outcome(succeeded=stage.sum is not None, summary="all three are added: the sum is wrong")
 
 
 def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

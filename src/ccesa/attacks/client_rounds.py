@@ -100,7 +100,7 @@ class ClientRound:
             self.refused[client] = str(fault)
             self.tell(f"  the server refuses: {fault}")
         except (ValueError, IndexError) as error:  # a weakened server stumbles over what it did not check
-            self.crash = error
+            self.crash = self.crash or error
             self.tell(f"  the server crashes: {type(error).__name__}: {error}")
 
     def _close(self) -> None:

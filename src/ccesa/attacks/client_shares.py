@@ -13,6 +13,7 @@ from ccesa.attacks.relaxed import relaxed
 from ccesa.attacks.stage import changed
 from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
+from ccesa.crypto.polynomial import FIELD
 from ccesa.errors import CorruptShares
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import Rostered
@@ -110,7 +111,7 @@ def short_shares(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 def spoiled(reply: bytes) -> bytes:
     """All shares off by one, still in the field."""
     words = np.frombuffer(cast(m.UnmaskReply, m.decode(reply, len(reply))).shares, "<u2").astype(np.int64)
-    return changed(reply, shares=shamir.to_bytes(((words + 1) % shamir.FIELD).astype(np.uint16)))
+    return changed(reply, shares=shamir.to_bytes(((words + 1) % FIELD).astype(np.uint16)))
 
 
 SHARE_ATTACKS = (

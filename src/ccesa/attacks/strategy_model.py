@@ -84,7 +84,7 @@ class Opened:
 
     @property
     def won(self) -> Flags:
-        return (self.both | self.short).any(axis=0)
+        return np.logical_or.reduce(self.both | self.short, axis=0)
 
 
 def members(word: int) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def members(word: int) -> tuple[int, ...]:
 
 
 def has(words: Sets, client: int) -> Flags:
-    return (words >> np.uint16(client) & np.uint16(1)).astype(bool)
+    return np.asarray(words >> np.uint16(client) & np.uint16(1), bool)
 
 
 def judge(world: World, rules: Rules, v2: Sets, v3: Sets) -> Opened:

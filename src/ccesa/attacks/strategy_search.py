@@ -126,8 +126,7 @@ def _changed(world: World, generator: Generator, told: _Camps) -> _Camps:
     camps, chains = v2.shape
     for likely in (1.0, 0.5, 0.3):
         kind = np.where(generator.random(chains) < likely, generator.integers(0, 3, chains), -1)
-        who = generator.integers(0, world.honest, chains)
-        camp = generator.integers(0, camps, chains)
+        who, camp = generator.integers(0, [[world.honest], [camps]], (2, chains))
         for part, columns in ((v2, kind == 0), (v3, kind == 1)):
             part[camp[columns], np.flatnonzero(columns)] ^= np.uint16(1) << who[columns].astype(np.uint16)
         home[who[kind == 2], np.flatnonzero(kind == 2)] = camp[kind == 2]

@@ -86,7 +86,9 @@ class Eavesdropper:
                     hidden.add(client)
             vectors[client] = self._without(seen, known)
         return {
-            frozenset(group): np.add.reduce([vectors[client] for client in sorted(group)])
+            frozenset(group): np.add.reduce(
+                [vectors[client] for client in sorted(group)], dtype=ring.dtype(self._config.bits)
+            )
             for group in {id(group): group for group in groups.values()}.values()
             if not group & hidden
         }

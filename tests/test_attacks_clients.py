@@ -1,0 +1,76 @@
+"""Rows C1 to C8: each attack by clients fails, and succeeds once its defence is taken away."""
+
+import re
+
+import numpy as np
+import pytest
+
+from ccesa.attacks.client_keys import LIAR, low_order_key, same_key
+from ccesa.attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice
+from ccesa.attacks.client_shares import crooked_dealer, short_shares, wrong_share
+from ccesa.attacks.clients import CLIENT_ATTACKS
+
+GUARDS = ["curious", "active"]
+#: What the one sentence of the outcome says, with the defence in place and without.
+WORDS = {
+    "C1": (wrong_share, f"culprits: \\[{LIAR}\\]", "shares dealt by client [^4] do not fit"),
+    "C2": (crooked_dealer, f"no sum: shares dealt by client {LIAR}", "wrong sum"),
+    "C3": (short_shares, f"client {LIAR}: shares has 32 bytes", "crashed half way"),
+    "C4": (low_order_key, f"client {LIAR}: .*low order.*8 others go on", "lost for all: .*low order"),
+    "C5": (
+        same_key,
+        f"client {LIAR}: .*advertised before.*8 others go on",
+        "lost for all: .*same public key",
+    ),
+    "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: .*has {OVERSIZE} bytes"),
+    "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
+    "C8": (leave_together, "disconnected", "takes its own vector away"),
+}
+
+
+@pytest.mark.parametrize("row", WORDS)
+@pytest.mark.parametrize("guard", GUARDS)
+def test_fails_with_the_defence(row, guard):
+    attack, words, _ = WORDS[row]
+    outcome = attack(True, lambda line: None, guard)
+    assert not outcome.succeeded
+    assert matches(words, outcome.summary)
+    assert outcome.stolen is None
+
+
+@pytest.mark.parametrize("row", WORDS)
+def test_succeeds_without_the_defence(row):
+    attack, _, words = WORDS[row]
+    outcome = attack(False, lambda line: None)
+    assert outcome.succeeded
+    assert matches(words, outcome.summary)
+
+
+@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7"])
+def test_succeeds_without_the_defence_under_the_active_guard(row):
+    assert WORDS[row][0](False, lambda line: None, "active").succeeded
+
+
+def test_c8_the_victims_vector_is_stolen_exactly():
+    outcome = leave_together(False, lambda line: None)
+    assert np.array_equal(outcome.stolen, outcome.victim)
+
+
+def test_c8_under_the_active_guard_clients_refuse_even_without_the_servers_check():
+    """On a ring t = 2, and one confirmation is not enough to release anything (R3)."""
+    outcome = leave_together(False, lambda line: None, "active")
+    assert not outcome.succeeded
+    assert "share holders" in outcome.summary
+
+
+def test_every_row_c1_to_c8_is_there_and_tells_its_story():
+    assert [attack.number for attack in CLIENT_ATTACKS] == list(WORDS)
+    assert len({attack.name for attack in CLIENT_ATTACKS}) == len(CLIENT_ATTACKS)
+    for attack in CLIENT_ATTACKS:
+        told = []
+        attack.run(True, told.append)
+        assert told
+
+
+def matches(words: str, summary: str) -> bool:
+    return re.search(words, summary) is not None
