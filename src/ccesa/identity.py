@@ -24,6 +24,7 @@ from ccesa.errors import ConfigError
 
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
+_MOST = 256  # bytes of an identity file
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Identity:
         """From its file; one that others can read is refused."""
         with open(path, "rb") as file:
             _check_private(path, file.fileno())
-            text = file.read(256)
+            text = file.read(_MOST + 1)
         words = text.decode("ascii", "replace").split()
-        if len(words) != 2 or words[0] != _HEADER:
+        if len(text) > _MOST or len(words) != 2 or words[0] != _HEADER:
             raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
         return cls(_decode(words[1], str(path)))
 
@@ -168,4 +169,6 @@ def _decode(text: str, where: str) -> bytes:
         raise ConfigError(f"{where}: not a key in base64") from error
     if len(data) != KEY_BYTES:
         raise ConfigError(f"{where}: a key has {KEY_BYTES} bytes, not {len(data)}")
+    if _encode(data) != text:
+        raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
     return data

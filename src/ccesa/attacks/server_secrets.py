@@ -151,7 +151,7 @@ class NoDirections(Client):
     functions: ClassVar[dict[str, StepFunction]] = {
         **Client.functions,
         "share": relaxed(steps.share, keys=_UNDIRECTED),
-        "mask": relaxed(steps.mask, _open=open_between),
+        "mask": relaxed(steps.mask, take_hold=relaxed(steps.take_hold, _open=open_between)),
     }
 
 

@@ -111,7 +111,8 @@ class Client:
         """
         with self._turns:
             place = STEPS[self.guard].index(self._step)
-            saved = [self._state, place, self._last_request, self._last_reply]
+            whose = [self._round.context, self.client]
+            saved = [*whose, self._state, place, self._last_request, self._last_reply]
             self._state, self._last_request, self._last_reply = Done(), b"", None
             return suspended.encode(saved)
 
@@ -120,7 +121,10 @@ class Client:
         with self._turns:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            self._state, place, self._last_request, self._last_reply = suspended.decode(data)
+            saved = suspended.decode(data)
+            if len(saved) != 6 or saved[:2] != [self._round.context, self.client]:
+                raise ConfigError("a suspended client of another round, or another client of it")
+            self._state, place, self._last_request, self._last_reply = saved[2:]
             self._steps = iter(STEPS[self.guard][place + 1 :])
             self._step = STEPS[self.guard][place]
 

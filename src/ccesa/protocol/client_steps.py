@@ -143,10 +143,21 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
 def mask(round: Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m.MaskReply]:
     """Step 2: open the neighbours' shares, then send the vector under the self mask and the pair masks."""
     live = ~_dropped(round, request.dropped, state.neighbours)
-    neighbours = state.neighbours[live]
-    check_enough(neighbours.size, state.threshold)
+    check_enough(int(live.sum()), state.threshold)
     _check_hidden(live & state.masked)
-    texts = m.items("sealed", request.sealed, neighbours.size, keys.SEALED_BYTES)
+    masked = take_hold(round, state, live, request.sealed)
+    vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
+    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
+
+
+def take_hold(round: Round, state: Shared, live: NDArray[np.bool_], sealed: bytes) -> Masked:
+    """Open what the live neighbours sealed.
+
+    A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
+    """
+    neighbours = state.neighbours[live]
+    texts = m.items("sealed", sealed, neighbours.size, keys.SEALED_BYTES)
     sealings = [state.sealings[place] for place in np.flatnonzero(live)]
     shares = [
         _open(round, neighbour, sealing, text)
@@ -154,15 +165,12 @@ def mask(round: Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m
     ]
     _check_field(shares)
     place = int(np.searchsorted(neighbours, round.client))
-    masked = Masked(
+    return Masked(
         holding=np.insert(neighbours, place, round.client),
         masked=np.insert(state.masked[live], place, False),
         shares=[*shares[:place], state.own_share, *shares[place:]],
         threshold=state.threshold,
     )
-    vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
-    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
 
 
 def unmask(round: Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:

@@ -188,7 +188,7 @@ class Server:
             raise FaultyClient(client, f"a message in the name of client {message.client}")
         place = self._places.get(type(message))
         if place is None:
-            raise FaultyClient(client, "a request, or a reply of another guard, where replies of this one are due")
+            raise FaultyClient(client, "a request, or another guard's reply, where this one's are due")
         if place < self._current:
             raise LateMessage(client, f"step {self._steps[place].name} has closed")
         if place > self._current:
@@ -370,9 +370,10 @@ class Server:
 
 
 def _fit(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
-    """Who can take part: enough neighbours to share with, and not so many that two sets of t_i exist."""
+    """Who can take part: one to mask with, enough to share with, not so many that two sets of t_i exist."""
     closed = graph.degrees + 1
-    return (graph.degrees >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
+    masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
+    return (masks >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
 
 
 def _prune(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:

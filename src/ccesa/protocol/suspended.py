@@ -35,11 +35,15 @@ def encode(state: Any) -> bytes:
     return msgspec.msgpack.encode(_plain(state))
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes) -> list[Any]:
+    """Of the node's own memory, so nobody's message; damaged bytes are refused all the same."""
     try:
-        return _object(msgspec.msgpack.decode(data))
-    except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+        found = _object(msgspec.msgpack.decode(data))
+        if not isinstance(found, list):
+            raise TypeError("not a list")
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError, SyntaxError, RecursionError) as error:
         raise ConfigError("these bytes are no suspended client of this version") from error
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """What the server does once the last replies are in: rebuild secrets, check them, take the masks off."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,8 +22,8 @@ _AT_ONCE = 1 << 17
 class Released:
     """The shares as they came, by holder: for each edge (i, j) the share that i holds of j, and i's own."""
 
-    on_edges: NDArray[np.uint16]
-    own: NDArray[np.uint16]
+    on_edges: NDArray[np.uint16] = field(repr=False)
+    own: NDArray[np.uint16] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,120 @@
+"""The committed inputs to start from, made of the vectors and of rounds: python -m fuzz.corpus."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fuzz import stage
+from fuzz.harnesses import CORPUS
+from fuzz.quantized import ARRAYS, QUANTIZERS
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "messages.json"
+#: Of the bad cases of the vectors one in so many: each has one thing wrong, and mutation finds the rest.
+EVERY = 5
+
+
+def seeds() -> dict[str, dict[str, bytes]]:
+    """For each harness its inputs by name."""
+    vectors = json.loads(VECTORS.read_text())
+    stands = {
+        (guard, place): (stage.stand(guard, place), index)
+        for index, (guard, place) in enumerate(stage.PLACES)
+    }
+    requests, replies, messages = {}, {}, {}
+    for (guard, _), (stand, index) in stands.items():
+        name = f"{guard}-{stand.server.step.name}"
+        request = stand.requests[0]
+        reply = stage.new_stand(*stage.PLACES[index]).clients[0].receive(request)
+        requests[name], replies[name] = bytes([index]) + request, bytes([index]) + reply
+        messages[f"{name}-request"], messages[f"{name}-reply"] = request, reply
+    messages |= _bad(vectors["bad_messages"])
+    configurations = {
+        f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
+    }
+    configurations["active"] = stage.configuration("active").encode()
+    configurations |= _bad(vectors["bad_configurations"])
+    return {
+        "messages": messages,
+        "configuration": configurations,
+        "requests": requests,
+        "replies": replies,
+        "admission": _lists(),
+        "identity": _identities(),
+        "packed": _packed(),
+        "quantized": _sums(),
+    }
+
+
+def _bad(cases: list[dict[str, str]]) -> dict[str, bytes]:
+    found = {f"bad-{place:03}": bytes.fromhex(case["encoding"]) for place, case in enumerate(cases[::EVERY])}
+    return {name: data for name, data in found.items() if len(data) < 1024}
+
+
+def _lists() -> dict[str, bytes]:
+    text = str(stage.ADMISSION)
+    first = text.splitlines()[0]
+    return {
+        "plain": text.encode(),
+        "comments": f"# all of us\n\n  {first}  cardiology, since March\t\n#\n".encode(),
+        "twice": f"{first}\n{first}\n".encode(),
+        "other-name": f"{first}\nanother {first.split()[1]}\n".encode(),
+        "separators": f"a\u2028b\x1f\x85é {base64.b64encode(bytes(32)).decode()}\r\n".encode(),
+        "no-key": b"hospital-a\n",
+        "short-key": b"hospital-a Zm9vYmFy\n",
+        "no-text": b"\xff\xfe" + first.encode(),
+        "empty": b"",
+    }
+
+
+def _identities() -> dict[str, bytes]:
+    good = b"ccesa-identity-1 " + base64.b64encode(bytes(range(32)))
+    return {
+        "plain": good + b"\n",
+        "no-end": good,
+        "more": good + b" more",
+        "spaces": good.replace(b" ", b"\n \t") + b" " * 300,
+        "other-bits": good[:-2] + bytes([good[-2] + 1]) + b"=\n",
+        "short": good[:-4],
+        "version": good.replace(b"-1", b"-2"),
+        "empty": b"",
+    }
+
+
+def _packed() -> dict[str, bytes]:
+    return {
+        "ids": bytes([0, 9]) + np.array([0, 3, 9], "<u4").tobytes(),
+        "ids-twice": bytes([0, 9]) + np.array([3, 3], "<u4").tobytes(),
+        "set": bytes([1, 9]) + b"\xff\x03",
+        "set-beyond": bytes([1, 9]) + b"\xff\x07",
+        "elements": bytes([2, 0]) + np.array([0, 1, 65520], "<u2").tobytes(),
+        "elements-outside": bytes([2, 0]) + np.array([0, 65521], "<u2").tobytes(),
+        "words": bytes([3, 3]) + bytes(range(16)),
+        "proof": bytes([4, 8]) + bytes(32 * 3),
+        "proof-full": bytes([4, 255]) + b"\xff" * 32,
+    }
+
+
+def _sums() -> dict[str, bytes]:
+    values = {name: np.ones_like(array) for name, array in ARRAYS.items()}
+    found = {}
+    for place, quantizer in enumerate(QUANTIZERS):
+        vector = quantizer.encode(values, rng=np.random.default_rng(0)).vector
+        found[f"sum-{quantizer.bits}"] = bytes([place]) + vector.tobytes()
+        found[f"most-{quantizer.bits}"] = bytes([place]) + b"\xff" * vector.nbytes
+    return found
+
+
+def main() -> None:
+    for harness, inputs in seeds().items():
+        folder = CORPUS / harness
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        for name, data in inputs.items():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Rounds that stand still at each step, for the harnesses that feed a client or a server.
+
+Everything is drawn from fixed seeds, so that an input means the same in every run.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ccesa.config import Floor, Harary, RoundConfig
+from ccesa.identity import Admission, Identity, Member
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
+from ccesa.protocol.steps import STEPS
+
+CLIENTS = 6
+#: Gone in the step "mask", so that there is a dropped client to speak of.
+GONE = 4
+IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
+ADMISSION = Admission(Member(f"client-{place}", one.public) for place, one in enumerate(IDENTITIES))
+#: Every guard and step, in the order that the first byte of an input counts in.
+PLACES = [(guard, place) for guard in STEPS for place in range(len(STEPS[guard]))]
+
+
+def configuration(guard: str) -> RoundConfig:
+    options = {"admission": ADMISSION.digest} if guard == "active" else {}
+    return RoundConfig(
+        round_id=bytes(32),
+        clients=CLIENTS,
+        length=3,
+        bits=16,
+        graph=Harary(degree=4),
+        guard=guard,  # type: ignore[arg-type]  # it is one of the keys of STEPS
+        **options,  # type: ignore[arg-type]
+    )
+
+
+class Stand(NamedTuple):
+    """A round with one step open: its server, its clients, its requests."""
+
+    server: Server
+    clients: dict[int, Client]
+    requests: dict[int, bytes]
+
+
+def new_stand(guard: str, place: int) -> Stand:
+    config = configuration(guard)
+    server = ActiveServer(config, ADMISSION) if guard == "active" else Server(config)
+    stand = Stand(server, {who: _client(config, who) for who in range(CLIENTS)}, server.open())
+    for step in STEPS[guard][:place]:
+        for who, request in stand.requests.items():
+            if (step.name, who) != ("mask", GONE):
+                server.receive(who, stand.clients[who].receive(request))
+        stand = stand._replace(requests=server.close())
+    return stand
+
+
+@cache
+def stand(guard: str, place: int) -> Stand:
+    """The same one for many inputs, as long as nobody changes it."""
+    return new_stand(guard, place)
+
+
+def _client(config: RoundConfig, who: int) -> Client:
+    vector = np.full(config.length, who, np.uint16)
+    random = np.random.default_rng(who).bytes
+    if config.guard == "active":
+        return ActiveClient(config, IDENTITIES[who], ADMISSION, vector, floor=Floor(), random=random)
+    return Client(config, who, vector, random=random)

@@ -1,0 +1,103 @@
+"""The harnesses of fuzz/ without a fuzzer: the corpus, and thousands of mutations of it, always the same."""
+
+import itertools
+import random
+
+import msgspec
+import pytest
+
+from ccesa.errors import MalformedMessage
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import STEPS
+from fuzz import admission, configuration, identity, messages, requests, stage
+from fuzz.corpus import seeds
+from fuzz.harnesses import CORPUS, NAMES, corpus, harness
+from fuzz.mutate import MOST_BYTES, mutations
+
+#: Mutations of each; feeding clients and servers is the slowest.
+COUNTS = dict.fromkeys(NAMES, 4000) | {"requests": 1500, "replies": 1500}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_corpus(name):
+    one = harness(name)
+    assert len(corpus(name)) >= 6
+    for data in corpus(name):
+        one(data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mutations_of_the_corpus(name):
+    one = harness(name)
+    for data in itertools.islice(mutations(corpus(name), random.Random(name)), COUNTS[name]):
+        one(data)
+
+
+def test_there_is_a_corpus_for_every_harness_and_no_other():
+    assert {path.name for path in CORPUS.iterdir()} == set(NAMES) == set(seeds())
+
+
+def test_the_corpus_has_every_message_of_every_step():
+    found = set()
+    for data in corpus("messages"):
+        try:
+            found.add(type(m.decode(data, len(data))))
+        except MalformedMessage:
+            continue
+    assert found == set(m.MESSAGES)
+    for name in ("requests", "replies"):
+        places = [data[0] for data in corpus(name)]
+        assert sorted(places) == list(range(sum(map(len, STEPS.values()))))
+
+
+@pytest.mark.parametrize("name", ["requests", "replies"])
+def test_what_the_parties_are_fed_is_still_what_they_accept(name):
+    """Otherwise every mutation would be refused at the door. After a change: python -m fuzz.corpus."""
+    for guard, place in stage.PLACES:
+        stand = stage.new_stand(guard, place)
+        data = corpus(name)[[data[0] for data in corpus(name)].index(stage.PLACES.index((guard, place)))][1:]
+        if name == "requests":
+            stand.clients[requests.WHO].receive(data)
+        else:
+            stand.server.receive(requests.WHO, data)
+
+
+def test_mutations_repeat_and_are_bounded():
+    first, again = (
+        list(itertools.islice(mutations(corpus("messages"), random.Random(1)), 500)) for _ in range(2)
+    )
+    assert first == again
+    assert len(set(first)) > 400
+    assert max(map(len, first)) <= MOST_BYTES
+
+
+def test_harnesses_notice_a_second_encoding(monkeypatch):
+    """A decoder that forgets to compare with the only encoding is found by the corpus and its mutations."""
+    loose = msgspec.msgpack.Decoder(m.AnyMessage)
+
+    def decode(data, most):
+        try:
+            return loose.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedMessage(str(error)) from error
+
+    monkeypatch.setattr(m, "decode", decode)
+    inputs = itertools.islice(mutations(corpus("messages"), random.Random(2)), 4000)
+    with pytest.raises(AssertionError, match="two encodings"):
+        list(map(messages.one, inputs))
+
+
+@pytest.mark.parametrize("module", [messages, configuration, admission, identity])
+def test_harnesses_let_foreign_exceptions_through(monkeypatch, module):
+    def broken(*_):
+        raise KeyError("a fault of our own")
+
+    name = {
+        messages: "fuzz.messages.m.decode",
+        configuration: "fuzz.configuration.RoundConfig.decode",
+        admission: "fuzz.admission.Admission.load",
+        identity: "fuzz.identity.Identity.load",
+    }[module]
+    monkeypatch.setattr(name, broken)
+    with pytest.raises(KeyError):
+        module.one(corpus(module.__name__.removeprefix("fuzz."))[0])
