@@ -2,13 +2,18 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 600
+DATA ?= data
+# One version, so that everybody gets the same; of the experiments only those on CIFAR-10 need it.
+TORCH ?= torch==2.13.0
+NEED_TORCH := cifar_reliability membership
 
-.PHONY: help install demo test test-slow bench lint format vectors clean
+.PHONY: help install demo test test-slow test-adversarial test-flower fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-install: $(VENV)/.installed  ## virtual environment with everything but flwr
+install: $(VENV)/.installed  ## virtual environment with everything
 
 $(VENV)/.installed: pyproject.toml
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "needs Python 3.11 or newer; try: make PYTHON=python3 $(MAKECMDGOALS)"; exit 1; }
@@ -25,9 +30,23 @@ test: install  ## the default tests
 test-slow: install  ## the long ones
 	$(BIN)/python -m pytest -m slow -q
 
-bench: install  ## the tables of docs/performance.md; installs flwr to compare with
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[flower]'
+test-flower: install  ## Flower's simulation engine and a real deployment; needs a quiet machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'flwr[simulation]>=1.40,<1.42'
+	$(BIN)/python -m pytest -m flower -v
+
+test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSARIAL_ROUNDS=n for more or fewer
+	$(BIN)/python -m pytest -m adversarial -n 2 --dist worksteal -v tests/test_stateful.py
+
+fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or less
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+bench: install  ## the tables of docs/performance.md
 	$(BIN)/python -m bench
+
+reproduce: install  ## every table and figure of the paper, into build/; DATA=folder ONLY=name QUICK=1 AGAIN=1 OUTPUT=folder
+	$(if $(if $(ONLY),$(filter $(NEED_TORCH),$(ONLY)),all),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[experiments]')
+	$(BIN)/python -m experiments --data '$(DATA)' $(ONLY:%=--only %) $(if $(QUICK),--quick) $(if $(AGAIN),--again) $(if $(OUTPUT),--output '$(OUTPUT)')
 
 lint: install  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -42,4 +61,4 @@ vectors: install  ## write vectors/*.json anew
 	$(BIN)/python vectors/make.py
 
 clean:  ## remove what make built
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz dist

@@ -80,7 +80,7 @@ def train_large(model: Model, node: int, round: int) -> tuple[Model, int]:
 
 @dataclass
 class Nodes:
-    """All nodes, each with its own context; ``lost`` leaves a round at one of its steps."""
+    """All nodes, each with its own context."""
 
     way: str
     train: Train
@@ -89,13 +89,20 @@ class Nodes:
     mod_s: float = 0.0
 
     def answer(self, data: bytes, round: int) -> bytes:
+        from flwr.app import Error, Message
+        from flwr.common.constant import ErrorCode
         from flwr.common.serde import message_from_proto, message_to_proto
         from flwr.proto.message_pb2 import Message as Proto
 
         message = message_from_proto(Proto.FromString(data))
         number = message.metadata.dst_node_id - 1
         start, before = time.process_time(), self.training_s
-        reply = self._mod()(message, self._context(number), self._app(number, round))
+        try:
+            reply = self._mod()(message, self._context(number), self._app(number, round))
+        except Exception as error:  # a node of Flower answers with it
+            reply = Message(
+                Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=repr(error)), reply_to=message
+            )
         self.mod_s += time.process_time() - start - (self.training_s - before)
         return message_to_proto(reply).SerializeToString()
 

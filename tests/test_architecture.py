@@ -16,7 +16,7 @@ ORDER = [
     {"protocol", "plan"},
     {"simulate"},
     {"attacks"},
-    {"demo"},
+    {"demo", "flower"},
     {"cli"},
 ]
 INNER = ["labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]

@@ -4,9 +4,9 @@ Three panels: unreliability and privacy error against n at p = p*, and unreliabi
 clients, where it is large enough to be seen in real rounds. Writes results.json and error_bounds.png.
 """
 
-import argparse
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ccesa.plan.certify import Degrees, disconnected, unreliable
 from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 from ccesa.simulate import Independent, simulate
+from experiments.arguments import parse
 from experiments.record import save
 
 HERE = Path(__file__).parent
@@ -101,19 +102,14 @@ def _few(panel: Any, few: list[dict[str, Any]]) -> None:
     panel.legend()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer real rounds: a minute")
-    parser.add_argument("--seed", type=int, default=1, help="of graphs, dropouts and inputs; never of keys")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder of results.json and the picture")
-    wanted = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    wanted = parse(__doc__, HERE, "fewer real rounds: a minute", arguments)
     started = time.time()
     curves = [at_p_star(n, q_total) for q_total in DROPOUTS for n in SIZES]
     few = []
     for p in CONNECTIONS:
         few.append(few_clients(p, 60 if wanted.quick else 1000, 100_000, wanted.seed))
         print(f"p = {p}: exact {few[-1]['exact']:.3g}, {few[-1]['lost']} of {few[-1]['rounds']} rounds lost")
-    wanted.output.mkdir(parents=True, exist_ok=True)
     picture(curves, few).savefig(wanted.output / "error_bounds.png", dpi=150)
     result = {"at_p_star": curves, "few_clients": few}
     save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)

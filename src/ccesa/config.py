@@ -270,12 +270,6 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
                 f"guard = active needs the {ADMISSION_BYTES}-byte digest of the admission list: "
                 "admission=Admission.load(...).digest"
             )
-        mean = int(self.graph.mean_degree(self.clients))
-        if mean >= 2 and self.threshold.of(mean) > mean:
-            raise ConfigError(
-                f"threshold {self.threshold.of(mean)} with {mean} neighbours: under guard = active that many "
-                "neighbours have to confirm beside the client itself; lower it or take a denser graph"
-            )
         if getattr(self.graph, "mask_p", None) or getattr(self.graph, "mask_degree", None):
             raise ConfigError(
                 "under guard = active masks run on every edge: a lying server chooses who drops out after it "

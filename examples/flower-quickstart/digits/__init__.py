@@ -1,0 +1,1 @@
+"""Handwritten digits, learnt by many nodes through secure aggregation."""

@@ -1,0 +1,71 @@
+"""What the server does. The only line that is not plain Flower is the one with ``SecureGrid``."""
+
+from pathlib import Path
+
+import torch
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg, Result
+
+import ccesa
+from ccesa.flower import SecureGrid
+from digits.task import Net, load_test_set, test
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    ways = [False, True] if config["compare"] else [bool(config["secure"])]
+    results = {secure: run(grid, config, secure) for secure in ways}
+    for secure, result in results.items():
+        name = "secure aggregation" if secure else "plain FedAvg"
+        print(f"{name}: accuracy {accuracy(result):.4f} after {config['num-server-rounds']} rounds")
+    if len(results) == 2 and all(result.arrays for result in results.values()):
+        print(f"largest difference between the two models: {difference(*results.values()):.2g}")
+
+
+def run(grid: Grid, config: dict, secure: bool) -> Result:
+    """Federated averaging: all nodes train in every round."""
+    if secure:
+        grid = secured(grid, config)
+    torch.manual_seed(int(config["seed"]))
+    strategy = FedAvg(
+        min_train_nodes=int(config["min-nodes"]),
+        min_evaluate_nodes=int(config["min-nodes"]),
+        min_available_nodes=int(config["min-nodes"]),
+    )
+    return strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(Net().state_dict()),
+        num_rounds=int(config["num-server-rounds"]),
+        evaluate_fn=evaluate,
+    )
+
+
+def secured(grid: Grid, config: dict) -> SecureGrid:
+    """The grid through which the strategy sees means only."""
+    step_timeout = float(config["step-timeout"]) or None
+    if not config["admission"]:
+        return SecureGrid(grid, step_timeout=step_timeout)  # before: grid
+    admission = ccesa.Admission.load(Path(str(config["admission"])))
+    return SecureGrid(grid, guard="active", admission=admission, step_timeout=step_timeout)
+
+
+def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+    """On the test set, which is the server's own."""
+    net = Net()
+    net.load_state_dict(arrays.to_torch_state_dict())
+    loss, correct = test(net, load_test_set())
+    return MetricRecord({"loss": loss, "accuracy": correct})
+
+
+def accuracy(result: Result) -> float:
+    return float(result.evaluate_metrics_serverapp[max(result.evaluate_metrics_serverapp)]["accuracy"])
+
+
+def difference(one: Result, other: Result) -> float:
+    """Between two final models, the largest over all parameters."""
+    ours, theirs = one.arrays.to_torch_state_dict(), other.arrays.to_torch_state_dict()
+    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)

@@ -1,0 +1,96 @@
+"""Every table and figure of the paper, one after the other: ``python -m experiments --data DIR``.
+
+A part whose results are there, from the same settings, is not run again. Results go to build/reproduce/NAME,
+or with --quick to build/reproduce-quick/NAME; those in experiments/NAME stay as they are.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: In the order in which they are run, with what they show.
+PARTS = {
+    "running_time": "the running-time table",
+    "error_bounds": "bounds on both error probabilities (figure, and the table of p*)",
+    "costs": "Table 1 and appendix C: communication and computation",
+    "faces_reliability": "reliability on the AT&T faces (figure)",
+    "faces_inversion": "model inversion on the AT&T faces (figures)",
+    "cifar_reliability": "reliability on CIFAR-10 (figure)",
+    "membership": "membership inference on CIFAR-10 (two tables)",
+}
+
+
+def finished(folder: Path, *, quick: bool, seed: int) -> bool:
+    """Whether results of the same settings are there."""
+    try:
+        about = json.loads((folder / "results.json").read_text(encoding="utf-8"))["about"]
+        return bool((about["quick"], about["seed"]) == (quick, seed))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def command(name: str, folder: Path, wanted: argparse.Namespace) -> list[str]:
+    start = [sys.executable, "-m", f"experiments.{name}.run"]
+    options = ["--data", str(wanted.data), "--output", str(folder.resolve()), "--seed", str(wanted.seed)]
+    return start + options + (["--quick"] if wanted.quick else [])
+
+
+def run_part(name: str, wanted: argparse.Namespace) -> str:
+    """Runs one part where it is due; says in a word or two how it went."""
+    folder = wanted.output / name
+    if not _is_there(name):
+        print(f"  experiments/{name}/run.py is not there: nothing to run")
+        return "not there"
+    if not wanted.again and finished(folder, quick=wanted.quick, seed=wanted.seed):
+        print(f"  finished before: {folder / 'results.json'} (--again runs it anew)")
+        return "finished before"
+    folder.mkdir(parents=True, exist_ok=True)
+    code = subprocess.run(command(name, folder, wanted), cwd=ROOT, check=False).returncode  # noqa: S603
+    if code:
+        print(f"  failed with exit code {code}; the reason is above")
+        return "failed"
+    return "done"
+
+
+def _is_there(name: str) -> bool:
+    return (ROOT / "experiments" / name / "run.py").is_file()
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("--only", choices=list(PARTS), action="append", help="this part; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="every part at its smallest")
+    parser.add_argument("--again", action="store_true", help="also what is finished")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
+    parser.add_argument(
+        "--output", type=Path, help="folder of all results; experiments renews those kept here"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    wanted = parser.parse_args(given)
+    wanted.data = wanted.data.resolve()
+    wanted.output = wanted.output or ROOT / "build" / ("reproduce-quick" if wanted.quick else "reproduce")
+    return wanted
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    wanted = arguments(given)
+    names = [name for name in PARTS if name in (wanted.only or PARTS)]
+    ends = {}
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}] {name}: {PARTS[name]}", flush=True)
+        started = time.time()
+        ends[name] = run_part(name, wanted)
+        print(f"  {ends[name]}, {time.time() - started:.0f} s", flush=True)
+    print(f"results in {wanted.output}:")
+    for name, end in ends.items():
+        print(f"  {name:18} {end}")
+    return 1 if "failed" in ends.values() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Lines that can be told apart on a grey printout: by shade, dashes and marker."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+
+_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "black", "ls": "-", "marker": "o"},
+    {"color": "0.45", "ls": "--", "marker": "s"},
+    {"color": "0.2", "ls": "-.", "marker": "^"},
+    {"color": "0.6", "ls": ":", "marker": "v"},
+    {"color": "0.35", "ls": "-", "marker": "x"},
+    {"color": "0.7", "ls": "-", "marker": "D"},
+)
+
+
+def style(number: int) -> dict[str, Any]:
+    return dict(_STYLES[number % len(_STYLES)])
+
+
+def finish(panel: Axes, title: str) -> None:
+    panel.set_title(title, fontsize=10)
+    panel.grid(color="0.9")
+    panel.legend(fontsize=8)

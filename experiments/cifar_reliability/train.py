@@ -1,0 +1,233 @@
+"""Stage ``train``: federated averaging over the survivors of each round, for every scheme.
+
+A model hangs on the sets of survivors that were averaged so far, and on nothing else, so schemes whose rounds
+had the same survivors have the same model. Each model is computed once: the schemes' histories form a tree,
+and only where they part is a copy kept. A lost round leaves the model as it is.
+"""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.cifar import Cifar
+from experiments.cifar_reliability.outcomes import Rounds
+from experiments.vgg import Clients, Images, Network, accuracy, device_and_type, name_of, prepared
+
+if TYPE_CHECKING:  # torch is optional; its types are not needed here
+    torch: Any
+else:
+    import torch
+
+SPLITS = ("iid", "shards")
+EPOCHS = 3
+SHARDS_EACH = 2
+#: A model's file is cut, so that no piece is larger than 16 MB.
+_PIECES = 3
+#: Seconds that are left for writing everything down.
+_MARGIN = 10.0
+_START = "start"
+
+
+def split(labels: NDArray[np.uint8], clients: int, kind: str, seed: int) -> NDArray[np.int64]:
+    """For each client the places of its images: drawn at random, or two shards of the images by class."""
+    rng = np.random.default_rng([seed, 20, SPLITS.index(kind)])
+    each = labels.size // clients // SHARDS_EACH * SHARDS_EACH
+    if kind == "iid":
+        return rng.permutation(labels.size)[: clients * each].reshape(clients, each)
+    size = each // SHARDS_EACH
+    shards = np.argsort(labels, kind="stable")[: clients * SHARDS_EACH * size].reshape(-1, size)
+    return rng.permutation(shards).reshape(clients, SHARDS_EACH * size)
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one model to the next by these survivors."""
+
+    before: str
+    after: str
+    survivors: tuple[int, ...]
+
+
+def history(survivors: list[tuple[int, ...] | None]) -> tuple[list[str], list[Step]]:
+    """The model's name after each round, and the steps that lead there."""
+    name, names, steps = _START, [], []
+    for members in survivors:
+        if members is not None:
+            link = name.encode() + np.array(members, "<u4").tobytes()
+            after = hashlib.sha256(link).hexdigest()[:16]
+            steps.append(Step(name, after, members))
+            name = after
+        names.append(name)
+    return names, steps
+
+
+class Store:
+    """Accuracies of all models so far, and the models where histories part or the time was up."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._folder, self._kind = folder, kind
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / f"accuracy-{kind}.json"
+        stored = json.loads(self._file.read_text(encoding="utf-8")) if self._file.exists() else {}
+        self.accuracy: dict[str, float] = stored
+
+    def write(self) -> None:
+        self._file.write_text(json.dumps(self.accuracy, indent=0) + "\n", encoding="utf-8")
+
+    def has(self, name: str) -> bool:
+        return all(path.exists() for path in self._pieces(name))
+
+    def put(self, name: str, row: Any) -> None:
+        for path, piece in zip(self._pieces(name), np.array_split(row.cpu().numpy(), _PIECES), strict=True):
+            np.save(path, piece)
+
+    def get(self, name: str, device: str) -> Any:
+        return torch.from_numpy(np.concatenate([np.load(path) for path in self._pieces(name)])).to(device)
+
+    def _pieces(self, name: str) -> list[Path]:
+        return [self._folder / f"{self._kind}-{name}-{piece}.npy" for piece in range(_PIECES)]
+
+
+@dataclass(kw_only=True, eq=False)
+class Trainer:
+    network: Network
+    clients: Clients
+    test: Images
+    members: Any
+    seed: int
+    device: str
+    deadline: float
+    rounds_done: int = 0
+    seconds: float = 0.0
+
+    def follow(self, steps: list[Step], store: Store, partings: set[str]) -> bool:
+        """Train along one history from the last model that is there; False if the time was up before."""
+        known = [place for place, step in enumerate(steps) if store.has(step.after)]
+        # All accuracies may be known although the last model is not kept: then there is nothing to do.
+        if all(step.after in store.accuracy for step in steps):
+            return True
+        first = known[-1] + 1 if known else 0
+        row = (
+            store.get(steps[first - 1].after, self.device)
+            if known
+            else self.network.new(self.seed, self.device)
+        )
+        for step in steps[first:]:
+            if time.time() + 1.5 * self._per_round() > self.deadline - _MARGIN:
+                if step.before != _START and not store.has(step.before):
+                    store.put(step.before, row)
+                return False
+            row = self._round(row, step.survivors)
+            store.accuracy[step.after] = accuracy(self.network, row, self.test)
+            if step.after in partings:
+                store.put(step.after, row)
+            if self.rounds_done % 10 == 0:
+                print(
+                    f"{self.rounds_done} rounds, {self._per_round():.2f} s each, "
+                    f"accuracy {store.accuracy[step.after]:.4f}",
+                    flush=True,
+                )
+                store.write()
+        return True
+
+    def _round(self, row: Any, survivors: tuple[int, ...]) -> Any:
+        started = time.time()
+        batches = self.members[list(survivors)]
+        result = self.clients.average(row, [batches[k] for k in range(len(survivors))])
+        self.rounds_done += 1
+        self.seconds += time.time() - started
+        return result
+
+    def _per_round(self) -> float:
+        return self.seconds / self.rounds_done if self.rounds_done else 0.0
+
+
+def run(
+    data: Cifar,
+    rounds: Rounds,
+    *,
+    kinds: tuple[str, ...],
+    count: int,
+    channels: tuple[int, ...],
+    state: Path,
+    seed: int,
+    slots: int,
+    deadline: float,
+) -> dict[str, Any]:
+    """Train until everything is done or the time is up; the accuracies so far, scheme by scheme."""
+    device, dtype = device_and_type()
+    network = Network(channels)
+    train = prepared(data.train_x, data.train_y, data, device, dtype)
+    test = prepared(data.test_x, data.test_y, data, device, dtype)
+    members = {kind: split(data.train_y, rounds.clients, kind, seed) for kind in SPLITS}
+    each = members["iid"].shape[1]
+    clients = Clients(network, train, steps=EPOCHS, batch=each, slots=slots)
+    histories = {key: history(found[:count]) for key, found in rounds.survivors.items()}
+    curves: dict[str, Any] = {}
+    complete = True
+    for kind in kinds:
+        store = Store(state, kind)
+        # Each client has one batch of images, so an epoch is one step over all of them.
+        places = torch.from_numpy(members[kind]).to(device)[:, None, :].expand(-1, EPOCHS, -1)
+        trainer = Trainer(
+            network=network,
+            clients=clients,
+            test=test,
+            members=places,
+            seed=seed,
+            device=device,
+            deadline=deadline,
+        )
+        if _START not in store.accuracy:
+            store.accuracy[_START] = accuracy(network, network.new(seed, device), test)
+        for key in _in_order(histories):
+            done = trainer.follow(histories[key][1], store, _partings(histories))
+            store.write()
+            complete &= done
+            print(f"{kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True)
+        curves[kind] = {
+            key: [store.accuracy.get(name) for name in names] for key, (names, _) in histories.items()
+        }
+    return {
+        "device": name_of(device),
+        "products": str(dtype).removeprefix("torch."),
+        "parameters": network.size,
+        "images_each": each,
+        "complete": complete,
+        "schemes": rounds.names,
+        "lost": {
+            key: [number + 1 for number, members in enumerate(found[:count]) if members is None]
+            for key, found in rounds.survivors.items()
+        },
+        "outcomes": {key: dict(Counter(found[:count])) for key, found in rounds.outcomes.items()},
+        "real_rounds": rounds.real,
+        "survivors_mean": {
+            key: float(np.mean([len(members) for members in found[:count] if members is not None] or [0]))
+            for key, found in rounds.survivors.items()
+        },
+        "accuracy": curves,
+    }
+
+
+def _in_order(histories: dict[str, tuple[list[str], list[Step]]]) -> list[str]:
+    """SA first; then the cheapest, those with the fewest models of their own."""
+    keys = list(histories)
+    main = {step.after for step in histories[keys[0]][1]}
+    alone = {key: sum(step.after not in main for step in histories[key][1]) for key in keys}
+    return sorted(keys, key=lambda key: alone[key])
+
+
+def _partings(histories: dict[str, tuple[list[str], list[Step]]]) -> set[str]:
+    """Models from which more than one history goes on."""
+    onward: dict[str, set[str]] = {}
+    for _, steps in histories.values():
+        for step in steps:
+            onward.setdefault(step.before, set()).add(step.after)
+    return {name for name, after in onward.items() if len(after) > 1}

@@ -1,0 +1,308 @@
+"""Table 1 and appendix C of the paper: how bytes and operations grow with the number of clients.
+
+Real rounds where they are affordable, the cost model of the planner beyond (every point says which), and the
+paper's formulas beside both; from all of them the exponent of growth, a straight line through the logarithms.
+Graphs are those for q_total = 0.1. A client's bytes and operations are counted while nobody vanishes, the
+server's operations while a tenth does. Vectors have one element: the figures are what comes on top of the
+vector. Writes results.json and costs.png.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.rounds import client_work, server_work
+from matplotlib.figure import Figure
+
+from ccesa import ring
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import SHARE_BYTES
+from ccesa.errors import ConfigError, RoundFailed
+from ccesa.plan import bounds, plan
+from ccesa.plan.cost import Shape, cost
+from ccesa.protocol.server import Aggregate
+from ccesa.protocol.steps import STEPS
+from ccesa.simulate.dropout import Vanishing
+from experiments import chart, rounds
+from experiments.arguments import parse
+from experiments.record import save
+
+HERE = Path(__file__).parent
+SIZES, QUICK_SIZES = (50, 100, 200, 300, 500, 1000, 2000), (60, 120)
+Q_TOTAL = 0.1
+BITS = 32
+SCHEMES = ("SA", "CCESA", "planned")
+#: The most clients of a real round; beyond, the cost model.
+AFFORDABLE = {"SA": 300, "CCESA": 500, "planned": 2000}
+KEY_BITS, SHARE_BITS = 8 * PUBLIC_KEY_BYTES, 8 * SHARE_BYTES
+#: The example of the paper's section "Related work": m, R, n, L.
+EXAMPLE = {"length": 10**6, "bits": 32, "n": 100, "groups": 10}
+COUNTED = (
+    "client_bytes",
+    "client_agreements",
+    "client_keystreams",
+    "server_bytes",
+    "server_agreements",
+    "server_keystreams",
+)
+
+
+def chosen(scheme: str, n: int) -> tuple[Graph, Threshold] | None:
+    """Graph and threshold; None where the paper's rule has no p*."""
+    if scheme == "SA":
+        return Complete(), Fixed(t=n // 2 + 1)
+    if scheme == "planned":
+        made = plan(n, Q_TOTAL, length=1, bits=BITS)
+        return made.graph, made.threshold
+    try:
+        p = bounds.p_star(n, Q_TOTAL)
+    except ConfigError:
+        return None
+    return ErdosRenyi(p=p), Fixed(t=bounds.threshold(n, p))
+
+
+def counted(scheme: str, n: int, seed: int) -> dict[str, Any] | None:
+    """One point: from rounds if they are affordable, and from the model in any case."""
+    choice = chosen(scheme, n)
+    if choice is None:
+        return None
+    shape = _shape(n, *choice)
+    modelled = model(shape)
+    found = measured(n, *choice, seed) if n <= AFFORDABLE[scheme] else None
+    return {
+        "scheme": scheme,
+        "n": n,
+        "degree": shape.degree,
+        "mask_degree": shape.mask_degree,
+        "t": shape.threshold,
+        "source": "rounds" if found else "model",
+        **(found or modelled),
+        "model": modelled,
+        "paper": formulas(n, shape.degree),
+    }
+
+
+def _shape(n: int, graph: Graph, threshold: Threshold) -> Shape:
+    degree = graph.mean_degree(n)
+    masks = graph.mask_edges(int(degree)) if not isinstance(graph, ErdosRenyi) else degree
+    return Shape(
+        clients=n,
+        degree=degree,
+        mask_degree=degree if masks is None else masks,
+        threshold=threshold.of(int(degree)),
+        length=1,
+        bits=BITS,
+        dropout=Q_TOTAL,
+    )
+
+
+def model(shape: Shape) -> dict[str, float]:
+    """What the planner expects. The vector's own bytes are taken off."""
+    priced = cost(shape)
+    extra = priced.sent_bytes + priced.received_bytes - shape.vector_bytes
+    return {
+        "client_bytes": extra,
+        "client_agreements": priced.agreements,
+        "client_keystreams": priced.keystream_bytes / shape.vector_bytes,
+        "server_bytes": shape.clients * extra,
+        "server_agreements": priced.server_agreements,
+        "server_keystreams": priced.server_keystream_bytes / shape.vector_bytes,
+    }
+
+
+def measured(n: int, graph: Graph, threshold: Threshold, seed: int) -> dict[str, float]:
+    """The same from two real rounds: one in which nobody vanishes, one in which a tenth does."""
+    calm, rough = _ran(n, graph, threshold, 0.0, seed), _ran(n, graph, threshold, Q_TOTAL, seed)
+    agreements, keystreams = client_work(_sum(calm))
+    server_agreements, server_keystreams = server_work(_sum(rough))
+    extra = calm.sent + calm.received - BITS / 8
+    return {
+        "client_bytes": extra,
+        "client_agreements": agreements,
+        "client_keystreams": keystreams,
+        "server_bytes": n * extra,
+        "server_agreements": server_agreements,
+        "server_keystreams": server_keystreams,
+    }
+
+
+def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) -> rounds.Ran:
+    """A round that succeeds; a lost one is run again with other dropouts."""
+    zeros = ring.zeros(1, BITS)
+    for attempt in range(5):
+        seeds = [seed, n, attempt]
+        config = rounds.configured(seeds, n, 1, graph, threshold, BITS)
+        found = rounds.ran(config, lambda _: zeros, _vanishing(n, q_total, seeds), seeds)
+        if isinstance(found.result, Aggregate):
+            return found
+    raise RoundFailed(f"five rounds with n = {n} were lost, one after the other")
+
+
+def _vanishing(n: int, q_total: float, seeds: list[int]) -> Vanishing:
+    """In each step as many as are expected to vanish: growth should show, not luck."""
+    order = np.random.default_rng(seeds).permutation(n)
+    ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
+    groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
+    return {step.name: frozenset(gone.tolist()) for step, gone in zip(STEPS["curious"], groups, strict=True)}
+
+
+def _sum(found: rounds.Ran) -> Aggregate:
+    if isinstance(found.result, RoundFailed):
+        raise found.result
+    return found.result
+
+
+def formulas(n: int, degree: float) -> dict[str, float]:
+    """Appendix C for this degree: bytes beside the vector, and operations."""
+    client = bounds.client_bandwidth(degree, KEY_BITS, SHARE_BITS) / 8
+    operations = bounds.client_operations(degree, 1)
+    server = bounds.server_operations(n, degree, 1)
+    return {
+        "client_bytes": client,
+        "client_agreements": operations["agreements"],
+        "client_keystreams": operations["mask_words"],
+        "server_bytes": n * client,
+        "server_keystreams": server["mask_words"],
+        "client_sharing": operations["sharing"],
+        "server_rebuilding": server["rebuilding"],
+    }
+
+
+def exponent(points: list[tuple[float, float]]) -> float | None:
+    """The slope of a line through the logarithms; a zero has none."""
+    points = [(n, value) for n, value in points if value > 0]
+    if len(points) < 2:
+        return None
+    n, values = np.log(np.array(points)).T
+    return float(np.polyfit(n, values, 1)[0])
+
+
+def exponents(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Of each scheme and quantity: from real rounds only, from all points, and from the paper's formulas."""
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    for scheme in SCHEMES:
+        mine = [row for row in rows if row["scheme"] == scheme]
+        found[scheme] = {
+            name: {
+                "rounds": exponent([(r["n"], r[name]) for r in mine if r["source"] == "rounds"]),
+                "all": exponent([(r["n"], r[name]) for r in mine]),
+                "paper": exponent([(r["n"], r["paper"][name]) for r in mine if name in r["paper"]]),
+            }
+            for name in COUNTED
+        }
+    return found
+
+
+def farthest(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How far the model is from the rounds at most, relative to them."""
+    real = [row for row in rows if row["source"] == "rounds"]
+    return {
+        name: max((abs(row["model"][name] / row[name] - 1) for row in real if row[name]), default=0.0)
+        for name in COUNTED
+    }
+
+
+def turbo() -> dict[str, float]:
+    """The paper's example beside Turbo-aggregate, in bytes of a client, vector included."""
+    n, length, bits, groups = (EXAMPLE[name] for name in ("n", "length", "bits", "groups"))
+    theirs = bounds.turbo_aggregate_bandwidth(n, length, bits, groups) / 8
+    printed = bounds.paper_bandwidth(n, length, bits, KEY_BITS, SHARE_BITS) / 8
+    found = {"turbo_aggregate": theirs, "ccesa_formula": printed, "ccesa_formula_share": printed / theirs}
+    for scheme in SCHEMES:
+        choice = chosen(scheme, n)
+        if choice is None:
+            continue
+        priced = cost(replace(_shape(n, *choice), length=length, bits=bits))
+        found[scheme] = priced.sent_bytes + priced.received_bytes
+        found[f"{scheme}_share"] = found[scheme] / theirs
+    return found
+
+
+def picture(rows: list[dict[str, Any]]) -> Figure:
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    panels = figure.subplots(2, 2).ravel()
+    _panel(panels[0], rows, "client_bytes", "bytes beside the vector", "a client's communication")
+    _panel(panels[1], rows, "client_agreements", "key agreements", "a client's key agreements")
+    _panel(panels[2], rows, "client_keystreams", "keystreams of vector length", "a client's masks")
+    _panel(
+        panels[3],
+        rows,
+        "server_keystreams",
+        "keystreams of vector length",
+        "the server's masks, a tenth vanishes",
+    )
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def _panel(panel: Any, rows: list[dict[str, Any]], name: str, unit: str, title: str) -> None:
+    """Filled: real rounds. Hollow: the cost model. Thin dotted: the paper's formula."""
+    for number, scheme in enumerate(SCHEMES):
+        mine = [row for row in rows if row["scheme"] == scheme]
+        n = np.array([row["n"] for row in mine])
+        look = chart.style(number)
+        marker = {key: look[key] for key in ("color", "marker")} | {"ls": "none"}
+        panel.plot(n, [row["model"][name] for row in mine], color=look["color"], ls=look["ls"], lw=1)
+        for source, fill in (("rounds", look["color"]), ("model", "white")):
+            points = [(row["n"], row[name]) for row in mine if row["source"] == source]
+            panel.plot(
+                *(zip(*points, strict=True) if points else ([], [])),
+                mfc=fill,
+                label=f"{scheme}: {source}",
+                **marker,
+            )
+        printed = [row["paper"].get(name, math.nan) for row in mine]
+        panel.plot(
+            n,
+            printed,
+            color=look["color"],
+            ls=":",
+            marker="+",
+            lw=1.5,
+            label=f"{scheme}: the paper's formula",
+        )
+    panel.set(xscale="log", yscale="log", xlabel="clients n", ylabel=unit)
+    panel.set_title(title, fontsize=10)
+    panel.grid(color="0.9")
+
+
+def told(row: dict[str, Any] | None, scheme: str, n: int) -> str:
+    if row is None:
+        return f"{scheme:8} n = {n}: the paper's p* exceeds 1"
+    return (
+        f"{scheme:8} n = {n} ({row['source']}): degree {row['degree']:.1f}, client "
+        f"{row['client_bytes']:,.0f} bytes (formula {row['paper']['client_bytes']:,.0f}), "
+        f"{row['client_agreements']:.0f} agreements, server {row['server_keystreams']:,.0f} keystreams"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    wanted = parse(__doc__, HERE, "two small sizes only", arguments)
+    started = time.time()
+    rows = []
+    for n in QUICK_SIZES if wanted.quick else SIZES:
+        for scheme in SCHEMES:
+            row = counted(scheme, n, wanted.seed)
+            print(told(row, scheme, n), flush=True)
+            if row is not None:
+                rows.append(row)
+    picture(rows).savefig(wanted.output / "costs.png", dpi=150)
+    result = {
+        "q_total": Q_TOTAL,
+        "rows": rows,
+        "exponents": exponents(rows),
+        "model_off_by_at_most": farthest(rows),
+        "turbo_aggregate": turbo(),
+    }
+    save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)
+
+
+if __name__ == "__main__":
+    main()

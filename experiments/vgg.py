@@ -1,0 +1,252 @@
+"""VGG-11 without batch normalisation for CIFAR-10, and many clients that train it side by side.
+
+A model is one row of 9,225,610 floats; the network reads its arrays out of that row. On a GPU a client's
+steps are captured once as a graph of kernels and replayed, on several streams at a time: with 50 images a
+step, starting the kernels one by one would take longer than running them.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.cifar import CLASSES, SIDE, Cifar
+
+if TYPE_CHECKING:  # torch is optional; its types are not needed here
+    torch: Any
+    functional: Any
+else:
+    import torch
+    from torch.nn import functional
+
+#: A tensor.
+Tensor = Any
+#: Channels of the convolutions; a pooling step by two follows where there is a 0.
+VGG11 = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)
+#: The same with few channels, for a quick run on a processor.
+TINY = (8, 0, 16, 0, 16, 0, 16, 0, 16, 0)
+LEARNING_RATE, MOMENTUM, BATCH = 0.1, 0.5, 50
+#: Longer gradients are cut to this length: one client whose steps explode would spoil the mean of all.
+LONGEST_SLOPE = 5.0
+#: Images that are classified at a time.
+_AT_ONCE = 2500
+
+
+class Network:
+    """The shape of a model, where its arrays lie in the row, and what it computes."""
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        self.layers = tuple(channels)
+        if SIDE >> self.layers.count(0) != 1:
+            raise ValueError("pooling has to end at one pixel")
+        sizes = [size for size in self.layers if size]
+        before = [3, *sizes[:-1]]
+        shapes: list[tuple[int, ...]] = []
+        for out, inner in zip(sizes, before, strict=True):
+            shapes += [(out, inner, 3, 3), (out,)]
+        self.shapes = [*shapes, (CLASSES, sizes[-1]), (CLASSES,)]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.size = sum(self.sizes)
+
+    def arrays(self, row: Tensor) -> list[Tensor]:
+        """Views of the row; kernels lie with their channels last, as the GPU likes them."""
+        views, first = [], 0
+        for shape, size in zip(self.shapes, self.sizes, strict=True):
+            part = row[first : first + size]
+            first += size
+            if len(shape) == 4:
+                views.append(part.view(shape[0], 3, 3, shape[1]).permute(0, 3, 1, 2))
+            else:
+                views.append(part.view(shape))
+        return views
+
+    def row(self, arrays: Sequence[Tensor]) -> Tensor:
+        """One row again."""
+        return torch.cat([(a.permute(0, 2, 3, 1) if a.ndim == 4 else a).reshape(-1) for a in arrays])
+
+    def new(self, seed: int, device: str) -> Tensor:
+        """He's initialisation, between the inner and the outer size of each layer.
+
+        Without normalisation so deep a network starts to learn only if the signals neither vanish forwards
+        nor explode backwards.
+        """
+        rng = np.random.default_rng([seed, 10])
+        row = torch.zeros(self.size)
+        for array, shape in zip(self.arrays(row), self.shapes, strict=True):
+            wide = sum(shape[:2])
+            spread = {4: math.sqrt(4.0 / (9 * wide)), 2: math.sqrt(1.0 / shape[-1]), 1: 0.0}[len(shape)]
+            array.copy_(torch.from_numpy(rng.normal(0.0, spread, shape).astype(np.float32)))
+        return row.to(device)
+
+    def logits(self, arrays: Sequence[Tensor], x: Tensor) -> Tensor:
+        waiting: Iterator[Tensor] = iter(arrays)
+        for size in self.layers:
+            if size:
+                x = functional.relu(functional.conv2d(x, next(waiting), next(waiting), padding=1))
+            else:
+                x = functional.max_pool2d(x, 2)
+        return functional.linear(x.flatten(1), next(waiting), next(waiting))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Images:
+    """On the device: images with mean 0 and spread 1 in each colour, channels last, and their classes."""
+
+    x: Tensor
+    y: Tensor
+
+
+def prepared(x: NDArray[np.uint8], y: NDArray[np.uint8], like: Cifar, device: str, dtype: Any) -> Images:
+    """Normalised as the training images ``like``."""
+    seen = like.train_x[:: max(1, like.train_x.shape[0] // 5000)].astype(np.float32)
+    mean, spread = seen.mean(axis=(0, 1, 2)), seen.std(axis=(0, 1, 2))
+    raw = torch.from_numpy(np.ascontiguousarray(x)).to(device).permute(0, 3, 1, 2)
+    whole = torch.empty(raw.shape, dtype=dtype, device=device, memory_format=torch.channels_last)
+    centre = torch.from_numpy(mean).to(device).view(1, 3, 1, 1)
+    scale = torch.from_numpy(1.0 / spread).to(device).view(1, 3, 1, 1)
+    for first in range(0, raw.shape[0], _AT_ONCE):
+        part = raw[first : first + _AT_ONCE].float()
+        whole[first : first + _AT_ONCE] = ((part - centre) * scale).to(dtype)
+    return Images(x=whole, y=torch.from_numpy(y.astype(np.int64)).to(device))
+
+
+def predictions(
+    network: Network, row: Tensor, images: Images, which: NDArray[np.int64] | None = None
+) -> Tensor:
+    """log of the class probabilities of these images, in full precision."""
+    arrays = network.arrays(row.float())
+    order = torch.arange(images.y.shape[0]) if which is None else torch.from_numpy(which)
+    found = []
+    with torch.no_grad():
+        for part in order.to(images.y.device).split(_AT_ONCE):
+            logits = network.logits(arrays, images.x[part].float())
+            found.append(torch.log_softmax(logits.double(), 1))
+    return torch.cat(found)
+
+
+def accuracy(network: Network, row: Tensor, images: Images, which: NDArray[np.int64] | None = None) -> float:
+    labels = images.y if which is None else images.y[torch.from_numpy(which).to(images.y.device)]
+    right = predictions(network, row, images, which).argmax(1) == labels
+    return float(right.double().mean())
+
+
+class Slot:
+    """One client at a time: its model, its momentum, and ``steps`` steps of SGD over given images."""
+
+    def __init__(self, network: Network, images: Images, steps: int, batch: int, dtype: Any) -> None:
+        device = images.x.device
+        self._network, self._images = network, images
+        self.row = torch.zeros(network.size, device=device)
+        self.total = torch.zeros_like(self.row)
+        self.batches = torch.zeros((steps, batch), dtype=torch.int64, device=device)
+        self._momentum = torch.zeros_like(self.row)
+        # Products in the shorter type, everything that is added up in 32 bits.
+        self._short = torch.zeros_like(self.row, dtype=dtype)
+        self._leaves = [view.detach().requires_grad_() for view in network.arrays(self._short)]
+        self.stream: Any = torch.cuda.Stream() if device.type == "cuda" else None
+        self._graph: Any = None
+        if self.stream is not None:
+            self._capture()
+
+    def using(self) -> AbstractContextManager[Any]:
+        return torch.cuda.stream(self.stream) if self.stream is not None else nullcontext()
+
+    def begin(self, start: Tensor) -> None:
+        self.row.copy_(start)
+        self._momentum.zero_()
+
+    def run(self) -> None:
+        """All steps, over the images that ``batches`` names."""
+        if self._graph is None:
+            self._steps()
+        else:
+            self._graph.replay()
+
+    def _steps(self) -> None:
+        for batch in self.batches:
+            with torch.no_grad():
+                self._short.copy_(self.row)
+            logits = self._network.logits(self._leaves, self._images.x[batch])
+            loss = functional.cross_entropy(logits.float(), self._images.y[batch])
+            slopes = torch.autograd.grad(loss, self._leaves)
+            with torch.no_grad():
+                slope = self._network.row(slopes)
+                length = torch.linalg.vector_norm(slope, dtype=torch.float32)
+                slope = slope * (LONGEST_SLOPE / length).clamp(max=1.0)
+                self._momentum.mul_(MOMENTUM).add_(slope)
+                self.row.add_(self._momentum, alpha=-LEARNING_RATE)
+
+    def _capture(self) -> None:
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with self.using():
+            for _ in range(3):  # libraries choose their kernels now
+                self._steps()
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=self.stream):
+            self._steps()
+        torch.cuda.synchronize()
+
+
+class Clients:
+    """Federated averaging: every client starts at the same model, trains by itself, and the mean is taken."""
+
+    def __init__(
+        self, network: Network, images: Images, *, steps: int, batch: int = BATCH, slots: int = 8
+    ) -> None:
+        device = images.x.device
+        self.device = device
+        self._slots = [
+            Slot(network, images, steps, batch, images.x.dtype)
+            for _ in range(slots if device.type == "cuda" else 1)
+        ]
+        self._steps = steps
+
+    def average(self, start: Tensor, plans: Sequence[Tensor], keep: Tensor | None = None) -> Tensor:
+        """The mean over clients; ``plans[k]`` names the images of each of client k's steps.
+
+        The number of steps is a multiple of what a slot runs at a time. Every client's own model goes into
+        its row of ``keep``, if there is one.
+        """
+        for slot in self._slots:
+            self._after_main(slot)
+            with slot.using():
+                slot.total.zero_()
+        for number, plan in enumerate(plans):
+            slot = self._slots[number % len(self._slots)]
+            with slot.using():
+                slot.begin(start)
+                for batches in plan.split(self._steps):
+                    slot.batches.copy_(batches)
+                    slot.run()
+                slot.total.add_(slot.row)
+                if keep is not None:
+                    keep[number].copy_(slot.row)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        mean = torch.stack([slot.total for slot in self._slots]).sum(0)
+        return mean.div_(len(plans))
+
+    def _after_main(self, slot: Slot) -> None:
+        if slot.stream is not None:
+            slot.stream.wait_stream(torch.cuda.current_stream())
+
+
+def device_and_type() -> tuple[str, Any]:
+    """The GPU with 16-bit products if there is one, else the processor in full."""
+    if not torch.cuda.is_available():
+        torch.set_num_threads(1)  # the quick run's arrays are small
+        return "cpu", torch.float32
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    return "cuda", torch.bfloat16
+
+
+def name_of(device: str) -> str:
+    kind = torch.cuda.get_device_name() if device == "cuda" else "processor"
+    return f"{kind}, torch {torch.__version__}"

@@ -1,0 +1,67 @@
+"""Protocol bytes in Flower's records, and back."""
+
+from typing import Any
+
+import msgspec
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from ccesa.errors import MalformedMessage
+
+#: The record that carries the protocol, in both directions; in a node's state, its client between steps.
+KEY = "ccesa"
+#: Error codes of replies, in the range that Flower leaves to applications.
+REFUSED, FAILED = 2001, 2002
+#: Not a step of the protocol: a node says which identity it has.
+INTRODUCE = "introduce"
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of the protocol, and what a node needs to answer it."""
+
+    step: str
+    config: bytes
+    terms: bytes
+    request: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One reply of the protocol, and the names of the metrics that are in the masked vector."""
+
+    reply: bytes
+    metrics: list[str]
+
+
+def put(content: RecordDict, what: Envelope | Answer) -> RecordDict:
+    """The content with the envelope or answer in it."""
+    fields: dict[str, Any] = msgspec.structs.asdict(what)
+    return RecordDict({**content, KEY: ConfigRecord(fields)})
+
+
+def take(message: Message) -> Envelope | None:
+    """The envelope of a request; None where there is none."""
+    record = _record(message)
+    if record is None:
+        return None
+    try:
+        return msgspec.convert(dict(record), Envelope)
+    except msgspec.ValidationError as error:
+        raise MalformedMessage(f"no request of secure aggregation: {error}") from error
+
+
+def take_answer(message: Message) -> Answer:
+    record = _record(message)
+    try:
+        return msgspec.convert(dict(record or {}), Answer)
+    except msgspec.ValidationError as error:
+        raise MalformedMessage(f"no answer of secure aggregation: {error}") from error
+
+
+def _record(message: Message) -> ConfigRecord | None:
+    """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
+    record = message.content.get(KEY)
+    return record if isinstance(record, ConfigRecord) else None
+
+
+def without(content: RecordDict) -> RecordDict:
+    """What the app itself is to see."""
+    return RecordDict({name: record for name, record in content.items() if name != KEY})

@@ -1,0 +1,77 @@
+"""Metrics as numbers in the ring: each a few digits, so that large and small values keep their precision.
+
+A metric v of a client with weight w (in units of the quantizer) becomes the whole number
+round((v / clip + 1) · w · 2^30), in digits whose sums over all clients stay in the ring. The sum, divided by
+the sum of the weights, gives back the weighted mean.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa import ring
+from ccesa.quantize import WEIGHT_UNITS
+
+Metrics = dict[str, float | list[float]]
+
+SCALE = 1 << 30
+_LARGEST = 2 * WEIGHT_UNITS * SCALE
+_NUMBER, _OF_LIST = "=", "+"
+
+
+def digits(clients: int, bits: int) -> int:
+    """Ring elements that one number takes."""
+    count = 1
+    while _base(clients, bits) ** count <= _LARGEST:
+        count += 1
+    return count
+
+
+def encode(values: list[float], slots: int, units: int, clip: float, clients: int, bits: int) -> ring.Vector:
+    """Of one client; unused slots count as zero."""
+    base, count = _base(clients, bits), digits(clients, bits)
+    row: list[int] = []
+    for value in [*values, *[0.0] * (slots - len(values))]:
+        whole = round((value / clip + 1.0) * units * SCALE)
+        row += [whole // base**place % base for place in range(count)]
+    return np.array(row, ring.dtype(bits))
+
+
+def decode(total: ring.Vector, units: int, clip: float, clients: int, bits: int) -> NDArray[np.float64]:
+    """The weighted mean of every slot, from the sum over clients whose weights sum to ``units``."""
+    base, count = _base(clients, bits), digits(clients, bits)
+    rows = total.reshape(-1, count).tolist()
+    sums = [sum(int(digit) * base**place for place, digit in enumerate(row)) for row in rows]
+    return np.array([(one / (units * SCALE) - 1.0) * clip for one in sums])
+
+
+def schema(metrics: Metrics) -> list[str]:
+    """The names of the slots that these metrics fill, one a number, in order, after a sign for lists."""
+    return [
+        (_OF_LIST if isinstance(value, list) else _NUMBER) + name
+        for name, value in sorted(metrics.items())
+        for _ in (value if isinstance(value, list) else [value])
+    ]
+
+
+def flatten(metrics: Metrics) -> list[float]:
+    return [
+        float(number)
+        for _, value in sorted(metrics.items())
+        for number in (value if isinstance(value, list) else [value])
+    ]
+
+
+def restore(names: list[str], values: NDArray[np.float64]) -> Metrics:
+    """Back to metrics."""
+    found: Metrics = {}
+    for signed, value in zip(names, values.tolist(), strict=False):
+        row = found.setdefault(signed[1:], []) if signed.startswith(_OF_LIST) else None
+        if isinstance(row, list):
+            row.append(value)
+        else:
+            found[signed[1:]] = value
+    return found
+
+
+def _base(clients: int, bits: int) -> int:
+    return (2**bits - 1) // clients + 1

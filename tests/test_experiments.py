@@ -1,0 +1,334 @@
+"""The experiments on toy data, from end to end, and the runner that calls them all."""
+
+import json
+import math
+
+import experiments.__main__ as runner
+import numpy as np
+import pytest
+from experiments import faces, rounds, softmax
+from experiments.costs import run as costs
+from experiments.faces_inversion import run as inversion
+from experiments.faces_reliability import run as reliability
+from experiments.running_time import run as running_time
+
+from ccesa.config import ErdosRenyi, Fixed
+from ccesa.errors import ConfigError
+
+PERSONS, SHOTS, HEIGHT, WIDTH = 8, 5, 16, 12
+
+
+@pytest.fixture
+def photographs():
+    """Everybody has a face of their own, and every photograph of it some noise."""
+    rng = np.random.default_rng(7)
+    people = rng.integers(30, 220, (PERSONS, 1, HEIGHT // 4, WIDTH // 4)).repeat(4, axis=2).repeat(4, axis=3)
+    return np.clip(people + rng.normal(0, 10, (PERSONS, SHOTS, HEIGHT, WIDTH)), 0, 255).astype(np.uint8)
+
+
+@pytest.fixture
+def packed(photographs, tmp_path):
+    """The folder of the data sets, with an att_faces.npz in no particular order."""
+    order = np.random.default_rng(8).permutation(PERSONS * SHOTS)
+    person, shot = np.divmod(np.arange(PERSONS * SHOTS, dtype=np.int16), SHOTS)
+    images = photographs.reshape(-1, HEIGHT, WIDTH)
+    np.savez(tmp_path / "att_faces.npz", images=images[order], person=person[order], shot=shot[order])
+    return tmp_path
+
+
+@pytest.fixture
+def tree(photographs, tmp_path):
+    """The same as it was published: a folder for each person."""
+    folder = tmp_path / "orl"
+    for person, shots in enumerate(photographs, 1):
+        (folder / f"s{person}").mkdir(parents=True)
+        for number, image in enumerate(shots, 1):
+            head = b"P5\n# a comment\n%d %d\n255\n" % (WIDTH, HEIGHT)
+            (folder / f"s{person}" / f"{number}.pgm").write_bytes(head + image.tobytes())
+    return folder
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+# The loader
+
+
+def test_both_forms_hold_the_same_faces(packed, tree, photographs):
+    for found in (faces.load(packed), faces.load(tree)):
+        assert np.array_equal(np.rint(found.images * 255), photographs)
+        assert (found.persons, found.size) == (PERSONS, (HEIGHT, WIDTH))
+
+
+def test_smaller_images_are_means_of_blocks(packed):
+    found = faces.load(packed)
+    assert found.smaller(4).size == (HEIGHT // 4, WIDTH // 4)
+    assert found.smaller(5).size == (HEIGHT // 5, WIDTH // 5)
+    assert found.smaller(4).images[2, 3, 1, 2] == pytest.approx(found.images[2, 3, 4:8, 8:12].mean())
+
+
+def test_missing_faces_say_where_to_get_them(tmp_path):
+    with pytest.raises(ConfigError, match=r"neither s1/1\.pgm nor att_faces\.npz.*kaggle"):
+        faces.load(tmp_path)
+
+
+def test_damaged_archive(packed):
+    path = packed / "att_faces.npz"
+    whole = path.read_bytes()
+    for damaged in (b"", b"nothing", whole[: len(whole) // 2], whole[:300] + b"????" + whole[304:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"att_faces.npz cannot be used: .*kaggle"):
+            faces.load(packed)
+
+
+@pytest.mark.parametrize("field", ["images", "person", "shot"])
+def test_archive_that_lacks_something(packed, field):
+    path = packed / "att_faces.npz"
+    with np.load(path) as found:
+        arrays = dict(found)
+    np.savez(path, **{name: array for name, array in arrays.items() if name != field})
+    with pytest.raises(ConfigError, match="cannot be used"):
+        faces.load(packed)
+    np.savez(path, **(arrays | {field: arrays[field][:-1]}))
+    with pytest.raises(ConfigError, match="cannot be used"):
+        faces.load(packed)
+
+
+def test_archive_with_a_photograph_twice(packed):
+    path = packed / "att_faces.npz"
+    with np.load(path) as found:
+        arrays = dict(found)
+    arrays["shot"][arrays["shot"] == 1] = 0
+    np.savez(path, **arrays)
+    with pytest.raises(ConfigError, match="missing or there twice"):
+        faces.load(packed)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, r"s3.2\.pgm"),
+        (b"P2\n1 1\n255\n0", "no binary PGM"),
+        (b"P5\n%d %d\n255\nshort" % (WIDTH, HEIGHT), "5 bytes for"),
+        (b"P5\n1 1\n255\n0", "pixels where the others have"),
+        (b"P5\n1 1\n65535\n00", "up to 65535"),
+    ],
+)
+def test_damaged_tree(tree, content, why):
+    path = tree / "s3" / "2.pgm"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=why) as caught:
+        faces.load(tree)
+    assert "kaggle" in str(caught.value)
+
+
+# What they share
+
+
+def test_local_training_is_gradient_descent(packed):
+    """The coefficients give what gradient descent on the weights gives."""
+    data = softmax.federation(faces.load(packed), 1)
+    model = [np.random.default_rng(1).normal(0, 0.01, part.shape) for part in softmax.new_model(data)]
+    weights, biases = model[0].copy(), model[1].copy()
+    for _ in range(softmax.EPOCHS):
+        error = softmax.softmax(data.train[3] @ weights + biases) - np.eye(PERSONS)[3]
+        weights -= softmax.RATE * data.train[3].T @ error / len(error)
+        biases -= softmax.RATE * error.mean(axis=0)
+    found = softmax.add(model, softmax.update(model, data, 3))
+    assert np.allclose(found[0], weights)
+    assert np.allclose(found[1], biases)
+
+
+def test_a_seed_repeats_a_round_with_its_graph():
+    def survivors_and_bytes():
+        config = rounds.configured([1, 2], 12, 3, ErdosRenyi(p=0.8), Fixed(t=7))
+        gone = rounds.vanishing(0.1, 12, [3])
+        found = rounds.ran(config, lambda client: np.full(3, client, "<u4"), gone, [4])
+        return found.outcome, found.sent, found.received, found.result.survivors, found.result.vector.tolist()
+
+    first = survivors_and_bytes()
+    assert first == survivors_and_bytes()
+    assert first[4] == [sum(first[3])] * 3
+
+
+# Each experiment
+
+
+def test_running_time(monkeypatch, tmp_path):
+    toy = [
+        ("SA", 12, 0.1, 7, 1.0, (6, 3540, 3365, 80, 9847)),
+        ("CCESA", 12, 0.1, 7, 0.9, (6, 2, 3, 4, 5)),
+        ("SA", 300, 0.1, 151, 1.0, (1, 2, 3, 4, 5)),
+    ]
+    monkeypatch.setattr(running_time, "PAPER", toy)
+    monkeypatch.setattr(running_time, "QUICK_SIZE", 12)
+    monkeypatch.setattr(running_time, "LENGTH", 20)
+    running_time.main(["--quick", "--output", str(tmp_path)])
+    found = results(tmp_path)
+    assert [(row["scheme"], row["exact"]) for row in found["rows"]] == [
+        ("SA", True),
+        ("CCESA", True),
+        ("planned", True),
+    ]
+    assert found["to_sa"][0]["paper"] == pytest.approx(5 / 6905)
+    assert found["to_sa"][1]["paper"] is None
+    assert all(len(row["client_ms"]) == 4 and min(row["client_ms"]) > 0 for row in found["rows"])
+    assert (tmp_path / "running_time.png").stat().st_size > 10_000
+
+
+def test_costs(monkeypatch, tmp_path):
+    monkeypatch.setattr(costs, "QUICK_SIZES", (16, 32))
+    monkeypatch.setattr(costs, "AFFORDABLE", {"SA": 32, "CCESA": 32, "planned": 16})
+    costs.main(["--quick", "--output", str(tmp_path)])
+    found = results(tmp_path)
+    rows = {(row["scheme"], row["n"]): row for row in found["rows"]}
+    assert rows.keys() == {("SA", 16), ("SA", 32), ("planned", 16), ("planned", 32)}, (
+        "no p* for so few clients"
+    )
+    assert rows["planned", 32]["source"] == "model"
+    assert rows["SA", 32]["client_agreements"] == 62
+    assert rows["SA", 32]["client_keystreams"] == 32
+    assert found["exponents"]["SA"]["client_bytes"]["all"] == pytest.approx(1, abs=0.1)
+    assert found["exponents"]["CCESA"]["client_bytes"]["all"] is None
+    # Equal degrees: the model's bytes are exact.
+    assert found["model_off_by_at_most"]["client_bytes"] < 1e-9
+    assert found["turbo_aggregate"]["ccesa_formula_share"] == pytest.approx(0.03, abs=0.005)
+    assert costs.counted("SA", 16, 1) == rows["SA", 16], "the same seed, the same round"
+
+
+def test_growth_by_the_papers_rule(monkeypatch):
+    """sqrt(n log n), by the model alone."""
+    monkeypatch.setattr(costs, "AFFORDABLE", dict.fromkeys(costs.SCHEMES, 0))
+    rows = [costs.counted("CCESA", n, 1) for n in (100, 500, 2000)]
+    found = costs.exponents(rows)["CCESA"]
+    assert found["client_bytes"]["paper"] == pytest.approx(0.57, abs=0.05)
+    assert found["client_bytes"]["all"] == pytest.approx(found["client_bytes"]["paper"], abs=0.02)
+    assert found["client_bytes"]["rounds"] is None
+    # The server opens masks of a fraction of all clients, not of as many as one client has neighbours.
+    assert found["server_keystreams"]["paper"] < 1.2
+    assert found["server_agreements"]["all"] > 1.5
+
+
+def test_faces_reliability(packed, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        reliability, "QUICK", reliability.Effort(rounds=3, short_rounds=2, drawn=1000, shrink=2)
+    )
+    output = tmp_path / "out"
+    reliability.main(["--quick", "--data", str(packed), "--output", str(output)])
+    found = results(output)
+    assert [case["q_total"] for case in found["dropouts"]] == [0.0, 0.1]
+    calm = found["dropouts"][0]
+    ours = {series["name"]: series for series in calm["ours"]}
+    assert len(ours) == 5
+    assert ours["SA, p = 1, t = 5"]["lost"] == ours["planned"]["lost"] == 0
+    assert ours["SA, p = 1, t = 5"]["survivors"] == [PERSONS] * 3
+    # With everybody in, secure rounds and the plain mean train the same model.
+    assert ours["SA, p = 1, t = 5"]["accuracy"] == calm["paper_rule"][0]["accuracy"]
+    assert (output / "faces_reliability.png").stat().st_size > 10_000
+    data = softmax.federation(faces.load(packed).smaller(2), 1)
+    again = reliability.one_dropout(data, 0.1, reliability.QUICK, 1)
+    assert json.loads(json.dumps(again)) == found["dropouts"][1], "the same seed, the same rounds"
+
+
+@pytest.mark.parametrize(("q_total", "known"), [(0.0, 0.16), (0.1, 0.68)])
+def test_rounds_lost_by_the_papers_rule(q_total, known):
+    """The same figures as in test_paper_forty.py."""
+    assert reliability.lost_rate(40, 0.7, q_total, 4000, 1) == pytest.approx(known, abs=0.03)
+
+
+def test_faces_inversion(packed, tmp_path):
+    output = tmp_path / "out"
+    inversion.main(["--quick", "--data", str(packed), "--output", str(output)])
+    found = results(output)["schemes"]
+    assert list(found) == ["federated averaging", "SA", "CCESA", "planned", "the sum itself"]
+    assert found["the sum itself"]["rate"] == 1
+    assert found["federated averaging"]["similarity_mean"] > 0.5
+    assert (output / "faces_inversion.png").stat().st_size > 10_000
+    known = faces.load(packed).smaller(4)
+    again, _ = inversion.attack(softmax.federation(known, 1), known, inversion.QUICK, 1)
+    assert again == found, "the same seed, the same images"
+
+
+def test_masked_models_show_nothing(packed):
+    """Many masked rounds: identified as often as by chance, and no likeness left."""
+    known = faces.load(packed)
+    _, local = inversion.train(softmax.federation(known, 1), 1)
+    graph, threshold = inversion.schemes(PERSONS)["SA"]
+    scores = []
+    for number in range(20):
+        heard = inversion.overheard(local, graph, threshold, [1, number])
+        scores.append(inversion.scored({i: inversion.invert(m, i) for i, m in heard.items()}, known))
+    found = inversion.summary(scores, PERSONS)
+    assert found["attacks"] == 20 * PERSONS
+    assert abs(found["rate"] - found["chance"]) < 2 * found["chance_two_sigma"]
+    assert abs(found["similarity_mean"]) < 2 * found["similarity_two_sigma"]
+
+
+def test_an_image_of_one_colour_is_like_nobody(packed):
+    known = faces.load(packed)
+    flat = {person: np.full(HEIGHT * WIDTH, 0.5) for person in range(PERSONS)}
+    assert set(inversion.scored(flat, known)["similarity"].values()) == {0.0}
+
+
+# The runner
+
+
+@pytest.fixture
+def fake_run(monkeypatch):
+    """In place of the parts: notes what was called and leaves results behind, but for the last part."""
+    called = []
+
+    def run(command, **_):
+        name, options = command[2].split(".")[1], dict(zip(command[3:-1:2], command[4::2], strict=False))
+        called.append(name)
+        if name == "membership":
+            return type("Ended", (), {"returncode": 3})
+        about = {"quick": "--quick" in command, "seed": int(options["--seed"])}
+        with open(f"{options['--output']}/results.json", "w") as file:
+            json.dump({"about": about}, file)
+        return type("Ended", (), {"returncode": 0})
+
+    monkeypatch.setattr(runner.subprocess, "run", run)
+    monkeypatch.setattr(runner, "_is_there", lambda name: name != "cifar_reliability")
+    return called
+
+
+def test_runner_resumes(fake_run, tmp_path, capsys):
+    options = ["--quick", "--output", str(tmp_path)]
+    assert runner.main(options) == 1, "one part failed"
+    assert fake_run == [name for name in runner.PARTS if name != "cifar_reliability"]
+    assert "experiments/cifar_reliability/run.py is not there" in capsys.readouterr().out
+    runner.main(options)
+    assert fake_run[6:] == ["membership"], "what is finished is not run again"
+    assert runner.main([*options, "--only", "costs", "--again"]) == 0
+    assert runner.main([*options, "--only", "costs", "--seed", "2"]) == 0
+    assert runner.main([*options[1:], "--only", "costs"]) == 0
+    assert fake_run[7:] == ["costs"] * 3, "asked for again, another seed, not quick any more"
+
+
+def test_runner_keeps_quick_results_apart():
+    kept = {runner.arguments([]).output, runner.arguments(["--quick"]).output}
+    assert {folder.name for folder in kept} == {"reproduce", "reproduce-quick"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"about": 3}', '{"about": {"quick": true}}'])
+def test_broken_results_are_not_finished(content, tmp_path):
+    assert not runner.finished(tmp_path, quick=True, seed=1)
+    (tmp_path / "results.json").write_text(content)
+    assert not runner.finished(tmp_path, quick=True, seed=1)
+
+
+def test_runner_runs_a_part(tmp_path, capfd):
+    """For once really, in a process of its own: here it finds no faces."""
+    options = ["--quick", "--only", "faces_inversion", "--data", str(tmp_path), "--output", str(tmp_path)]
+    assert runner.main(options) == 1
+    assert "kaggle" in capfd.readouterr().err
+
+
+def test_no_growth_without_points():
+    assert costs.exponent([(10, 1.0)]) is None
+    assert costs.exponent([(10, 0.0), (20, 3.0)]) is None
+    assert costs.exponent([(n, math.sqrt(n)) for n in (10, 20, 40)]) == pytest.approx(0.5)

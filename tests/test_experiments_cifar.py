@@ -1,0 +1,359 @@
+"""CIFAR-10 in all its forms, the two ways to a round's survivors, and tiny runs of both experiments."""
+
+import io
+import json
+import pickle
+import tarfile
+
+import numpy as np
+import pytest
+from experiments import cifar, rounds
+from experiments.cifar_reliability import outcomes, run
+
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
+from ccesa.errors import ConfigError
+
+BATCHES, EACH, TEST = 5, 40, 30
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(5)
+    total = BATCHES * EACH + TEST
+    x = rng.integers(0, 256, (total, 32, 32, 3)).astype(np.uint8)
+    y = (np.arange(total) % 10).astype(np.uint8)
+    x[..., 0] = (x[..., 0] // 4) + 18 * y[:, None, None]  # something to learn
+    return x, y
+
+
+def parts(images):
+    """data_batch_1 … data_batch_5, test_batch."""
+    x, y = images
+    ends = [*range(0, BATCHES * EACH + 1, EACH), len(y)]
+    names = [*(f"data_batch_{k}" for k in range(1, BATCHES + 1)), "test_batch"]
+    return {name: (x[a:b], y[a:b]) for name, a, b in zip(names, ends, ends[1:], strict=False)}
+
+
+def planes(x):
+    return x.transpose(0, 3, 1, 2).reshape(len(x), -1)
+
+
+def binary(x, y):
+    return np.concatenate([y[:, None], planes(x)], axis=1).tobytes()
+
+
+def pickled(x, y):
+    stored = {b"data": planes(x), b"labels": y.tolist(), b"batch_label": b"one"}
+    return pickle.dumps(stored, protocol=2)
+
+
+def write_npz(folder, images):
+    x, y = images
+    cut = 2 * EACH
+    np.savez_compressed(folder / "train-0.npz", x=x[:cut], y=y[:cut])
+    np.savez_compressed(folder / "train-1.npz", x=x[cut : BATCHES * EACH], y=y[cut : BATCHES * EACH])
+    np.savez_compressed(folder / "test.npz", x=x[BATCHES * EACH :], y=y[BATCHES * EACH :])
+
+
+def write_batches(folder, images, make, ending):
+    folder.mkdir(exist_ok=True)
+    for name, part in parts(images).items():
+        (folder / (name + ending)).write_bytes(make(*part))
+
+
+def write_archive(path, images, make, ending, inner):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, part in parts(images).items():
+            raw = make(*part)
+            member = tarfile.TarInfo(f"{inner}/{name}{ending}")
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+
+
+def check(found, images):
+    x, y = images
+    n = BATCHES * EACH
+    assert np.array_equal(found.train_x, x[:n])
+    assert np.array_equal(found.train_y, y[:n])
+    assert np.array_equal(found.test_x, x[n:])
+    assert np.array_equal(found.test_y, y[n:])
+
+
+def test_numpy_archives_in_a_folder_of_several_data_sets(tmp_path, images):
+    (tmp_path / "cifar10").mkdir()
+    write_npz(tmp_path / "cifar10", images)
+    check(cifar.load(tmp_path / "cifar10"), images)
+    check(cifar.load(tmp_path), images)
+
+
+@pytest.mark.parametrize(
+    ("make", "ending", "inner", "archive"),
+    [(binary, ".bin", *pair) for pair in [(cifar.FOLDERS[1], cifar.ARCHIVES[1])]]
+    + [(pickled, "", *pair) for pair in [(cifar.FOLDERS[0], cifar.ARCHIVES[0])]],
+)
+def test_the_original_batches_and_their_archive(tmp_path, images, make, ending, inner, archive):
+    write_batches(tmp_path / inner, images, make, ending)
+    check(cifar.load(tmp_path / inner), images)
+    check(cifar.load(tmp_path), images)
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    write_archive(packed / archive, images, make, ending, inner)
+    check(cifar.load(packed), images)
+    check(cifar.load(packed / archive), images)
+
+
+@pytest.mark.parametrize("missing", ["train-0.npz", "train-1.npz", "test.npz"])
+def test_a_missing_file_is_named_with_its_source(tmp_path, images, missing):
+    write_npz(tmp_path, images)
+    (tmp_path / missing).unlink()
+    if missing.startswith("train"):
+        with pytest.raises(ConfigError, match=r"due.*cs\.toronto\.edu"):
+            cifar.check_complete(cifar.load(tmp_path))
+    else:
+        with pytest.raises(ConfigError, match=r"no complete CIFAR-10.*cs\.toronto\.edu"):
+            cifar.load(tmp_path)
+
+
+def test_a_gap_between_batches_is_seen(tmp_path, images):
+    write_batches(tmp_path, images, binary, ".bin")
+    (tmp_path / "data_batch_3.bin").unlink()
+    with pytest.raises(ConfigError, match=r"only \[1, 2, 4, 5\]"):
+        cifar.load(tmp_path)
+
+
+def test_no_folder_and_an_empty_one(tmp_path):
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(ConfigError, match="cifar-10-python"):
+            cifar.load(path)
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-7], lambda raw: b"x" * 100, lambda raw: b""])
+def test_damaged_files_are_refused(tmp_path, images, damage):
+    for make, ending in ((binary, ".bin"), (pickled, "")):
+        folder = tmp_path / f"batches{ending}"
+        write_batches(folder, images, make, ending)
+        file = folder / f"data_batch_2{ending}"
+        file.write_bytes(damage(file.read_bytes()))
+        with pytest.raises(ConfigError, match=f"data_batch_2{ending} in .* is damaged"):
+            cifar.load(folder)
+    write_npz(tmp_path, images)
+    (tmp_path / "train-1.npz").write_bytes(damage((tmp_path / "train-1.npz").read_bytes()))
+    with pytest.raises(ConfigError, match=r"train-1\.npz in .* is damaged"):
+        cifar.load(tmp_path)
+    write_archive(tmp_path / "a.tar.gz", images, binary, ".bin", "x")
+    (tmp_path / "a.tar.gz").write_bytes(damage((tmp_path / "a.tar.gz").read_bytes()))
+    with pytest.raises(ConfigError, match=r"cs\.toronto\.edu"):
+        cifar.load(tmp_path / "a.tar.gz")
+
+
+def test_labels_beyond_nine_and_other_shapes_are_refused(tmp_path, images):
+    write_npz(tmp_path, images)
+    x, y = images
+    for bad_x, bad_y in ((x, y + 1), (x[:, :16], y), (x.astype(np.int16), y), (x, y[:-1])):
+        np.savez_compressed(tmp_path / "test.npz", x=bad_x, y=bad_y)
+        with pytest.raises(ConfigError, match=r"test\.npz in .* is damaged"):
+            cifar.load(tmp_path)
+
+
+def test_a_pickle_that_runs_code_is_refused(tmp_path, images):
+    write_batches(tmp_path, images, pickled, "")
+    (tmp_path / "test_batch").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(ConfigError, match=r"it asks for os\.system"):
+        cifar.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("graph", "threshold", "dropout", "clients"),
+    [
+        (Complete(), Fixed(t=13), 0.3, 24),
+        (ErdosRenyi(p=0.6), Fixed(t=9), 0.2, 24),
+        (ErdosRenyi(p=0.15), Majority(), 0.3, 24),
+        (Harary(degree=6, mask_degree=2), Majority(), 0.3, 24),
+        (Harary(degree=8), Majority(), 0.2, 40),
+        (Complete(), Majority(), 0.8, 5),
+    ],
+)
+def test_the_protocol_and_its_rules_agree(graph, threshold, dropout, clients):
+    """Aggregates and every kind of lost round among them."""
+    names = set()
+    for number in range(12):
+        seed = [7, number]
+        gone = rounds.vanishing(dropout, clients, seed)
+        config = rounds.configured(seed, clients, 4, graph, threshold)
+        outcome, graph_seed = outcomes.real(config, gone, seed)
+        assert outcomes.ruled(config, gone, graph_seed) == outcome
+        names.add(outcome.name)
+    assert names <= {"aggregate", "Unreliable", "Disconnected", "TooFewClients"}
+
+
+def test_both_ways_have_been_seen_to_fail_and_to_succeed():
+    """The test above would be hollow if every round ended the same way."""
+    names = set()
+    for p, dropout in ((0.6, 0.05), (0.15, 0.3), (0.4, 0.3)):
+        for number in range(25):
+            gone = rounds.vanishing(dropout, 24, [8, number])
+            config = rounds.configured([8, number], 24, 4, ErdosRenyi(p=p), Majority())
+            names.add(outcomes.ruled(config, gone, bytes([number]) * 32).name)
+    assert {"aggregate", "Unreliable"} <= names
+
+
+def test_the_rounds_come_back_from_their_file(tmp_path):
+    path = tmp_path / "rounds.json"
+    outcomes.run(path, clients=60, count=3, reals=(0, 0, 1), seed=3, quick=True)
+    found = outcomes.read(path)
+    assert found.clients == 60
+    assert found.real["ours"] == 1
+    gone = [rounds.vanishing(0.1, 60, [3, 0, number]) for number in range(3)]
+    before = [set().union(*(one[step] for step in ("advertise", "share", "mask"))) for one in gone]
+    for key in ("sa", "ours"):
+        for members, missing in zip(found.survivors[key], before, strict=True):
+            assert members == tuple(sorted(set(range(60)) - missing))
+    assert set(found.outcomes["p0.2"]) <= {"Unreliable", "TooFewClients", "Disconnected"}
+    stored = path.read_text().replace('\\"left_out\\": []', '\\"left_out\\": [59]', 1)
+    path.write_text(stored)
+    with pytest.raises(ValueError, match="hash"):
+        outcomes.read(path)
+
+
+@pytest.fixture
+def data(tmp_path, images):
+    folder = tmp_path / "cifar10"
+    folder.mkdir()
+    write_npz(folder, images)
+    return folder
+
+
+def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, monkeypatch):
+    pytest.importorskip("torch")
+    from experiments.cifar_reliability import train
+
+    few = run.Effort(clients=60, rounds=3, reals=(0, 0, 0), training=120, test=30, quick=True)
+    monkeypatch.setattr(run, "QUICK", few)
+    monkeypatch.setattr(train, "_MARGIN", 0.0)
+    usual = ["--quick", "--data", str(data), "--output", str(tmp_path), "--state", str(tmp_path / "state")]
+    run.main([*usual, "--minutes", "0", "--split", "iid"])
+    stopped = json.loads((tmp_path / "results.json").read_text())
+    assert not stopped["complete"]
+    assert stopped["accuracy"]["iid"]["sa"] == [None] * 3
+    trained = []
+    real_round = train.Trainer._round
+    monkeypatch.setattr(
+        train.Trainer, "_round", lambda self, *rest: trained.append(1) or real_round(self, *rest)
+    )
+    run.main(usual)
+    result = json.loads((tmp_path / "results.json").read_text())
+    assert result["complete"]
+    assert len(trained) == 6  # two splits, three rounds; SA and ours share them, the sparse ones lose theirs
+    for kind in ("iid", "shards"):
+        curves = result["accuracy"][kind]
+        assert curves["sa"] == curves["ours"]
+        assert len(set(curves["p0.2"])) == 1
+    assert (tmp_path / "cifar_reliability.png").stat().st_size > 10_000
+
+
+def test_training_goes_on_from_a_stored_model(tmp_path, data):
+    torch = pytest.importorskip("torch")
+    from experiments import vgg
+    from experiments.cifar_reliability import train
+
+    images = cifar.load(data)
+    prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
+    network = vgg.Network(vgg.TINY)
+    clients = vgg.Clients(network, prepared, steps=train.EPOCHS, batch=20)
+    places = torch.from_numpy(train.split(images.train_y, 10, "iid", 1))[:, None, :].expand(-1, 3, -1)
+    _, steps = train.history([tuple(range(10)), None, tuple(range(9)), tuple(range(8))])
+    assert len(steps) == 3
+
+    def follow(some, folder):
+        trainer = train.Trainer(
+            network=network,
+            clients=clients,
+            test=prepared,
+            members=places,
+            seed=1,
+            device="cpu",
+            deadline=1e12,
+        )
+        store = train.Store(folder, "iid")
+        assert trainer.follow(some, store, {steps[1].after})
+        store.write()
+        return store.accuracy, trainer.rounds_done
+
+    whole, done = follow(steps, tmp_path / "whole")
+    assert done == 3
+    follow(steps[:2], tmp_path / "parts")
+    again, done = follow(steps, tmp_path / "parts")
+    assert done == 1
+    assert again == whole
+
+
+def test_a_slot_does_what_torch_does(data):
+    """The momentum, the learning rate and the mean are those of a plain loop with torch's own optimizer."""
+    torch = pytest.importorskip("torch")
+    from experiments import vgg
+
+    images = cifar.load(data)
+    prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
+    network = vgg.Network(vgg.TINY)
+    start = network.new(1, "cpu")
+    plans = [torch.arange(20).view(2, 10), torch.arange(20, 40).view(2, 10)]
+    mean = vgg.Clients(network, prepared, steps=2, batch=10).average(start, plans)
+    rows = []
+    for plan in plans:
+        leaves = [array.clone().requires_grad_() for array in network.arrays(start)]
+        optimizer = torch.optim.SGD(leaves, lr=0.1, momentum=0.5)
+        for batch in plan:
+            optimizer.zero_grad()
+            logits = network.logits(leaves, prepared.x[batch])
+            torch.nn.functional.cross_entropy(logits, prepared.y[batch]).backward()
+            torch.nn.utils.clip_grad_norm_(leaves, vgg.LONGEST_SLOPE)
+            optimizer.step()
+        rows.append(leaves)
+    for mine, *theirs in zip(network.arrays(mean), *rows, strict=True):
+        assert torch.allclose(mine, sum(theirs) / 2, atol=1e-6)
+
+
+def test_the_paper_s_network_has_its_size():
+    pytest.importorskip("torch")
+    from experiments import vgg
+
+    assert vgg.Network(vgg.VGG11).size == 9_225_610
+
+
+def test_shards_hold_at_most_two_classes_each():
+    pytest.importorskip("torch")
+    from experiments.cifar_reliability import train
+
+    labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 100)).astype(np.uint8)
+    for kind in train.SPLITS:
+        places = train.split(labels, 20, kind, 1)
+        assert np.array_equal(np.sort(places.ravel()), np.arange(1000))
+    assert max(len(set(labels[own])) for own in places) <= 2
+
+
+def test_membership_at_toy_size(tmp_path, data):
+    pytest.importorskip("torch")
+    from experiments.membership import run as membership
+
+    few = membership.Effort(
+        sizes=(50,), shadows=1, asked=15, rounds={50: 2}, batch=1, training=200, test=30, quick=True
+    )
+    wanted = membership._parse(["--data", str(data), "--output", str(tmp_path), "--minutes", "1e12"])
+    membership.attacks(wanted, few, 0.0)
+    membership.picture(tmp_path / "results.json")
+    row = json.loads((tmp_path / "results.json").read_text())["sizes"][0]
+    assert set(row["attacks"]) == {"plain", "own", "published", "sa", "ccesa", "ours"}
+    assert row["exact_sums"]["sa"]
+    assert row["exact_sums"]["ours"]
+    assert (tmp_path / "membership.png").stat().st_size > 10_000
+
+
+def test_a_masked_vector_says_nothing_of_its_model():
+    from experiments.membership import masked
+
+    models = [np.full(1000, client / 10, np.float32) for client in range(1, 11)]
+    for scheme in masked.all_schemes(10):
+        row, _ = masked.overheard(scheme, masked.encoded(models, 1), 1)
+        assert row.shape == (1000,)
+        assert np.unique(row).size > 990
+        assert abs(row.mean()) < 1.0  # uniform over ±10: its mean has a deviation of 0.18

@@ -1,0 +1,100 @@
+"""examples/flower-quickstart: its apps, driven in memory, learn the same secure as plain."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+pytestmark = pytest.mark.flower
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "flower-quickstart"
+NODES = 5
+CONFIG = {
+    "num-server-rounds": 2,
+    "local-epochs": 5,
+    "learning-rate": 0.2,
+    "batch-size": 16,
+    "seed": 1,
+    "min-nodes": NODES,
+    "secure": True,
+    "compare": False,
+    "admission": "",
+    "step-timeout": 60.0,
+}
+
+
+class Memory:
+    """A grid that hands every message straight to the example's ClientApp."""
+
+    def __init__(self, app):
+        self._app = app
+        where = {"num-partitions": NODES}
+        self._contexts = {
+            node: Context(1, node, {**where, "partition-id": node - 1}, RecordDict(), dict(CONFIG))
+            for node in range(1, NODES + 1)
+        }
+        self._replies = {}
+        self.kinds = set()
+
+    def get_node_ids(self):
+        return list(self._contexts)
+
+    def push_messages(self, messages):
+        ids = []
+        for message in messages:
+            message_id = f"message {len(ids)} of {len(self._replies)}"
+            message.metadata.__dict__["_message_id"] = message_id  # as Flower's own grids do
+            copy = Message(RecordDict(dict(message.content)), metadata=message.metadata)
+            self._replies[message_id] = self._app(copy, self._contexts[message.metadata.dst_node_id])
+            self.kinds |= {frozenset(self._replies[message_id].content)}
+            ids.append(message_id)
+        return ids
+
+    def pull_messages(self, message_ids):
+        return [self._replies.pop(one) for one in set(message_ids) if one in self._replies]
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return self.pull_messages(self.push_messages(messages))
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """The example's two apps."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    for name, value in (("_task_id", 1), ("_run_id", 1), ("_node_id", 0)):
+        monkeypatch.setattr(TaskIdentity, name, value)
+    yield importlib.import_module("digits.client_app"), importlib.import_module("digits.server_app")
+    for name in [name for name in sys.modules if name.split(".")[0] == "digits"]:
+        del sys.modules[name]
+
+
+def test_the_example_learns_the_same_both_ways(example):
+    client_app, server_app = example
+    grid = Memory(client_app.app)
+    results = {secure: server_app.run(grid, CONFIG, secure) for secure in (False, True)}
+    assert server_app.accuracy(results[False]) > 0.6
+    assert abs(server_app.accuracy(results[True]) - server_app.accuracy(results[False])) < 0.01
+    assert server_app.difference(*results.values()) < 1e-2
+
+
+def test_the_secure_way_sends_nothing_but_the_protocol(example):
+    client_app, server_app = example
+    grid = Memory(client_app.app)
+    server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, secure=True)
+    assert grid.kinds == {frozenset({"ccesa"})}
+
+
+def test_every_example_is_on_one_node_and_none_of_the_tests_is_on_any(example):
+    task = importlib.import_module("digits.task")
+    parts = [task.load_partition(node, 20) for node in range(20)]
+    sizes = [len(part) for part in parts]
+    assert sum(sizes) + len(task.load_test_set()) == 1797
+    assert (min(sizes), max(sizes)) == (36, 108)

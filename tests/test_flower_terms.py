@@ -1,0 +1,170 @@
+"""Replies to vectors and back: the sum of packed replies is their weighted mean, within the stated error."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccesa import ring
+from ccesa.errors import MalformedMessage, VectorError
+from ccesa.flower import slots
+from ccesa.flower.terms import COUNTER_CLIP, Terms
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+
+
+def make_terms(**others) -> Terms:
+    given = {
+        "kind": "train",
+        "clients": 5,
+        "clip": 2.0,
+        "metric_clip": 1e6,
+        "bits": 32,
+        "max_weight": 65536.0,
+        "weighted_by": "num-examples",
+        "slots": 8,
+    }
+    return Terms(**{**given, **others})
+
+
+@st.composite
+def cases(draw):
+    """Terms, a model, and the replies of some of the clients."""
+    clients = draw(st.integers(3, 60))
+    clip = draw(st.sampled_from([0.01, 1.0, 2.0, 50.0]))
+    metric_clip = draw(st.sampled_from([1.0, 100.0, 1e6]))
+    shapes = draw(st.lists(st.sampled_from([(), (1,), (3,), (2, 3), (0,)]), max_size=4))
+    counters = draw(st.lists(st.booleans(), min_size=len(shapes), max_size=len(shapes)))
+    metrics = draw(st.dictionaries(NAMES, st.integers(0, 3), max_size=3))  # 0: a number, else a list's length
+    terms = make_terms(
+        kind=draw(st.sampled_from(["train", "evaluate"])),
+        clients=clients,
+        clip=clip,
+        metric_clip=metric_clip,
+        bits=draw(st.sampled_from([16, 32, 64])),
+        max_weight=2.0 ** draw(st.integers(0, 24)),
+        slots=sum(max(width, 1) for width in metrics.values()) + draw(st.integers(0, 2)),
+        counters=[f"a{place}" for place, counter in enumerate(counters) if counter],
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    model = {
+        f"a{place}": rng.integers(-1000, 1000, shape) if counter else rng.normal(size=shape)
+        for place, (shape, counter) in enumerate(zip(shapes, counters, strict=True))
+    }
+    model = {name: np.asarray(value) for name, value in model.items()}
+    weights = rng.integers(0, int(terms.max_weight) + 1, draw(st.integers(1, clients)))
+    weights[0] = max(weights[0], 1)
+    replies = [
+        (reply(terms, model, rng), measured(metrics, metric_clip, rng), int(weight)) for weight in weights
+    ]
+    return terms, model, replies
+
+
+def reply(terms: Terms, model, rng):
+    return {
+        name: value + rng.integers(-(2**14), 2**14 + 1, value.shape)
+        if value.dtype.kind == "i"
+        else value + rng.uniform(-terms.clip, terms.clip, value.shape) * (1 - 1e-9)
+        for name, value in model.items()
+    }
+
+
+def measured(metrics, clip, rng):
+    return {
+        name: rng.uniform(-clip, clip, width).tolist() if width else float(rng.uniform(-clip, clip))
+        for name, width in metrics.items()
+    }
+
+
+def total(terms: Terms, model, replies):
+    packed = [terms.pack(model, arrays, metrics, weight) for arrays, metrics, weight in replies]
+    assert all(clipped == 0 for _, clipped in packed)
+    result = ring.zeros(terms.length(model), terms.bits)
+    for vector, _ in packed:
+        result = result + vector
+    return result
+
+
+@given(cases())
+def test_the_sum_is_the_weighted_mean(case):
+    terms, model, replies = case
+    names = slots.schema(replies[0][1])
+    average = terms.unpack(model, total(terms, model, replies), names)
+    weights = np.array([weight for *_, weight in replies], np.float64)
+    assert average.weight == weights.sum()
+    if terms.kind == "evaluate":
+        assert average.arrays == {}
+    for name, found in average.arrays.items():
+        expected = np.average([arrays[name] for arrays, *_ in replies], axis=0, weights=weights)
+        error = average.counter_error if name in terms.counters else average.error
+        assert np.all(np.abs(found - expected) <= error + 1e-12), name
+    assert average.metrics.keys() == replies[0][1].keys()
+    for name, found in average.metrics.items():
+        expected = np.average([metrics[name] for _, metrics, _ in replies], axis=0, weights=weights)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=average.error)
+        assert isinstance(found, list) == isinstance(replies[0][1][name], list)
+
+
+@given(cases())
+def test_rounding_is_small_where_the_ring_is_wide(case):
+    terms, model, replies = case
+    if terms.bits == 64 and terms.kind == "train":
+        average = terms.unpack(model, total(terms, model, replies), [])
+        assert average.counter_error <= COUNTER_CLIP * len(replies) * terms.clients * 2**-26
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), max_size=6),
+    st.integers(0, 2**24),
+    st.integers(1, 10_000),
+    st.sampled_from([16, 32, 64]),
+)
+def test_metrics_of_one_client_come_back(values, units, clients, bits):
+    vector = slots.encode(values, 6, units, 1e6, clients, bits)
+    assert vector.size == 6 * slots.digits(clients, bits)
+    if units:
+        found = slots.decode(vector, units, 1e6, clients, bits)
+        np.testing.assert_allclose(
+            found[: len(values)], values, rtol=0, atol=1e6 / slots.SCALE / units + 2e-9
+        )
+        np.testing.assert_allclose(found[len(values) :], 0.0, atol=2e-9)
+
+
+@given(st.integers(1, 10_000), st.sampled_from([16, 32, 64]))
+def test_digits_of_all_clients_together_stay_in_the_ring(clients, bits):
+    largest = slots.encode([1e6] * 2, 2, 2**24, 1e6, clients, bits)
+    assert int(largest.max()) * clients < 2**bits
+    assert slots.decode((largest * clients).astype(largest.dtype), 2**24 * clients, 1e6, clients, bits) == (
+        pytest.approx([1e6] * 2)
+    )
+
+
+@given(
+    st.dictionaries(NAMES, st.one_of(st.floats(-1, 1), st.lists(st.floats(-1, 1), min_size=1, max_size=3)))
+)
+def test_names_come_back_whatever_they_are(metrics):
+    names = slots.schema(metrics)
+    assert slots.restore(names, np.array(slots.flatten(metrics))) == metrics
+
+
+def test_clipped_values_are_counted():
+    model = {"w": np.zeros(4)}
+    vector, clipped = make_terms().pack(model, {"w": np.array([3.0, -9.0, 1.0, 2.0])}, {}, 65536)
+    assert clipped == 2
+    found = make_terms(clients=5).unpack(model, vector, []).arrays["w"]
+    np.testing.assert_allclose(found, [2.0, -2.0, 1.0, 2.0], atol=1e-7)
+
+
+def test_no_weight_at_all_is_no_mean():
+    model = {"w": np.zeros(4)}
+    vector, _ = make_terms().pack(model, model, {}, 0)
+    with pytest.raises(VectorError, match="weights sum to zero"):
+        make_terms().unpack(model, vector, [])
+
+
+def test_terms_that_are_too_long_or_none():
+    for data in (b"", b"\x80", make_terms().encode()[:-1], bytes(2**20 + 1)):
+        with pytest.raises(MalformedMessage):
+            Terms.decode(data)
+    many = make_terms(counters=[f"layer{i}.num_batches_tracked" for i in range(5000)])
+    assert Terms.decode(many.encode()) == many
