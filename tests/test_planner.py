@@ -238,6 +238,22 @@ def test_without_colluders_the_rule_is_the_majority():
 
 
 def test_where_nothing_can_be_promised_everyone_is_a_neighbour():
-    made = plan_or_complete(4, 0.4)
+    made = plan_or_complete(4, 0.4, length=7, bits=16)
     assert made.graph == Complete()
     assert made.notes
+    assert (made.length, made.bits) == (7, 16)
+
+
+@pytest.mark.parametrize(
+    ("clients", "collusion", "guard"), [(20, 0.8, "curious"), (4, 0.3, "active"), (60, 0.5, "active")]
+)
+def test_privacy_never_gives_way(clients, collusion, guard):
+    with pytest.raises(ImpossiblePlan):
+        plan_or_complete(clients, 0.1, collusion=collusion, guard=guard)
+
+
+def test_the_linear_rule_saves_a_fifth_of_the_neighbours(monkeypatch):
+    with_it = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
+    monkeypatch.setattr(search, "_SLOPES", ())
+    without = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
+    assert (round(with_it), round(without)) == (61, 77)  # as docs/planning.md says

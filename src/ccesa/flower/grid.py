@@ -13,14 +13,16 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyClient, MalformedMessage, RoundFailed
+from ccesa.errors import CcesaError, ConfigError, FaultyClient, MalformedMessage
 from ccesa.flower import records
 from ccesa.flower.members import Members
 from ccesa.flower.records import Envelope
 from ccesa.flower.strategies import check_caller
 from ccesa.flower.terms import Arrays, Average, Terms, counters_of, model_of
 from ccesa.identity import Admission
+from ccesa.plan.certify import check_guard
 from ccesa.plan.planner import Plan, plan_or_complete
+from ccesa.plan.population import Population
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
@@ -100,7 +102,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         )
         self._members = Members(grid, admission)
         self._counters: set[str] = set()
-        plan_or_complete(3, dropout, collusion=collusion, guard=guard)  # refuses nonsense at once
+        Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
+        check_guard(guard)
         self._terms("train", 3).length({})
 
     def send_and_receive(
@@ -123,7 +126,10 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         """One round. A reply, or none if the round is lost."""
         model = _common_model(messages)
         self._counters |= counters_of(model)
-        places = self._members.places(messages, self._settings.step_timeout or timeout)
+        # Introducing themselves takes nodes one part of the time, like a step without training.
+        patience = self._settings.step_timeout or (timeout and timeout / (2 * _TRAINING_PARTS + 1))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        places = self._members.places(messages, patience)
         clients = self._members.count(len(messages))
         terms = self._terms(kind, clients)
         planned = self._plan(len(messages), terms.length(model))
@@ -136,13 +142,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             config=config,
             terms=terms,
             messages=places,
-            deadline=None if timeout is None else time.monotonic() + timeout,
+            deadline=deadline,
             step_timeout=self._settings.step_timeout,
         )
         try:
             aggregate = run_round(server, call.carry, _log_refusal)
             average = terms.unpack(model, aggregate.vector, call.common_names(aggregate))
-        except (RoundFailed, CcesaError) as failure:
+        except CcesaError as failure:
             log(WARNING, "secure aggregation: the %s round is lost: %s", kind, failure)
             return []
         _log_result(kind, planned, aggregate, average, len(messages))
@@ -182,8 +188,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         )
         return RoundConfig(
             clients=terms.clients,
-            length=terms.length(model),  # not the plan's: it is for one element where none was possible
-            bits=terms.bits,  # type: ignore[arg-type]  # checked by the configuration itself
+            length=planned.length,
+            bits=planned.bits,  # type: ignore[arg-type]  # checked by the configuration itself
             graph=planned.graph,
             threshold=planned.threshold,
             guard=planned.guard,  # type: ignore[arg-type]  # the same

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Floor, Graph, Harary, RoundConfig, Threshold
+from ccesa.config import (
+    MAX_HOLDERS,
+    Complete,
+    ErdosRenyi,
+    Floor,
+    Graph,
+    Harary,
+    Majority,
+    RoundConfig,
+    Threshold,
+)
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.plan import search
 from ccesa.plan.calibration import calibrate
@@ -188,18 +198,7 @@ def plan(
     shares, threshold = found
     if guard == "curious":
         shares = _thin(population, demand, shares, threshold)
-    return Plan(
-        population=population,
-        guard=guard,
-        length=length,
-        bits=bits,
-        privacy_bits=demand.privacy_bits,
-        reliability_bits=demand.reliability_bits,
-        graph=shares,
-        threshold=threshold,
-        certificate=certify(shares, threshold, population),
-        notes=notes,
-    )
+    return _judged(population, guard, demand, length, bits, shares, threshold, notes)
 
 
 def check(
@@ -213,29 +212,60 @@ def check(
     """Certify a configuration that somebody else chose; ``shortfalls`` says what it does not keep."""
     population = Population(clients=config.clients, dropout=dropout, collusion=collusion, exact=exact_dropout)
     demand = _demand(config.guard, privacy_bits, reliability_bits)
-    return Plan(
-        population=population,
-        guard=config.guard,
-        length=config.length,
-        bits=config.bits,
-        privacy_bits=demand.privacy_bits,
-        reliability_bits=demand.reliability_bits,
-        graph=config.graph,
-        threshold=config.threshold,
-        certificate=certify(config.graph, config.threshold, population),
+    return _judged(
+        population, config.guard, demand, config.length, config.bits, config.graph, config.threshold
     )
 
 
-def plan_or_complete(clients: int, dropout: float, **demands: Any) -> Plan:
-    """The plan; or, where no plan can promise as much, everyone with everyone and a note that says so."""
+def plan_or_complete(
+    clients: int,
+    dropout: float,
+    collusion: float = 0.0,
+    guard: str = "curious",
+    length: int = 1,
+    bits: int = 32,
+    graph: str = "best",
+) -> Plan:
+    """The plan; or, where most rounds would be lost whatever the graph, everyone with everyone and a note.
+
+    Only reliability gives way. Privacy that cannot be had stays an error.
+    """
     try:
-        return plan(clients, dropout, **demands)
+        return plan(clients, dropout, collusion, guard, length, bits, graph=graph)
     except ImpossiblePlan as error:
-        for name in ("graph", "length", "bits"):
-            demands.pop(name, None)
-        guard = demands.pop("guard", "curious")
-        made = check(RoundConfig(clients=clients, length=1), dropout, **demands)
-        return replace(made, guard=guard, notes=(str(error),))
+        population = Population(clients=clients, dropout=dropout, collusion=collusion)
+        demand = _demand(guard, None, None)
+        if clients > MAX_HOLDERS:
+            raise
+        made = _judged(population, guard, demand, length, bits, Complete(), Majority(), (str(error),))
+        if -made.certificate.privacy(guard) < made.privacy_bits:
+            raise
+        return made
+
+
+def _judged(
+    population: Population,
+    guard: str,
+    demand: Demand,
+    length: int,
+    bits: int,
+    graph: Graph,
+    threshold: Threshold,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """A graph and a rule with their certificate."""
+    return Plan(
+        population=population,
+        guard=guard,
+        length=length,
+        bits=bits,
+        privacy_bits=demand.privacy_bits,
+        reliability_bits=demand.reliability_bits,
+        graph=graph,
+        threshold=threshold,
+        certificate=certify(graph, threshold, population),
+        notes=notes,
+    )
 
 
 def _demand(guard: str, privacy_bits: float | None, reliability_bits: float | None) -> Demand:
