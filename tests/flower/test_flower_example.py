@@ -15,7 +15,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 pytestmark = pytest.mark.flower
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "flower-quickstart"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-quickstart"
 NODES = 5
 CONFIG = {
     "num-server-rounds": 2,

@@ -168,3 +168,10 @@ def test_terms_that_are_too_long_or_none():
             Terms.decode(data)
     many = make_terms(counters=[f"layer{i}.num_batches_tracked" for i in range(5000)])
     assert Terms.decode(many.encode()) == many
+
+
+def test_terms_have_one_encoding():
+    terms, model = make_terms(), {"b": np.zeros(3, np.float32)}
+    assert Terms.decode(terms.encode()) == terms
+    assert terms.task(model) != terms.task({"b": model["b"] + 1})
+    assert terms.task(model) != make_terms(clip=1.0).task(model)

@@ -1,0 +1,40 @@
+"""For tests with the federation in memory: its log, and a clock of its own."""
+
+import logging
+
+import pytest
+
+from ccesa.flower import grid as server_side
+from ccesa.flower import members
+from ccesa.flower import mod as node_side
+from flower_grid import Clock
+
+
+@pytest.fixture
+def said():
+    """What Flower's logger was told."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    logger, handler = logging.getLogger("flwr"), Keep()
+    others = list(logger.handlers)
+    for other in others:
+        logger.removeHandler(other)
+    logger.addHandler(handler)
+    yield lines
+    logger.removeHandler(handler)
+    for other in others:
+        logger.addHandler(other)
+
+
+@pytest.fixture(autouse=True)
+def clock(said, monkeypatch):
+    """Time passes only where somebody waits."""
+    node_side._told.clear()
+    made = Clock()
+    for module in (server_side, members):
+        monkeypatch.setattr(module, "time", made)
+    return made

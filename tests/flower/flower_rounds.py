@@ -1,0 +1,48 @@
+"""A secure round in a federation in memory, and what it must give."""
+
+import re
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from ccesa.flower import SecureGrid
+from flower_grid import as_record, mean, model_in, new_model, trained
+
+STEPS = ["advertise", "share", "mask", "unmask"]
+NODES = 6
+#: float32 arithmetic, here and in Flower's own mean.
+FLOAT32 = 4e-6
+
+
+def printed_bounds(said) -> list[float]:
+    return [
+        float(found[1]) for line in said if (found := re.search(r"no value by more than ([0-9.e+-]+)", line))
+    ]
+
+
+def messages(grid, model, kind: str = "train") -> list[Message]:
+    content = RecordDict({"arrays": as_record(model), "config": ConfigRecord({"server-round": 1})})
+    return [Message(content, node, kind) for node in grid.get_node_ids()]
+
+
+def one_round(grid, model=None, kind: str = "train", timeout=3600.0, **options):
+    """The single reply of a secure round, or None if it was lost."""
+    secure = SecureGrid(grid, **options)
+    replies = list(secure.send_and_receive(messages(grid, model or new_model(), kind), timeout=timeout))
+    assert len(replies) <= 1
+    return replies[0] if replies else None
+
+
+def assert_mean(reply, nodes, model=None, train=trained, error: float = FLOAT32) -> None:
+    model = model or new_model()
+    expected, found = mean(model, nodes, train), model_in(reply)
+    assert list(found) == list(model)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=error)
+    weight = sum(train(node, model)[1]["num-examples"] for node in nodes)
+    assert reply.content["metrics"]["num-examples"] == pytest.approx(weight, abs=1e-6)
+
+
+def envelope_of(message: Message) -> dict:
+    return dict(message.content.config_records["ccesa"])

@@ -1,0 +1,91 @@
+"""The guard ``active`` through Flower."""
+
+import pytest
+from flwr.app import Context, RecordDict
+
+from ccesa.flower import SecureGrid
+from ccesa.identity import Admission, Identity, Member
+from flower_grid import ERROR, MemoryGrid, lose, make_app, new_model, number
+from flower_rounds import NODES, assert_mean, messages, one_round
+
+
+@pytest.fixture
+def enrolled(tmp_path):
+    """Identities of NODES + 1 sites in files; the last has no node yet."""
+    identities = {node: Identity.new() for node in number(NODES + 1)}
+    admission = Admission(Member(f"site-{node}", one.public) for node, one in identities.items())
+    (tmp_path / "admission").write_text(str(admission))
+    configs = {}
+    for node, one in identities.items():
+        one.save(tmp_path / f"{node}.key")
+        configs[node] = {
+            "ccesa-identity": str(tmp_path / f"{node}.key"),
+            "ccesa-admission": str(tmp_path / "admission"),
+        }
+    return admission, configs
+
+
+def test_active_rounds_over_some_of_the_admitted(enrolled):
+    admission, configs = enrolled
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    secure, model = SecureGrid(grid, guard="active", admission=admission), new_model()
+    for _ in range(2):
+        (reply,) = secure.send_and_receive(messages(grid, model))
+        assert_mean(reply, number(NODES))
+    every = ["advertise", "share", "mask", "confirm", "unmask"]
+    assert grid.steps(1001) == ["introduce", *every, *every]
+
+
+@pytest.mark.parametrize("step", ["introduce", "advertise", "share", "mask", "confirm", "unmask"])
+def test_active_rounds_survive_a_lost_node(step, enrolled):
+    admission, configs = enrolled
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs, faults=lose(ERROR, step, 1004))
+    reply = one_round(grid, guard="active", admission=admission)
+    assert_mean(reply, [node for node in number(NODES) if node != 1004 or step in ("confirm", "unmask")])
+
+
+def test_a_node_with_an_identity_refuses_curious_rounds(enrolled):
+    _, configs = enrolled
+    app = make_app()
+    grid = MemoryGrid(app, NODES, node_configs={1002: configs[1002]})
+    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
+    (refusal,) = [one for one in grid.replies("advertise") if one.has_error()]
+    assert "guard = active only" in refusal.error.reason
+    assert ("train", 1002) not in app.calls
+
+
+def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
+    admission, configs = enrolled
+    Identity.new().save(tmp_path / "stranger")
+    configs[1002] = {}
+    configs[1003] = {**configs[1003], "ccesa-identity": str(tmp_path / "stranger")}
+    configs[1004] = {**configs[1004], "ccesa-identity": configs[1005]["ccesa-identity"]}
+    grid = MemoryGrid(make_app(), NODES + 1, node_configs=configs)
+    reply = one_round(grid, guard="active", admission=admission)
+    assert_mean(reply, [1001, 1004, 1006, 1007])  # 1004 answers in the place of 1005, the same site
+    for node, why in ((1002, "needs a file"), (1003, "not in the admission list"), (1005, "same identity")):
+        assert any(f"node {node} takes no part" in line and why in line for line in said)
+
+
+def test_another_admission_list_on_a_node(enrolled, tmp_path):
+    admission, configs = enrolled
+    shorter = Admission(admission.members[:-1])
+    (tmp_path / "shorter").write_text(str(shorter))
+    configs[1002] = {**configs[1002], "ccesa-admission": str(tmp_path / "shorter")}
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    reply = one_round(grid, guard="active", admission=admission)
+    assert_mean(reply, [node for node in number(NODES) if node != 1002])
+
+
+def test_a_node_that_was_started_anew_keeps_its_place(enrolled):
+    """Flower gives it another number; the identity is the same."""
+    admission, configs = enrolled
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    secure, model = SecureGrid(grid, guard="active", admission=admission), new_model()
+    list(secure.send_and_receive(messages(grid, model)))
+    gone = grid.contexts.pop(1003)
+    grid.contexts[2003] = Context(
+        run_id=1, node_id=2003, node_config=gone.node_config, state=RecordDict(), run_config={}
+    )
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert_mean(reply, grid.get_node_ids())

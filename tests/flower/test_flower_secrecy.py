@@ -1,0 +1,127 @@
+"""Nothing of a node passes in clear: a search for the values themselves."""
+
+import itertools
+import struct
+
+import numpy as np
+import pytest
+
+from flower_grid import SILENT, MemoryGrid, lose, make_app, new_model, number, trained
+from flower_rounds import NODES, STEPS, messages, one_round
+
+
+def secret_train(node, model):
+    arrays, _ = trained(node, model)
+    return arrays, {"num-examples": secret_weight(node), "loss": secret_loss(node)}
+
+
+def secret_weight(node: int) -> int:
+    return 314159265358 + 7919 * node
+
+
+def secret_loss(node: int) -> float:
+    return 314.15926535897 * node
+
+
+def traces(nodes, model) -> dict[str, bytes]:
+    """The nodes' own values in every form in which they could pass."""
+    found = {}
+    for node in nodes:
+        arrays, metrics = secret_train(node, model)
+        for name, value in arrays.items():
+            delta = value.astype(np.float64) - model[name]
+            for kind, row in (("value", value), ("delta", delta)):
+                for dtype in ("<f4", ">f4", "<f8", ">f8"):
+                    flat = row.astype(dtype).ravel()
+                    pairs = flat.reshape(-1, 2) if dtype.endswith("4") else flat.reshape(-1, 1)
+                    found |= {
+                        f"{node} {name} {kind} {dtype} {i}": one.tobytes() for i, one in enumerate(pairs)
+                    }
+        for name, number_ in metrics.items():
+            found |= {f"{node} {name} {form}": data for form, data in forms(number_).items()}
+    return found
+
+
+def forms(value: int | float) -> dict[str, bytes]:
+    made = {
+        "text": repr(value).encode(),
+        "short text": f"{value:.9g}".encode(),
+        "float64": struct.pack("<d", value),
+        "float64, other end": struct.pack(">d", value),
+    }
+    if isinstance(value, int):
+        made |= {
+            "int64": struct.pack("<q", value),
+            "int64, other end": struct.pack(">q", value),
+            "varint": varint(value),
+            "hex": f"{value:x}".encode(),
+        }
+    return made
+
+
+def varint(value: int) -> bytes:
+    digits = []
+    while value:
+        digits.append(value & 127 | (128 if value > 127 else 0))
+        value >>= 7
+    return bytes(digits)
+
+
+def seen_in(grid, wanted: dict[str, bytes]) -> set[str]:
+    data = b"\0\0\0\0".join(one.data for one in grid.passed)
+    return {name for name, trace in wanted.items() if trace in data}
+
+
+@pytest.mark.parametrize("lost", [None, *STEPS])
+def test_nothing_of_a_node_passes_in_clear(lost):
+    model = new_model()
+    faults = lose(SILENT, lost, 1003) if lost else lambda *what: None
+    grid = MemoryGrid(make_app(secret_train), NODES, faults=faults)
+    reply = one_round(grid, model, max_weight=2.0**40, step_timeout=0.3)
+    assert reply.content["metrics"]["num-examples"] > 1e12
+    wanted = traces(number(NODES), model)
+    assert len(wanted) > 1000
+    assert seen_in(grid, wanted) == set()
+
+
+def test_the_search_finds_what_passes_in_clear():
+    """The same without secure aggregation."""
+    model = new_model()
+    grid = MemoryGrid(make_app(secret_train), NODES)
+    grid.send_and_receive(messages(grid, model))
+    found = seen_in(grid, traces(number(NODES), model))
+    for node in number(NODES):
+        assert f"{node} w value <f4 0" in found
+        assert {f"{node} num-examples varint", f"{node} loss float64"} & found
+
+
+def test_evaluations_do_not_pass_in_clear_either():
+    def evaluate(node, model):
+        return {"num-examples": secret_weight(node), "accuracy": secret_loss(node)}
+
+    grid = MemoryGrid(make_app(evaluate=evaluate), NODES)
+    one_round(grid, kind="evaluate", max_weight=2.0**40)
+    wanted = {
+        f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_weight(node)).items()
+    }
+    wanted |= {
+        f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_loss(node)).items()
+    }
+    assert seen_in(grid, wanted) == set()
+
+
+def test_masked_vectors_look_like_noise():
+    """All nodes send the same update; what they send has nothing in common, and no small words."""
+
+    def train(node, model):
+        return model, {"num-examples": 1}
+
+    grid = MemoryGrid(make_app(train), NODES)
+    model = {"w": np.zeros(20_000, np.float32)}
+    one_round(grid, model)
+    replies = [one.content.config_records["ccesa"]["reply"] for one in grid.replies("mask")]
+    words = np.array([np.frombuffer(one[-80_000:], "<u4") for one in replies])
+    assert abs((words / 2**32).mean() - 0.5) < 0.01
+    assert (words < 2**16).mean() < 1e-3
+    for one, other in itertools.pairwise(words):
+        assert (one == other).sum() <= 1
