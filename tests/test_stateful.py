@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import adversary
-from adversary import TAMPERINGS, Setup, World, drawn, play, play_seed, setup_from, shortest
+from adversary import Setup, World, setup_from
+from adversary_seeds import drawn, play, play_seed, shortest
+from adversary_tampering import TAMPERINGS, flip_in_field
 from ccesa.config import Complete, Majority
 from ccesa.errors import OrderError
 from ccesa.protocol.client import Client
@@ -237,7 +239,7 @@ def test_a_failing_story_is_cut_down_to_what_it_takes():
 @pytest.mark.parametrize("guard", ["curious", "active"])
 def test_a_changed_masked_vector_changes_the_sum_and_nothing_tells(guard):
     """The limit that the model states: under both guards the transport has to protect the vector."""
-    flip = TAMPERINGS.index(adversary._flip_in_field)
+    flip = TAMPERINGS.index(flip_in_field)
     setup = setup_from(lambda options: guard if guard in options else options[0], 3)
     story = [*TO_UNMASK[:4], ("tamper_reply", 0, flip, 0, 3)]
     assert play(setup, story)["vectors changed"] == 1

@@ -1,0 +1,49 @@
+"""Rounds under the guard ``active``, halted where a test wants to look or to meddle."""
+
+import numpy as np
+
+from ccesa.config import Harary
+from ccesa.protocol import messages as m
+from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.steps import STEPS
+from rounds import (
+    ActivePlay,
+    configure_active,
+)
+
+STEP_NAMES = [step.name for step in STEPS["active"]]
+GRAPH = Harary(degree=6)
+EVERYONE = set(range(12))
+
+
+def played(step: str, gone=None, **options) -> ActivePlay:
+    options = {"graph": GRAPH, "min_survivors": 5, **options}
+    return ActivePlay(configure_active(12, **options)).until(step, gone or {})
+
+
+def secrets_of(value: object) -> list[bytes]:
+    """Private keys, secrets and shares, wherever they lie in a state."""
+    state = value._state if isinstance(value, ActiveClient) else value
+    found = []
+    for name, part in vars(state).items():
+        if name in ("shared", "held"):
+            found += secrets_of(part)
+        elif name in ("self_secret", "own_share"):
+            found.append(part)
+        elif name in ("mask_private", "sealing_private"):
+            found.append(part.private_bytes_raw())
+        elif name == "mask_secret":
+            found.append(part.astype("<u2").tobytes())
+        elif name == "shares":
+            found += part
+        elif name == "sealings":
+            found += [key for sealing in part for key in sealing]
+    return found
+
+
+def flipped(data: bytes, place: int = 0) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def packed(members, clients: int = 12) -> bytes:
+    return m.pack_set(np.isin(np.arange(clients), list(members)))

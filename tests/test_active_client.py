@@ -1,0 +1,449 @@
+"""A server that lies: every check of a client under the guard ``active``."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+from active_rounds import EVERYONE, GRAPH, STEP_NAMES, flipped, packed, played, secrets_of
+from ccesa.config import Complete, ErdosRenyi, Fixed, Floor
+from ccesa.crypto import merkle
+from ccesa.errors import (
+    FaultyServer,
+    OrderError,
+)
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol import roster
+from ccesa.protocol.active_client import ActiveClient
+from rounds import (
+    ActivePlay,
+    changed,
+    configure_active,
+    identity,
+    read,
+)
+
+
+def aborts(client: ActiveClient, request: bytes, match: str) -> None:
+    """With this error, with nothing secret in it, and for good."""
+    secrets = secrets_of(client)
+    with pytest.raises(FaultyServer, match=match) as error:
+        client.receive(request)
+    assert client.done
+    assert not vars(client._state)
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None
+    inside = error.value.__traceback__.tb_next.tb_next  # below the frames of the tests
+    frames = traceback.TracebackException(FaultyServer, error.value, inside, capture_locals=True)
+    shown = "".join(frames.format())
+    assert not any(secret.hex() in shown or repr(secret)[2:-1] in shown for secret in secrets)
+    for again in (request, b""):
+        with pytest.raises(OrderError, match="aborted"):
+            client.receive(again)
+    with pytest.raises(OrderError):
+        client._round.vector()
+
+
+#: Step 1, with nobody missing: what is changed in the request, and what the client says.
+ROSTERS = {
+    "v1 short": (lambda r: {"v1": r.v1[:-1]}, "V1 has 1 bytes, 2 are due"),
+    "v1 beyond the last": (lambda r: {"v1": b"\xff\xff"}, "V1 contains a client that was never enrolled"),
+    "without itself": (lambda r: {"v1": packed(EVERYONE - {0})}, "does not contain this client"),
+    "below its floor": (
+        lambda r: {"v1": packed(range(6))},
+        "a roster of 6 clients, this client's floor is 7",
+    ),
+    "root short": (lambda r: {"root": r.root[:-1]}, "root has 31 bytes"),
+    "root changed": (lambda r: {"root": flipped(r.root)}, "did not sign|other keys or members"),
+    "keys short": (lambda r: {"keys": r.keys[:-1]}, "keys has 383 bytes, 384 are due"),
+    "keys of five": (lambda r: {"keys": r.keys[64:]}, "keys has 320 bytes"),
+    "signatures short": (lambda r: {"signatures": r.signatures[64:]}, "signatures has 320 bytes"),
+    "signature changed": (
+        lambda r: {"signatures": flipped(r.signatures)},
+        r"client \d+ did not sign its keys",
+    ),
+    "key changed": (lambda r: {"keys": flipped(r.keys, 70)}, r"client \d+ did not sign its keys"),
+    "member left out": (lambda r: {"v1": packed(EVERYONE - {11})}, "did not sign|proof|other keys"),
+    "proof changed": (lambda r: {"proof": flipped(r.proof)}, "other keys or members"),
+    "proof short": (lambda r: {"proof": r.proof[:-32]}, "a proof of"),
+    "proof long": (lambda r: {"proof": r.proof + bytes(32)}, "a proof of"),
+}
+
+
+@pytest.mark.parametrize("name", ROSTERS)
+def test_a_roster_that_is_not_right(name):
+    change, match = ROSTERS[name]
+    play = played("share")
+    request = read(play.requests[0])
+    aborts(play.clients[0], changed(play.requests[0], **change(request)), match)
+
+
+def test_a_roster_below_min_survivors_where_the_floor_is_lower():
+    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=8), floor=Floor(clients=3)).until(
+        "share"
+    )
+    aborts(play.clients[0], changed(play.requests[0], v1=packed(range(7))), "a roster of 7 clients")
+
+
+def test_a_small_roster_that_is_right_in_itself():
+    """S20: eleven joined, the server shows six of them, with everything in order."""
+    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=3))
+    play.step(gone=range(6, 12))
+    aborts(play.clients[0], play.requests[0], "a roster of 6 clients, this client's floor is 7")
+
+
+def test_a_floor_of_its_own():
+    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=3), floor=Floor(clients=11))
+    play.step(gone={6, 7})
+    aborts(play.clients[0], play.requests[0], "a roster of 10 clients, this client's floor is 11")
+
+
+def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
+    return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
+
+
+def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
+    """The request of step 1 that is right for these bundles."""
+    context, ids = play.config.context, sorted(bundles)
+    tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])
+    v1 = packed(ids, play.config.clients)
+    root = roster.root(context, v1, tree[-1].tobytes())
+    node = ids.index(client)
+    nodes = neighbourhood(play.config.graph, roster.seed(context, root), np.array(ids), node)
+    near = [ids[other] for other in nodes.tolist()]
+    return m.RosterRequest(
+        context=context,
+        client=client,
+        v1=v1,
+        root=root,
+        keys=b"".join(bundles[j][0] for j in near),
+        signatures=b"".join(bundles[j][1] for j in near),
+        proof=merkle.prove(tree, np.sort(np.append(nodes, node))),
+    ).encode()
+
+
+def signed_by(i: int, context: bytes, client: int, keys: bytes) -> tuple[bytes, bytes]:
+    return keys, identity(i).sign(roster.bundle_text(context, client, keys))
+
+
+COMPLETE = {"graph": Complete(), "threshold": Fixed(t=7)}  # everyone is a neighbour under every root
+
+
+def test_the_introduction_of_these_tests_is_that_of_the_server():
+    play = played("share")
+    assert introduction(play, bundles_of(play), 0) == play.requests[0]
+
+
+def test_s8_a_root_with_other_keys_of_the_client_itself():
+    play = played("share", **COMPLETE)
+    bundles = {**bundles_of(play), 0: signed_by(0, play.config.context, 0, bytes(range(64)))}
+    aborts(play.clients[0], introduction(play, bundles, 0), "other keys or members")
+
+
+def test_s9_keys_signed_by_another_identity_name_whose_they_should_be():
+    play = played("share", **COMPLETE)
+    bundles = bundles_of(play)
+    bundles[5] = signed_by(6, play.config.context, 5, bundles[5][0])
+    aborts(play.clients[0], introduction(play, bundles, 0), "client 5 did not sign its keys")
+
+
+def test_s9_keys_signed_for_another_round():
+    play = played("share", **COMPLETE)
+    bundles = bundles_of(play)
+    bundles[5] = signed_by(5, bytes(32), 5, bundles[5][0])
+    aborts(play.clients[0], introduction(play, bundles, 0), "client 5 did not sign its keys")
+
+
+def test_s9_two_bundles_swapped():
+    play = played("share", **COMPLETE)
+    bundles = bundles_of(play)
+    bundles[5], bundles[6] = bundles[6], bundles[5]
+    aborts(play.clients[0], introduction(play, bundles, 0), "client 5 did not sign its keys")
+
+
+def test_s7_neighbours_of_the_servers_choice():
+    """Their keys are signed and in the root; they are just not the neighbours that the root gives."""
+    play = played("share")
+    bundles = bundles_of(play)
+    near = play.server._graph.ids[play.server._graph.neighbours(0)].tolist()
+    wanted = sorted(EVERYONE - {0, *near})[:3] + near[3:]
+    request = changed(
+        play.requests[0],
+        keys=b"".join(bundles[j][0] for j in wanted),
+        signatures=b"".join(bundles[j][1] for j in wanted),
+        proof=merkle.prove(play.server._tree, np.array(sorted([0, *wanted]))),
+    )
+    aborts(play.clients[0], request, "did not sign its keys")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda keys, own: bytes(32) + keys[32:], "low order"),
+        (lambda keys, own: keys[:32] + keys[:32], "twice"),
+        (lambda keys, own: keys[:32] + own[32:], "twice"),
+    ],
+    ids=["low order", "one key in both places", "the client's own key"],
+)
+def test_a_colluder_that_signs_bad_keys(change, match):
+    play = played("share", **COMPLETE)
+    bundles = bundles_of(play)
+    keys = change(bundles[5][0], bundles[0][0])
+    bundles[5] = signed_by(5, play.config.context, 5, keys)
+    aborts(play.clients[0], introduction(play, bundles, 0), match)
+
+
+@pytest.mark.parametrize("floor", [Floor(degree=8), Floor(mask_degree=8), Floor(threshold=6)], ids=repr)
+def test_a_neighbourhood_below_the_floor(floor):
+    """The mean is fine; here eight of twelve joined."""
+    play = ActivePlay(configure_active(12, min_survivors=3), floor=floor)
+    play.step(gone=range(8, 12))
+    aborts(play.clients[0], play.requests[0], "floor is")
+
+
+def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
+    config = configure_active(30, graph=ErdosRenyi(p=0.2), threshold=Fixed(t=4), min_survivors=2)
+    for seed in range(20):
+        play = ActivePlay(config, seed=seed)
+        play.step()
+        wide = np.flatnonzero(play.server._graph.degrees + 1 >= 8).tolist()
+        if wide:
+            break
+    assert play.requests.keys().isdisjoint(wide)  # an honest server does not even ask
+    request = introduction(play, bundles_of(play), wide[0])
+    aborts(play.clients[wide[0]], request, "two disjoint sets")
+
+
+def sealed_of(play: ActivePlay, members: set[int]) -> bytes:
+    """What those of the client's neighbours who are left sealed for client 0."""
+    near = play.clients[0]._state.shared.neighbours.tolist()
+    texts = dict(zip(near, m.items("sealed", read(play.requests[0]).sealed, len(near), 80), strict=True))
+    return b"".join(texts[j] for j in near if j in members)
+
+
+def test_s19_v2_must_be_part_of_v1():
+    play = played("mask", {"advertise": {7}})
+    aborts(play.clients[0], changed(play.requests[0], v2=packed(EVERYONE)), "client 7 is in V2 and not in V1")
+
+
+def test_v2_without_the_client_itself():
+    play = played("mask")
+    aborts(play.clients[0], changed(play.requests[0], v2=packed(EVERYONE - {0})), "itself out of V2")
+
+
+@pytest.mark.parametrize(
+    ("v2", "match"),
+    [(b"\xff", "V2 has 1 bytes"), (b"\xff\x1f", "V2 contains a client")],
+    ids=["short", "stray"],
+)
+def test_v2_that_is_no_set(v2, match):
+    play = played("mask")
+    aborts(play.clients[0], changed(play.requests[0], v2=v2), match)
+
+
+def test_s17_v2_with_too_few_neighbours():
+    play = played("mask")
+    near = play.clients[0]._state.shared.neighbours.tolist()
+    v2 = EVERYONE - set(near[2:])
+    request = changed(play.requests[0], v2=packed(v2), sealed=sealed_of(play, v2))
+    aborts(play.clients[0], request, "2 live neighbours .* threshold 4")
+
+
+def test_sealed_texts_of_others_than_v2_has():
+    play = played("mask")
+    near = play.clients[0]._state.shared.neighbours.tolist()
+    aborts(
+        play.clients[0], changed(play.requests[0], v2=packed(EVERYONE - {near[0]})), "sealed has 480 bytes"
+    )
+    play = played("mask")
+    near = play.clients[0]._state.shared.neighbours.tolist()
+    fewer = sealed_of(play, EVERYONE - {near[0]})
+    aborts(play.clients[0], changed(play.requests[0], sealed=fewer), "sealed has 400 bytes")
+
+
+def test_a_sealed_text_that_does_not_open():
+    play = played("mask")
+    sealed = read(play.requests[0]).sealed
+    aborts(play.clients[0], changed(play.requests[0], sealed=flipped(sealed)), "does not open")
+
+
+def test_s10_different_rosters_to_different_clients():
+    """Client 0 is shown a roster with a colluder's other keys: nothing it signs fits what others signed."""
+    play = played("share", **COMPLETE)
+    bundles = bundles_of(play)
+    other = ActivePlay(play.config)
+    other.step()
+    bundles[5] = bundles_of(other)[5]  # the colluder signs twice
+    lied = play.clients[0].receive(introduction(play, bundles, 0))
+    replies = {i: play.clients[i].receive(r) for i, r in play.requests.items() if i != 0}
+    for i, reply in {**replies, 0: lied}.items():
+        play.server.receive(i, reply)
+    play.requests = play.server.close()
+    with pytest.raises(FaultyServer, match="client 5: sealed text does not open"):
+        play.clients[0].receive(play.requests[0])
+
+
+V3S = {
+    "short": (lambda near: b"\xff", "V3 has 1 bytes"),
+    "stray": (lambda near: b"\xff\x1f", "V3 contains a client"),
+    "not in V2": (lambda near: packed(EVERYONE), "client 11 is in V3 and not in V2"),
+    "without itself": (lambda near: packed(EVERYONE - {0, 11}), "itself out of V3"),
+    "few neighbours": (lambda near: packed(EVERYONE - {11, *near[2:]}), "2 live neighbours .* threshold 4"),
+    "few clients": (lambda near: packed({0, *near[:3]}), "4 clients in V3, the sum of fewer than 5"),
+}
+
+
+@pytest.mark.parametrize("name", V3S)
+def test_a_v3_that_is_not_right(name):
+    make, match = V3S[name]
+    play = played("confirm", {"share": {11}})
+    near = [j for j in play.clients[0]._state.held.holding.tolist() if j != 0]
+    aborts(play.clients[0], changed(play.requests[0], v3=make(near)), match)
+
+
+def test_a_v3_below_the_floor_for_survivors():
+    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=10), floor=Floor(survivors=10))
+    play.until("confirm")
+    near = [j for j in play.clients[0]._state.held.holding.tolist() if j != 0]
+    far = sorted(EVERYONE - {0, *near})[:3]
+    request = changed(play.requests[0], v3=packed(EVERYONE - set(far)))
+    aborts(play.clients[0], request, "9 clients in V3, the sum of fewer than 10")
+
+
+def test_s2_a_second_v3_is_never_signed():
+    play = played("confirm")
+    client, request = play.clients[0], play.requests[0]
+    first = client.receive(request)
+    assert client.receive(request) == first
+    aborts(client, changed(request, v3=packed(EVERYONE - {11})), "confirm-request where")
+
+
+def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes:
+    """A request of step 3 in which all surviving neighbours signed this text."""
+    near = [j for j in play.clients[client]._state.held.holding.tolist() if j != client]
+    return changed(
+        play.requests[client],
+        confirmed=bytes([flag]) * len(near),
+        signatures=b"".join(identity(j).sign(text) for j in near),
+    )
+
+
+def texts_of(play: ActivePlay) -> tuple[bytes, bytes, bytes]:
+    state = play.clients[0]._state
+    return state.root, state.v2, state.v3
+
+
+def test_what_these_tests_sign_is_what_clients_sign():
+    play = played("unmask")
+    root, v2, v3 = texts_of(play)
+    context = play.config.context
+    assert shown_to(play, roster.confirmed_text(context, root, v2, v3), 1) == play.requests[0]
+
+
+@pytest.mark.parametrize("which", ["root", "v2", "v3", "context"])
+def test_s2_confirmations_of_something_else(which):
+    play = played("unmask")
+    root, v2, v3 = texts_of(play)
+    other = packed(EVERYONE - {11})
+    parts = {"context": play.config.context, "root": root, "v2": v2, "v3": v3}
+    parts[which] = bytes(32) if which in ("root", "context") else other
+    request = shown_to(play, roster.confirmed_text(*parts.values()), 1)
+    aborts(play.clients[0], request, r"client \d+ did not sign the survivors")
+
+
+def test_s19_signatures_on_another_v2():
+    play = played("unmask")
+    root, _, _ = texts_of(play)
+    text = roster.masking_text(play.config.context, root, packed(EVERYONE - {11}))
+    aborts(play.clients[0], shown_to(play, text, 0), r"client \d+ did not sign the survivors")
+
+
+def test_a_signature_on_v2_is_no_confirmation_and_a_confirmation_is_not_shown_as_one_on_v2():
+    for flag in (0, 1):
+        play = played("unmask")
+        root, v2, v3 = texts_of(play)
+        masking = roster.masking_text(play.config.context, root, v2)
+        confirmed = roster.confirmed_text(play.config.context, root, v2, v3)
+        request = shown_to(play, masking if flag else confirmed, flag)
+        aborts(play.clients[0], request, "did not sign the survivors")
+
+
+def test_too_few_confirmations():
+    """All signed V2, three of six also V3; the threshold is four."""
+    play = played("unmask")
+    root, v2, _ = texts_of(play)
+    text = roster.masking_text(play.config.context, root, v2)
+    aborts(play.clients[0], shown_to(play, text, 0), "0 neighbours confirmed the survivors, 4 have to")
+    play = played("unmask")
+    good, masked = read(play.requests[0]), read(shown_to(play, text, 0))
+    root, v2, _ = texts_of(play)
+    masked = read(shown_to(play, roster.masking_text(play.config.context, root, v2), 0))
+    request = changed(
+        play.requests[0],
+        confirmed=b"\1\1\1\0\0\0",
+        signatures=good.signatures[: 3 * 64] + masked.signatures[3 * 64 :],
+    )
+    aborts(play.clients[0], request, "3 neighbours confirmed the survivors, 4 have to")
+
+
+def test_enough_confirmations_and_no_more():
+    play = played("unmask")
+    good = read(play.requests[0])
+    root, v2, _ = texts_of(play)
+    masked = read(shown_to(play, roster.masking_text(play.config.context, root, v2), 0))
+    request = changed(
+        play.requests[0],
+        confirmed=b"\1\1\1\1\0\0",
+        signatures=good.signatures[: 4 * 64] + masked.signatures[4 * 64 :],
+    )
+    assert len(read(play.clients[0].receive(request)).shares) == 7 * 32
+
+
+UNMASKS = {
+    "flags short": (lambda r: {"confirmed": r.confirmed[:-1]}, "confirmed has 5 bytes, 6 are due"),
+    "signatures short": (lambda r: {"signatures": r.signatures[:-64]}, "signatures has 320 bytes"),
+    "flag of 2": (lambda r: {"confirmed": b"\2" + r.confirmed[1:]}, "neither 0 nor 1"),
+    "signature changed": (
+        lambda r: {"signatures": flipped(r.signatures, -1 % 384)},
+        r"client \d+ did not sign",
+    ),
+    "signatures swapped": (
+        lambda r: {"signatures": r.signatures[64:128] + r.signatures[:64] + r.signatures[128:]},
+        r"client \d+ did not sign",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMASKS)
+def test_a_request_for_shares_that_is_not_right(name):
+    change, match = UNMASKS[name]
+    play = played("unmask")
+    aborts(play.clients[0], changed(play.requests[0], **change(read(play.requests[0]))), match)
+
+
+def test_s5_a_second_different_request_for_shares():
+    play = played("unmask")
+    client, request = play.clients[0], play.requests[0]
+    first = client.receive(request)
+    assert client.receive(request) == first
+    aborts(client, changed(request, confirmed=b"\0" * 6), "another request")
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+def test_s13_a_request_of_another_round(step):
+    ours, theirs = played(step), played(step)
+    aborts(ours.clients[0], theirs.requests[0], "another round")
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+def test_a_request_for_somebody_else(step):
+    play = played(step)
+    aborts(play.clients[0], play.requests[1], "for client 1")
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+def test_garbage_and_oversize(step):
+    aborts(played(step).clients[0], b"\xc1", "not a message")
+    play = played(step)
+    aborts(play.clients[0], play.requests[0] + bytes(100_000), "at most")

@@ -1,0 +1,119 @@
+"""Clients that misbehave: every check of the server under the guard ``active``."""
+
+import numpy as np
+import pytest
+
+from active_rounds import flipped, played
+from ccesa.errors import (
+    ConflictingMessage,
+    FaultyClient,
+    LateMessage,
+)
+from ccesa.protocol import roster
+from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.round import in_memory, run_round
+from rounds import (
+    ActivePlay,
+    admission,
+    changed,
+    identity,
+    read,
+)
+
+
+def refuses(play: ActivePlay, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
+    """Refused, the sender named, and nothing else has changed."""
+    waiting, total = play.server.waiting, play.server._total.copy()
+    with pytest.raises(kind, match=match) as error:
+        play.server.receive(client, reply)
+    assert error.value.client == client
+    assert play.server.waiting == waiting
+    assert np.array_equal(play.server._total, total)
+
+
+@pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda signature: flipped(signature), "signature that does not verify"),
+        (lambda signature: signature[:-1], "signature has 63 bytes, 64 are due"),
+        (lambda signature: b"", "signature has 0 bytes"),
+        (lambda signature: bytes(64), "signature that does not verify"),
+    ],
+    ids=["flipped", "short", "none", "zeros"],
+)
+def test_a_bad_signature_is_refused_and_its_sender_named(step, change, match):
+    play = played(step)
+    for i in range(12):
+        reply = play.clients[i].receive(play.requests[i])
+        if i == 4:
+            refuses(play, i, changed(reply, signature=change(read(reply).signature)), match)
+        play.server.receive(i, reply)
+    play.requests = play.server.close()
+    aggregate = play.finish()
+    assert np.array_equal(aggregate.vector, play.expected(range(12)))
+
+
+def test_s11_an_identity_that_was_never_admitted():
+    play = played("advertise")
+    reply = read(play.clients[4].receive(play.requests[4]))
+    text = roster.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
+    refuses(play, 4, changed(reply.encode(), signature=identity(99).sign(text)), "does not verify")
+
+
+def test_a_bundle_of_somebody_else():
+    play = played("advertise")
+    other = play.clients[5].receive(play.requests[5])
+    refuses(play, 4, changed(other, client=4), "does not verify")
+    refuses(play, 4, other, "in the name of client 5")
+
+
+@pytest.mark.parametrize("sizes", [(31, 33), (33, 31), (0, 64), (64, 0)])
+def test_a_byte_does_not_move_from_one_key_to_the_other(sizes):
+    """The signature is on both keys as the server cuts them; it still has to be two keys."""
+    play = played("advertise")
+    reply = read(play.clients[4].receive(play.requests[4]))
+    both = reply.sealing_key + reply.mask_key
+    cut = changed(reply.encode(), sealing_key=both[: sizes[0]], mask_key=both[sizes[0] :])
+    refuses(play, 4, cut, "sealing_key has")
+
+
+def test_a_vector_under_the_signature_of_another_round_or_step():
+    play = played("mask")
+    advertised = play.server._advertised[4].signature
+    reply = play.clients[4].receive(play.requests[4])
+    refuses(play, 4, changed(reply, signature=advertised), "does not verify")
+    refuses(play, 4, changed(reply, vector=b""), "vector has 0 bytes")
+    play.server.receive(4, reply)
+    refuses(play, 4, changed(reply, vector=bytes(10)), "different answer", ConflictingMessage)
+
+
+def test_a_confirmation_that_is_a_signature_on_v2_only():
+    play = played("mask")
+    masked = {i: read(reply).signature for i, reply in play.replies().items()}
+    play = played("confirm")
+    reply = play.clients[4].receive(play.requests[4])
+    refuses(play, 4, changed(reply, signature=masked[4]), "does not verify")
+    refuses(play, 4, changed(reply, signature=play.server._signatures[4]), "does not verify")
+
+
+def test_a_confirmation_that_comes_late():
+    play = played("confirm")
+    late = play.clients[4].receive(play.requests[4])
+    play.step(gone={4})
+    assert 4 not in play.requests
+    refuses(play, 4, late, "step confirm has closed", LateMessage)
+    assert np.array_equal(play.finish().vector, play.expected(range(12)))
+
+
+def test_a_refused_client_counts_as_dropped():
+    play, refused = played("advertise"), []
+    server = ActiveServer(play.config, admission(12))
+
+    def carry(step, requests):
+        for i, reply in in_memory(play.clients)(step, requests):
+            yield i, changed(reply, signature=bytes(64)) if (step.name, i) == ("confirm", 2) else reply
+
+    aggregate = run_round(server, carry, refused.append)
+    assert [fault.client for fault in refused] == [2]
+    assert np.array_equal(aggregate.vector, play.expected(range(12)))
