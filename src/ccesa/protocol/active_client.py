@@ -183,12 +183,17 @@ class ActiveClient(Client):
             config,
             admission.id_of(identity.public),
             vector,
-            floor=floor or Floor(clients=max(3, len(admission) // 2 + 1)),
+            floor=floor or default_floor(admission),
             used_rounds=used_rounds,
             threads=threads,
             random=random,
         )
         self._round = ActiveRound(**vars(self._round), identity=identity, admission=admission)
+
+
+def default_floor(admission: Admission) -> Floor:
+    """What a client asks for that was told nothing else: more than half of the list takes part."""
+    return Floor(clients=max(3, len(admission) // 2 + 1))
 
 
 def check_admission(config: RoundConfig, admission: Admission) -> None:
