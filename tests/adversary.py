@@ -56,7 +56,7 @@ from strategies import randomness
 Action = tuple[str, int, int, int, int]
 
 #: Low, so that no client refuses what an honest server sends after many have dropped out.
-FLOOR = Floor(clients=2, mask_degree=0)
+FLOOR = Floor(clients=2, degree=1, mask_degree=0)
 IDENTITIES = [Identity(bytes([i]) * 32) for i in range(1, 10)]
 VECTORS = (m.MaskReply, m.SignedMaskReply)
 #: Messages that a client under ``curious`` has to believe, and the server has to believe of a client.

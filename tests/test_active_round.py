@@ -88,7 +88,7 @@ def test_somebody_drops_in_every_step(name, rule):
 
 @pytest.mark.parametrize("absent", [{0}, {19}, {0, 1, 8, 19}, set(range(0, 18, 2))], ids=str)
 def test_ids_that_never_join(absent):
-    play = ActivePlay(configure_active(20, graph=Harary(degree=8)))
+    play = ActivePlay(configure_active(20, graph=Harary(degree=8)), floor=LOOSE)
     assert check(play, {"advertise": absent}) == "aggregate"
     assert set(play.server.aggregate.survivors) == set(range(20)) - absent
 

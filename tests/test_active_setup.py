@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
-from ccesa.config import RoundConfig
-from ccesa.errors import (
-    ConfigError,
-)
+from ccesa.config import Floor, Harary, RoundConfig
+from ccesa.errors import ConfigError, FaultyServer
 from ccesa.identity import Admission, Identity, Member
-from ccesa.protocol.active_client import ActiveClient
+from ccesa.plan.planner import plan_or_complete
+from ccesa.protocol.active_client import ActiveClient, default_floor
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
@@ -87,6 +86,35 @@ def test_names_and_comments_may_differ_between_the_parties():
 def test_the_default_floor_is_more_than_half_of_the_list(clients, floor):
     client = ActiveClient(configure_active(clients), identity(0), admission(clients), vector())
     assert client._round.floor.clients == floor
+
+
+@pytest.mark.parametrize(
+    ("clients", "degree"), [(3, 2), (4, 2), (5, 2), (6, 3), (12, 6), (24, 10), (100, 14), (1000, 20)]
+)
+def test_the_default_floor_asks_for_neighbours(clients, degree):
+    assert default_floor(admission(clients)).degree == degree
+
+
+def test_a_ring_of_two_neighbours_is_refused_by_default():
+    """Two colluders beside a client would open its vector."""
+    config = configure_active(100, graph=Harary(degree=2))
+    with pytest.raises(ConfigError, match="degree = 2, this client's floor is 14"):
+        ActiveClient(config, identity(0), admission(100), vector())
+
+
+@pytest.mark.parametrize("graph", ["best", "erdos-renyi", "complete"])
+@pytest.mark.parametrize(("clients", "dropout", "collusion"), [(4, 0.05, 0), (30, 0.1, 0), (100, 0.1, 0.1)])
+def test_planned_graphs_pass_the_default_floor(clients, dropout, collusion, graph):
+    made = plan_or_complete(clients, dropout, collusion, guard="active", graph=graph)
+    default_floor(admission(clients)).check(made.config(admission=admission(clients).digest))
+
+
+def test_a_floor_that_mentions_one_thing_keeps_the_rest():
+    """S20 with a client that asked for more than the default, and must not get less."""
+    play = ActivePlay(configure_active(24), floor=Floor(threshold=3))
+    play.step(gone=range(4, 24))
+    with pytest.raises(FaultyServer, match="clients = 4, this client's floor is 13"):
+        play.clients[0].receive(play.requests[0])
 
 
 def test_a_used_round_id():

@@ -1,3 +1,4 @@
+import contextlib
 import math
 import struct
 from fractions import Fraction
@@ -306,7 +307,7 @@ def test_a_floor_at_exactly_what_is_offered_holds_and_one_higher_does_not(config
     offered = {
         "clients": config.clients,
         "degree": degree,
-        "mask_degree": config.graph.mask_edges(degree) or degree,
+        "mask_degree": int(config.graph.mean_mask_degree(config.clients)),
         "threshold": config.threshold.of(degree),
         "survivors": config.min_survivors,
     }
@@ -315,6 +316,53 @@ def test_a_floor_at_exactly_what_is_offered_holds_and_one_higher_does_not(config
     for name, value in offered.items():
         with pytest.raises(ConfigError, match=f"offers {name} ="):
             Floor(**{**loose, name: value + 1}).check(config)
+
+
+# A floor at Harary(degree=106) and t = 73, of which a server might think that more degree is always stricter.
+PLANNED = Floor(degree=106, threshold=73, threshold_share=73 / 106)
+
+
+@pytest.mark.parametrize(
+    ("degree", "rule"), [(140, Fixed(t=73)), (400, Majority()), (400, Linear(slope=600, base=0))], ids=str
+)
+def test_a_higher_degree_does_not_make_up_for_a_lower_share(degree, rule):
+    config = build(clients=1000, graph=Harary(degree=degree), threshold=rule)
+    with pytest.raises(ConfigError, match=r"offers threshold_share = 0\.\d+, this client's floor is 0\.689"):
+        PLANNED.check(config)
+
+
+@pytest.mark.parametrize(
+    ("degree", "rule"), [(106, Fixed(t=73)), (140, Fixed(t=97)), (106, Fixed(t=80))], ids=str
+)
+def test_what_is_stricter_in_degree_and_share_passes(degree, rule):
+    PLANNED.check(build(clients=1000, graph=Harary(degree=degree), threshold=rule))
+
+
+@pytest.mark.parametrize(("p", "passes"), [(0.1, True), (0.004, False)])
+def test_where_degrees_vary_the_floor_is_about_the_mean(p, passes):
+    config = build(clients=1000, graph=ErdosRenyi(p=p))
+    with contextlib.nullcontext() if passes else pytest.raises(ConfigError, match=r"degree = 3\.996"):
+        Floor(degree=90, threshold=45, threshold_share=0.5).check(config)
+
+
+def test_the_floor_compares_mask_edges_that_are_drawn_at_their_mean():
+    config = build(clients=101, graph=ErdosRenyi(p=0.5, mask_p=0.1))  # 10 of 50 neighbours
+    Floor(mask_degree=10).check(config)
+    with pytest.raises(ConfigError, match="mask_degree = 10, this client's floor is 11"):
+        Floor(mask_degree=11).check(config)
+
+
+def test_what_a_floor_does_not_mention_stays_at_the_default():
+    default = Floor(clients=13, degree=10, threshold=2, survivors=2)
+    assert Floor(threshold=3).over(default) == Floor(clients=13, degree=10, threshold=3, survivors=2)
+    assert Floor(degree=0).over(default).degree == 0
+    assert Floor().over(default) == default
+
+
+@pytest.mark.parametrize("share", [-0.1, 2.1, math.nan, math.inf, True, "0.5"])
+def test_a_threshold_share_is_a_share(share):
+    with pytest.raises(ConfigError, match="floor threshold_share"):
+        Floor(threshold_share=share)
 
 
 # The context

@@ -268,6 +268,6 @@ def test_s17_fewer_mask_edges_than_the_configuration_gives(graph, flags):
 
 
 def test_s12_fewer_mask_edges_than_the_floor():
-    config = configure(8, graph=ErdosRenyi(p=1.0, mask_p=0.9))
-    play = Play(config, floor=Floor(mask_degree=6)).until("share")
-    aborts(play.clients[0], changed(play.requests[0], masked=b"\1\1" + b"\0" * 5), "floor is 6")
+    play = Play(configure(8, graph=Complete(mask_degree=6)), floor=Floor(mask_degree=6))
+    play.step(gone={6, 7})
+    aborts(play.clients[0], play.requests[0], "mask_degree = 5, this client's floor is 6")

@@ -7,6 +7,7 @@ A configuration validates itself, has exactly one encoding, and that encoding's 
 import math
 import operator
 import os
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -83,6 +84,9 @@ class ErdosRenyi(_Part, frozen=True, kw_only=True, tag="erdos-renyi"):
     def max_degree(self, clients: int) -> int:
         return clients - 1
 
+    def mean_mask_degree(self, clients: int) -> float:
+        return (self.mask_p or self.p) * (clients - 1)
+
     def mask_edges(self, degree: int) -> int | None:
         return degree if self.mask_p is None else None
 
@@ -109,7 +113,10 @@ class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
     def max_degree(self, clients: int) -> int:
         return min(self.degree, clients - 1)
 
-    def mask_edges(self, degree: int) -> int | None:
+    def mean_mask_degree(self, clients: int) -> float:
+        return self.mask_edges(self.max_degree(clients))
+
+    def mask_edges(self, degree: int) -> int:
         return min(self.mask_degree or degree, degree)
 
 
@@ -132,6 +139,11 @@ class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
 
     def max_degree(self, clients: int) -> int:
         return clients - 1
+
+    def mean_mask_degree(self, clients: int) -> float:
+        if self.mask_p is not None:
+            return self.mask_p * (clients - 1)
+        return min(self.mask_degree or clients - 1, clients - 1)
 
     def mask_edges(self, degree: int) -> int | None:
         """How many of a client's edges carry masks, where that follows from their number."""
@@ -330,31 +342,68 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
-class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client insists on by itself, whatever the server proposes."""
+def threshold_share(threshold: int, degree: int) -> float:
+    """Holders that have to agree, a neighbour."""
+    return threshold / max(degree, 1)
 
-    clients: int = 3
-    degree: int = 1
-    mask_degree: int = 1
-    threshold: int = 2
-    survivors: int = 2
+
+def _check_share(share: object) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
+        raise ConfigError(f"floor threshold_share must lie in [0, 2], not {share!r}")
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client insists on by itself, whatever the server proposes.
+
+    What is left out stays as the guard has it by default. ``threshold_share`` is the least t_i / d_i, for each
+    client as it is: without it a higher degree would make the same threshold weaker. Where degrees vary,
+    ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
+    """
+
+    clients: int | None = None
+    degree: int | None = None
+    mask_degree: int | None = None
+    threshold: int | None = None
+    threshold_share: float | None = None
+    survivors: int | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            _check_integer(f"floor {name}", getattr(self, name))
+        for name, least in self._given():
+            if name == "threshold_share":
+                _check_share(least)
+            else:
+                _check_integer(f"floor {name}", least)
+
+    def over(self, default: "Floor") -> "Floor":
+        """The default, with what this floor says instead."""
+        return msgspec.structs.replace(default, **dict(self._given()))
+
+    def lacking(self, **found: float) -> str | None:
+        """The first of what was found that is below this floor, in words; None if nothing is."""
+        for name, least in self._given():
+            if name in found and found[name] < least:
+                return f"{name} = {found[name]:.4g}, this client's floor is {least:.4g}"
+        return None
 
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that is weaker than this floor, before any key exists."""
         degree = config.graph.mean_degree(config.clients)
-        mask_edges = config.graph.mask_edges(int(degree))
-        found = {
-            "clients": config.clients,
-            "degree": degree,
-            "mask_degree": degree if mask_edges is None else mask_edges,
-            "threshold": config.threshold.of(int(degree)),
-            "survivors": config.min_survivors,
-        }
-        for name, value in found.items():
-            least = getattr(self, name)
-            if value < least:
-                raise ConfigError(f"the round offers {name} = {value:g}, this client's floor is {least}")
+        t = config.threshold.of(int(degree))
+        lacking = self.lacking(
+            clients=config.clients,
+            degree=degree,
+            mask_degree=config.graph.mean_mask_degree(config.clients),
+            threshold=t,
+            threshold_share=threshold_share(t, int(degree)),
+            survivors=config.min_survivors,
+        )
+        if lacking:
+            raise ConfigError(f"the round offers {lacking}")
+
+    def _given(self) -> Iterator[tuple[str, float]]:
+        every = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return (item for item in every if item[1] is not None)
+
+
+#: Where nothing else is asked for: no sum of two, no vector without a mask.
+BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_share=0.0, survivors=2)

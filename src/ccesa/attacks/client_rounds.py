@@ -7,7 +7,7 @@ import numpy as np
 
 from ccesa import ring
 from ccesa.attacks.base import Tell
-from ccesa.attacks.stage import inputs
+from ccesa.attacks.stage import ANY_DEGREE, inputs
 from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs.assignment import neighbourhood
@@ -73,7 +73,9 @@ class ClientRound:
         self.config = RoundConfig(**fields, admission=admission.digest)
         self.vectors = inputs(self.config)
         self.clients = {
-            i: _under(ActiveClient, crooked.get(i, Client))(self.config, identity, admission, self.vectors[i])
+            i: _under(ActiveClient, crooked.get(i, Client))(
+                self.config, identity, admission, self.vectors[i], floor=ANY_DEGREE
+            )
             for i, identity in enumerate(self.identities)
         }
         self.server = _under(ActiveServer, server)(self.config, admission)

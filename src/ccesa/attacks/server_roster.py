@@ -15,7 +15,7 @@ from ccesa.attacks.colluders import ActiveColluder
 from ccesa.attacks.relaxed import relaxed, skip
 from ccesa.attacks.stage import Stage, active, changed, inputs, names, opened
 from ccesa.attacks.transcript import StillHidden, Transcript
-from ccesa.config import ErdosRenyi, Floor, Harary, RoundConfig
+from ccesa.config import BARE_FLOOR, ErdosRenyi, Harary, RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import neighbourhood
@@ -138,7 +138,7 @@ def replaced_keys(defended: bool, tell: Tell) -> Outcome:
     config = RoundConfig(clients=9, length=8, guard="active", admission=true.digest)
     vectors = inputs(config)
     made: dict[int, ActiveClient] = {
-        i: ActiveColluder(config, one, forged, vectors[i], floor=Floor()) for i, one in enumerate(puppets)
+        i: ActiveColluder(config, one, forged, vectors[i], floor=BARE_FLOOR) for i, one in enumerate(puppets)
     }
     kind = ActiveClient if defended else UnsignedKeys
     made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM])
@@ -259,7 +259,7 @@ class AnyRoster(ActiveClient):
     """Takes a roster of three as well."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "floor": Floor()})
+        super().__init__(*arguments, **{**options, "floor": BARE_FLOOR})
 
 
 def small_roster(defended: bool, tell: Tell) -> Outcome:

@@ -14,7 +14,7 @@ import numpy as np
 from ccesa import labels
 from ccesa.attacks.base import Attack, Outcome, Tell
 from ccesa.attacks.stage import Stage, changed, curious, inputs, names, opened
-from ccesa.config import Complete, Floor, Graph, Harary, RoundConfig
+from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError
 from ccesa.identity import Admission
@@ -37,7 +37,7 @@ class NoFloor(Client):
     """Takes whatever the server proposes."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "floor": Floor()})
+        super().__init__(*arguments, **{**options, "floor": BARE_FLOOR})
 
 
 def weak_parameters(defended: bool, tell: Tell) -> Outcome:

@@ -11,7 +11,7 @@ from ccesa import ring
 from ccesa.attacks.base import Outcome, Tell
 from ccesa.attacks.colluders import ActiveColluder, Colluder
 from ccesa.attacks.transcript import StillHidden, Transcript
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
@@ -24,6 +24,8 @@ from ccesa.simulate.enrolment import admit, enrol
 Vectors = Mapping[int, Vector]
 #: Of a client and the honest request for it, what the server sends instead.
 Lie = Callable[[int, bytes], bytes]
+#: Attacks are shown on graphs small enough to follow, so the victims' floor leaves the degree open.
+ANY_DEGREE = Floor(degree=1)
 
 
 def honestly(client: int, request: bytes) -> bytes:
@@ -168,6 +170,7 @@ def active(
     colluder: type[ActiveColluder] = ActiveColluder,
     make_config: type[RoundConfig] = RoundConfig,
     vectors: Vectors | None = None,
+    floor: Floor = ANY_DEGREE,
     **fields: Any,
 ) -> Stage:
     """A round under the guard ``active``, among admitted clients."""
@@ -177,7 +180,7 @@ def active(
         clients=clients, guard="active", admission=admission.digest, **{"length": 8, **fields}
     )
     vectors = vectors or inputs(config)
-    floors = {i: Floor() if i in colluders else None for i in range(clients)}
+    floors = {i: BARE_FLOOR if i in colluders else floor for i in range(clients)}
     made = {
         i: (colluder if i in colluders else kind)(
             config, identities[i], admission, vectors[i], floor=floors[i]

@@ -4,13 +4,14 @@ Each function checks what the server says against signatures and the committed r
 words of ``client_steps``, and lets those go on. Rules R1 to R3 are those of docs/security.md.
 """
 
+import math
 import os
 from collections.abc import MutableSet
 from dataclasses import dataclass
 
 import numpy as np
 
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.crypto import merkle, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.errors import ConfigError, FaultyServer
@@ -123,9 +124,7 @@ def confirm(
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = _part_of("V3", request.v3, "V2", v2, round)
     steps.check_enough(int(v3[state.held.holding].sum()) - 1, state.held.threshold)
-    least = max(round.config.min_survivors, round.floor.survivors)
-    if v3.sum() < least:
-        raise FaultyServer(f"{v3.sum()} clients in V3, the sum of fewer than {least} is not opened")
+    _check_size(round, "V3", v3, survivors=int(v3.sum()))
     text = roster.confirmed_text(round.context, state.root, state.v2, request.v3)
     confirmed = Confirmed(held=state.held, root=state.root, v2=state.v2, v3=request.v3)
     return confirmed, m.ConfirmReply(
@@ -160,7 +159,8 @@ STEP_FUNCTIONS: dict[str, steps.StepFunction] = {
 class ActiveClient(Client):
     """One client in one round with a server that may lie.
 
-    ``admission`` is this client's own copy of the list; ``floor`` by default asks for more than half of it.
+    ``admission`` is this client's own copy of the list. What ``floor`` does not mention stays as in
+    ``default_floor``.
     """
 
     guard = "active"
@@ -183,7 +183,7 @@ class ActiveClient(Client):
             config,
             admission.id_of(identity.public),
             vector,
-            floor=floor or default_floor(admission),
+            floor=(floor or Floor()).over(default_floor(admission)),
             used_rounds=used_rounds,
             threads=threads,
             random=random,
@@ -192,8 +192,14 @@ class ActiveClient(Client):
 
 
 def default_floor(admission: Admission) -> Floor:
-    """What a client asks for that was told nothing else: more than half of the list takes part."""
-    return Floor(clients=max(3, len(admission) // 2 + 1))
+    """What a client asks for that was told nothing else.
+
+    More than half of the list takes part; and where d neighbours hold shares more than d / 2 of them have to
+    agree, so with this degree whatever is opened has passed more than log2(list) clients.
+    """
+    clients = max(3, len(admission) // 2 + 1)
+    degree = min(clients - 1, 2 * math.ceil(math.log2(len(admission))))
+    return Floor(clients=clients, degree=degree).over(BARE_FLOOR)
 
 
 def check_admission(config: RoundConfig, admission: Admission) -> None:
@@ -271,9 +277,18 @@ def _roster_members(round: ActiveRound, packed: bytes) -> Flags:
     v1 = m.unpack_set("V1", packed, round.config.clients)
     if not v1[round.client]:
         raise FaultyServer("the roster does not contain this client")
-    if v1.sum() < max(round.floor.clients, round.config.min_survivors):
-        raise FaultyServer(f"a roster of {v1.sum()} clients, this client's floor is {round.floor.clients}")
+    _check_size(round, "the roster", v1, clients=int(v1.sum()))
     return v1
+
+
+def _check_size(round: ActiveRound, name: str, members: Flags, **found: int) -> None:
+    """Large enough for the round and for the client's own floor."""
+    least = round.config.min_survivors
+    if members.sum() < least:
+        raise FaultyServer(f"{members.sum()} clients in {name}, the sum of fewer than {least} is not opened")
+    lacking = round.floor.lacking(**found)
+    if lacking:
+        raise FaultyServer(f"{name} has {lacking}")
 
 
 def _part_of(name: str, packed: bytes, whole: str, members: Flags, round: ActiveRound) -> Flags:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from ccesa import ring
-from ccesa.config import Floor, RoundConfig, whole_number
+from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
 from ccesa.protocol import messages as m
@@ -48,7 +48,7 @@ class Client:
     ) -> None:
         if config.guard != self.guard:
             raise ConfigError(f"this client has guard = {self.guard}, the round has {config.guard}")
-        floor = floor or Floor()
+        floor = (floor or Floor()).over(BARE_FLOOR)
         floor.check(config)
         client, threads = whole_number("client id", client), whole_number("threads", threads)
         if not 0 <= client < config.clients:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import ring
-from ccesa.config import MAX_HOLDERS, Floor, RoundConfig
+from ccesa.config import MAX_HOLDERS, ErdosRenyi, Floor, RoundConfig, threshold_share
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
@@ -104,6 +104,7 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
     """Step 1: split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
     neighbours, sealing_keys, mask_keys, masked = _neighbourhood(round, state, request)
     threshold = _threshold(round, neighbours.size)
+    _check_floor(round, neighbours.size, int(masked.sum()), threshold)
     self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
     both = np.concatenate([self_secret, state.mask_secret])
     holders = neighbours.size + 1
@@ -207,9 +208,9 @@ def _neighbourhood(
     masked = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
     if np.any(masked > 1):
         raise FaultyServer("a mask flag that is neither 0 nor 1")
+    if not neighbours.size:
+        raise FaultyServer("no neighbour to share with")
     _check_mask_edges(round, neighbours.size, int(masked.sum()))
-    if neighbours.size < max(round.floor.degree, 1):
-        raise FaultyServer(f"{neighbours.size} neighbours, this client's floor is {round.floor.degree}")
     public = [pair[:PUBLIC_KEY_BYTES] for pair in pairs] + [pair[PUBLIC_KEY_BYTES:] for pair in pairs]
     public += [primitives.public_key(state.sealing_private), primitives.public_key(state.mask_private)]
     if len(set(public)) != len(public):
@@ -226,14 +227,26 @@ def _check_mask_edges(round: Round, degree: int, mask_edges: int) -> None:
     due = round.config.graph.mask_edges(degree)
     if due is not None and mask_edges != due:
         raise FaultyServer(f"{mask_edges} neighbours to mask with where the configuration gives {due}")
-    if mask_edges < round.floor.mask_degree:
-        raise FaultyServer(f"{mask_edges} neighbours to mask with, the floor is {round.floor.mask_degree}")
+
+
+def _check_floor(round: Round, degree: int, mask_edges: int, threshold: int) -> None:
+    """Against the client's own floor, exactly: a roster that is too small for it is too small.
+
+    Degrees that vary do so by a seed; there the mean was compared, with the configuration.
+    """
+    graph = round.config.graph
+    found: dict[str, float] = {"threshold_share": threshold_share(threshold, degree)}
+    if not isinstance(graph, ErdosRenyi):
+        found.update(degree=degree, threshold=threshold)
+        if graph.mask_edges(degree) is not None:
+            found.update(mask_degree=mask_edges)
+    lacking = round.floor.lacking(**found)
+    if lacking:
+        raise FaultyServer(f"the neighbourhood has {lacking}")
 
 
 def _threshold(round: Round, degree: int) -> int:
     threshold = round.config.threshold.of(degree)
-    if threshold < round.floor.threshold:
-        raise FaultyServer(f"threshold {threshold}, this client's floor is {round.floor.threshold}")
     if degree + 1 > MAX_HOLDERS:
         raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
     if threshold > degree + 1:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from ccesa import ring
-from ccesa.config import RoundConfig
+from ccesa.config import Floor, RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
@@ -182,8 +182,9 @@ def _parties(
             number: Client(config, number, partial(source, number)) for number in numbers
         }
     admission = admit(identities)
+    floor = Floor(degree=1)  # whoever simulates chooses the graph, however sparse
     return _TimedActive(config, admission, threads=threads), {
-        number: ActiveClient(config, identities[number], admission, partial(source, number))
+        number: ActiveClient(config, identities[number], admission, partial(source, number), floor=floor)
         for number in numbers
     }
 
