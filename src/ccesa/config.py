@@ -347,6 +347,10 @@ def threshold_share(threshold: int, degree: int) -> float:
     return threshold / max(degree, 1)
 
 
+def _short(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
 def _check_share(share: object) -> None:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
         raise ConfigError(f"floor threshold_share must lie in [0, 2], not {share!r}")
@@ -355,8 +359,8 @@ def _check_share(share: object) -> None:
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What a client insists on by itself, whatever the server proposes.
 
-    What is left out stays as the guard has it by default. ``threshold_share`` is the least t_i / d_i, for each
-    client as it is: without it a higher degree would make the same threshold weaker. Where degrees vary,
+    What is left out stays as the guard has it by default. ``threshold_share`` is the least t_i / d_i, of each
+    neighbourhood: without it a higher degree would make the same threshold weaker. Where degrees vary,
     ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
     """
 
@@ -382,7 +386,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         """The first of what was found that is below this floor, in words; None if nothing is."""
         for name, least in self._given():
             if name in found and found[name] < least:
-                return f"{name} = {found[name]:.4g}, this client's floor is {least:.4g}"
+                return f"{name} = {_short(found[name])}, this client's floor is {_short(least)}"
         return None
 
     def check(self, config: RoundConfig) -> None:
