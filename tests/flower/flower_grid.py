@@ -203,12 +203,19 @@ def evaluated(node: int, model: Mapping[str, np.ndarray]) -> dict:
     return {"num-examples": weight_of(node), "accuracy": (node % 10) / 10, "loss": float(model["w"].sum())}
 
 
-def make_app(train: Train = trained, evaluate: Evaluate = evaluated, mods: Iterable[Mod] = ()) -> ClientApp:
+def make_app(
+    train: Train = trained,
+    evaluate: Evaluate = evaluated,
+    mods: Iterable[Mod] = (),
+    outer: Iterable[Mod] = (secure_mod,),
+    train_mods: list[Mod] | None = None,
+    evaluate_mods: list[Mod] | None = None,
+) -> ClientApp:
     """``app.calls`` has the kind and the node of every call of the app itself."""
-    app = ClientApp(mods=[secure_mod, *mods])
+    app = ClientApp(mods=[*outer, *mods])
     app.calls = []
 
-    @app.train()
+    @app.train(mods=train_mods)
     def on_train(message: Message, context: Context) -> Message:
         app.calls.append(("train", context.node_id))
         arrays, metrics = train(context.node_id, model_in(message))
@@ -216,7 +223,7 @@ def make_app(train: Train = trained, evaluate: Evaluate = evaluated, mods: Itera
         content = {"arrays": record, "metrics": MetricRecord(metrics)}
         return Message(RecordDict(content), reply_to=message)
 
-    @app.evaluate()
+    @app.evaluate(mods=evaluate_mods)
     def on_evaluate(message: Message, context: Context) -> Message:
         app.calls.append(("evaluate", context.node_id))
         metrics = evaluate(context.node_id, model_in(message))

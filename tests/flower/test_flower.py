@@ -3,12 +3,23 @@
 import numpy as np
 import pytest
 from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
-from ccesa.flower import SecureGrid
+from ccesa.flower import SecureGrid, secure_mod
 from ccesa.identity import Admission
-from flower_grid import MemoryGrid, as_record, evaluated, make_app, new_model, number, weight_of
-from flower_rounds import NODES, STEPS, assert_mean, messages, one_round, printed_bounds
+from flower_grid import (
+    MemoryGrid,
+    as_model,
+    as_record,
+    evaluated,
+    make_app,
+    mean,
+    new_model,
+    number,
+    weight_of,
+)
+from flower_rounds import FLOAT32, NODES, STEPS, assert_mean, messages, one_round, printed_bounds
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 8, 13])
@@ -133,6 +144,9 @@ def test_too_few_nodes(nodes):
         {"metric_clip": 0.0},
         {"metric_slots": -1},
         {"bits": 12},
+        {"step_timeout": 0},
+        {"step_timeout": -5.0},
+        {"step_timeout": float("nan")},
         {"max_weight": 0},
         {"max_weight": float("inf")},
     ],
@@ -140,6 +154,20 @@ def test_too_few_nodes(nodes):
 def test_nonsense_is_refused_at_once(options):
     with pytest.raises(ConfigError):
         SecureGrid(MemoryGrid(make_app(), NODES), **options)
+
+
+def test_two_messages_to_one_node_are_refused():
+    grid = MemoryGrid(make_app(), NODES)
+    with pytest.raises(ConfigError, match="2 messages to node 1001 at once"):
+        list(SecureGrid(grid).send_and_receive(messages(grid, new_model()) * 2))
+    assert grid.passed == []
+
+
+def test_arrays_that_are_no_real_numbers_are_refused():
+    grid = MemoryGrid(make_app(), NODES)
+    with pytest.raises(ConfigError, match="has type complex64"):
+        one_round(grid, {"w": np.ones(3, np.complex64)})
+    assert grid.passed == []
 
 
 def test_two_array_records_are_refused():
@@ -160,4 +188,20 @@ def test_nodes_without_the_mod(said):
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
 
     assert one_round(MemoryGrid(app, NODES)) is None
-    assert sum("no answer of secure aggregation" in line for line in said) == NODES
+    assert sum("is secure_mod among the mods of its app?" in line for line in said) == NODES
+
+
+@pytest.mark.parametrize("on_evaluate", [True, False])
+def test_the_mod_on_functions_of_the_app(on_evaluate, said):
+    """It has to be on each of them, or evaluations have to go the plain way."""
+    app = make_app(outer=[], train_mods=[secure_mod], evaluate_mods=[secure_mod] if on_evaluate else None)
+    grid = MemoryGrid(app, NODES)
+    result = flower.FedAvg().start(
+        grid=SecureGrid(grid, secure_evaluate=on_evaluate),
+        initial_arrays=as_record(new_model()),
+        num_rounds=1,
+    )
+    np.testing.assert_allclose(
+        as_model(result.arrays)["w"], mean(new_model(), number(NODES))["w"], rtol=0, atol=FLOAT32
+    )
+    assert set(result.evaluate_metrics_clientapp) == {1}

@@ -1,18 +1,23 @@
 """The guard ``active`` through Flower."""
 
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
 
-from ccesa.flower import SecureGrid
+from ccesa.flower import SecureGrid, secure_mod
 from ccesa.identity import Admission, Identity, Member
-from flower_grid import ERROR, MemoryGrid, lose, make_app, new_model, number
+from flower_grid import ERROR, MemoryGrid, lose, make_app, new_model, number, step_of
 from flower_rounds import NODES, assert_mean, messages, one_round
 
 
 @pytest.fixture
 def enrolled(tmp_path):
-    """Identities of NODES + 1 sites in files; the last has no node yet."""
-    identities = {node: Identity.new() for node in number(NODES + 1)}
+    """The last of these sites has no node yet."""
+    return enrol(tmp_path, NODES + 1)
+
+
+def enrol(tmp_path, sites: int):
+    """Identities in files, and the nodes' configurations."""
+    identities = {node: Identity.new() for node in number(sites)}
     admission = Admission(Member(f"site-{node}", one.public) for node, one in identities.items())
     (tmp_path / "admission").write_text(str(admission))
     configs = {}
@@ -64,7 +69,48 @@ def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
     reply = one_round(grid, guard="active", admission=admission)
     assert_mean(reply, [1001, 1004, 1006, 1007])  # 1004 answers in the place of 1005, the same site
     for node, why in ((1002, "needs a file"), (1003, "not in the admission list"), (1005, "same identity")):
-        assert any(f"node {node} takes no part" in line and why in line for line in said)
+        assert any(f"node {node}" in line and why in line for line in said)
+
+
+def test_nobody_takes_the_place_of_another(enrolled, said):
+    """Node 1003 answers with the public key of 1004, which it does not have."""
+    admission, configs = enrolled
+
+    def pretend(message: Message, context: Context, call_next) -> Message:
+        reply = call_next(message, context)
+        if context.node_id == 1003 and step_of(message) == "introduce":
+            record = reply.content.config_records["ccesa"]
+            record["reply"] = admission.members[3].public + record["reply"][32:]
+        return reply
+
+    grid = MemoryGrid(make_app(outer=[pretend, secure_mod]), NODES, node_configs=configs)
+    reply = one_round(grid, guard="active", admission=admission)
+    assert_mean(reply, [node for node in number(NODES) if node != 1003])
+    assert any("node 1003 takes no part: it has not the key that it names" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ({}, False),
+        ({"ccesa-floor-survivors": 3}, False),
+        ({"ccesa-floor-clients": 3, "ccesa-floor-degree": 3}, True),
+    ],
+)
+def test_a_floor_of_a_site_leaves_the_other_floors_as_they_are(own, wanted, tmp_path):
+    """4 of 12 admitted nodes are fewer than half: too few, unless a site says that they are enough."""
+    admission, configs = enrol(tmp_path, 12)
+    configs = {node: {**config, **own} for node, config in configs.items()}
+    grid = MemoryGrid(make_app(), 4, node_configs=configs)
+    reply = one_round(grid, guard="active", admission=admission)
+    assert (reply is not None) == wanted
+
+
+def test_a_small_bound_for_metrics_is_refused(enrolled):
+    admission, configs = enrolled
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    assert one_round(grid, guard="active", admission=admission, metric_clip=10.0) is None
+    assert all("floor is 1e+06" in one.error.reason for one in grid.replies("advertise"))
 
 
 def test_another_admission_list_on_a_node(enrolled, tmp_path):

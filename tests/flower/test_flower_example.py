@@ -1,6 +1,7 @@
 """examples/flower-quickstart: its apps, driven in memory, learn the same secure as plain."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -82,7 +83,17 @@ def test_the_example_learns_the_same_both_ways(example):
     results = {secure: server_app.run(grid, CONFIG, secure) for secure in (False, True)}
     assert server_app.accuracy(results[False]) > 0.6
     assert abs(server_app.accuracy(results[True]) - server_app.accuracy(results[False])) < 0.01
-    assert server_app.difference(*results.values()) < 1e-2
+    assert server_app.difference(*results.values()) < 1e-2  # training carries differences on
+
+
+def test_one_round_from_the_same_model_differs_by_what_rounding_explains(example):
+    client_app, server_app = example
+    grid = Memory(client_app.app)
+    start = server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, False).arrays
+    said = server_app.rounding(grid, CONFIG, start)
+    found, bound = map(float, re.findall(r"[0-9.]+e?-?[0-9]*", said.replace(";", "")))
+    assert 0 < found <= bound * 1.01 + 1e-6  # printed with two digits; float32 on both sides
+    assert bound < 1e-4
 
 
 def test_the_secure_way_sends_nothing_but_the_protocol(example):

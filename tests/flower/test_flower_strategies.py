@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid
-from flower_grid import MemoryGrid, as_model, as_record, make_app, mean, new_model, number
+from flower_grid import MemoryGrid, as_model, as_record, make_app, mean, new_model, number, trained
 from flower_rounds import FLOAT32, NODES, printed_bounds
 
 
@@ -61,6 +62,57 @@ def test_averaging_strategies_give_the_plain_result(name, said):
     for server_round, expected in plain.evaluate_metrics_clientapp.items():
         found = secure.evaluate_metrics_clientapp[server_round]
         assert dict(found) == pytest.approx(dict(expected), abs=1e-3)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_replies_are_weighted_by_what_the_strategy_says(both):
+    """Also if there is a number of examples beside it."""
+
+    def train(node, model):
+        arrays, metrics = trained(node, model)
+        others = {"num-examples": metrics["num-examples"]} if both else {}
+        return arrays, {"tokens": 1000 * (node % 7) + 5, **others}
+
+    results = []
+    for wrap in (lambda grid: grid, SecureGrid):
+        strategy = flower.FedAvg(weighted_by_key="tokens", fraction_evaluate=0.0)
+        grid = wrap(MemoryGrid(make_app(train), NODES))
+        results.append(strategy.start(grid=grid, initial_arrays=as_record(new_model()), num_rounds=1))
+    plain, secure = (as_model(result.arrays) for result in results)
+    for name, value in plain.items():
+        np.testing.assert_allclose(secure[name], value, rtol=0, atol=1e-5)
+
+
+def test_two_ideas_of_the_weight_are_refused():
+    grid = MemoryGrid(make_app(), NODES)
+    with pytest.raises(ConfigError, match="the strategy weights by 'num-examples', SecureGrid by 'tokens'"):
+        flower.FedAvg().start(
+            grid=SecureGrid(grid, weighted_by="tokens"), initial_arrays=as_record(new_model()), num_rounds=1
+        )
+    assert grid.passed == []
+
+
+class Names(flower.FedAvg):
+    """Looks for its arrays and metrics by the names that the app gave them."""
+
+    def aggregate_train(self, server_round, replies):
+        (reply,) = replies
+        assert reply.content["numbers"]["num-examples"] > 0
+        return reply.content["weights"], None
+
+
+def test_records_keep_the_names_that_the_app_gave_them():
+    def rename(message: Message, context: Context, call_next) -> Message:
+        reply = call_next(message, context)
+        names = {"arrays": "weights", "metrics": "numbers"}
+        reply.content = RecordDict({names[name]: one for name, one in reply.content.items()})
+        return reply
+
+    strategy = Names(fraction_evaluate=0.0, arrayrecord_key="weights")
+    grid = MemoryGrid(make_app(mods=[rename]), NODES)
+    result = strategy.start(grid=SecureGrid(grid), initial_arrays=as_record(new_model()), num_rounds=1)
+    expected = mean(new_model(), number(NODES))
+    np.testing.assert_allclose(as_model(result.arrays)["w"], expected["w"], rtol=0, atol=FLOAT32)
 
 
 REFUSED = {

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,7 +172,31 @@ def test_terms_that_are_too_long_or_none():
 
 
 def test_terms_have_one_encoding():
-    terms, model = make_terms(), {"b": np.zeros(3, np.float32)}
+    terms = make_terms()
     assert Terms.decode(terms.encode()) == terms
-    assert terms.task(model) != terms.task({"b": model["b"] + 1})
-    assert terms.task(model) != make_terms(clip=1.0).task(model)
+
+
+def content(number: float = 0.0, name: str = "arrays", **settings) -> RecordDict:
+    arrays = ArrayRecord({"b": Array(np.full(3, number, np.float32))})
+    return RecordDict({name: arrays, "config": ConfigRecord({"lr": 0.1, "round": 1, **settings})})
+
+
+OTHER_TASKS = {
+    "terms": (make_terms(clip=1.0), content()),
+    "arrays": (make_terms(), content(1.0)),
+    "their name": (make_terms(), content(name="weights")),
+    "a setting": (make_terms(), content(lr=0.2)),
+    "its type": (make_terms(), content(round=1.0)),
+    "one more": (make_terms(), content(more=b"")),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TASKS)
+def test_whatever_changes_training_is_another_task(name):
+    terms, changed = OTHER_TASKS[name]
+    assert terms.task(changed) != make_terms().task(content())
+
+
+def test_a_task_does_not_depend_on_the_order_of_records():
+    backwards = RecordDict(dict(reversed(content().items())))
+    assert make_terms().task(backwards) == make_terms().task(content())

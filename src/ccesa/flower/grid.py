@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from logging import INFO, WARNING
 from typing import Any, Literal
 
@@ -13,46 +14,21 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyClient, MalformedMessage
+from ccesa.errors import CcesaError, ConfigError, FaultyClient
 from ccesa.flower import records
+from ccesa.flower.call import TRAINING_PARTS, Call
 from ccesa.flower.members import Members
-from ccesa.flower.records import Envelope
 from ccesa.flower.strategies import check_caller
-from ccesa.flower.terms import Arrays, Average, Terms, counters_of, model_of
+from ccesa.flower.terms import METRIC_CLIP, Average, Terms, counters_of, model_of
 from ccesa.identity import Admission
 from ccesa.plan.certify import check_guard
 from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.plan.population import Population
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.server import Aggregate, Server
 
 Kind = Literal["train", "evaluate"]
-
-#: Seconds between two looks for replies: short at first, for fast steps, then longer.
-_FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
-#: Replies that are fetched at once: each can be as large as the model.
-_AT_ONCE = 16
-#: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
-_TRAINING_PARTS = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How rounds are planned and replies become vectors."""
-
-    dropout: float
-    collusion: float
-    guard: str
-    clip: float
-    metric_clip: float
-    bits: int
-    max_weight: float
-    weighted_by: str
-    metric_slots: int
-    step_timeout: float | None
-    secure_evaluate: bool
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
@@ -64,6 +40,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
     ``dropout`` and ``collusion`` are what the planner plans for, ``clip`` bounds the change of a single
     parameter, ``max_weight`` the number of examples of a node, ``step_timeout`` the seconds of each step.
+    Replies are weighted by what the strategy says, or ``num-examples``, unless ``weighted_by`` is given.
     ``guard="active"`` needs the admission list of the nodes' identities.
     """
 
@@ -76,113 +53,132 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         guard: str = "curious",
         admission: Admission | None = None,
         clip: float = 2.0,
-        metric_clip: float = 1e6,
+        metric_clip: float = METRIC_CLIP,
         bits: int = 32,
         max_weight: float = 65536.0,
-        weighted_by: str = "num-examples",
+        weighted_by: str | None = None,
         metric_slots: int = 16,
         step_timeout: float | None = None,
         secure_evaluate: bool = True,
     ) -> None:
         if (guard == "active") != (admission is not None):
             raise ConfigError("guard = active and an admission list go together")
+        if step_timeout is not None and not 0 < step_timeout < math.inf:
+            raise ConfigError(f"step_timeout must be a positive number of seconds, not {step_timeout!r}")
         self._grid = grid
-        self._settings = Settings(
-            dropout=dropout,
-            collusion=collusion,
-            guard=guard,
+        self._members = Members(grid, admission)
+        self._weighted_by, self._secure_evaluate = weighted_by, secure_evaluate
+        self._step_timeout = step_timeout
+        self._planned = partial(
+            plan_or_complete, dropout=dropout, collusion=collusion, guard=guard, bits=bits
+        )
+        self._terms = partial(
+            Terms,
             clip=clip,
             metric_clip=metric_clip,
             bits=bits,
             max_weight=_power_of_two(max_weight),
-            weighted_by=weighted_by,
-            metric_slots=metric_slots,
-            step_timeout=step_timeout,
-            secure_evaluate=secure_evaluate,
+            slots=metric_slots,
         )
-        self._members = Members(grid, admission)
         self._counters: set[str] = set()
+        self._notes: set[str] = set()
+        self._has_planned = False
+        #: By how much rounding can have moved any parameter of the last model; None before there is one.
+        self.error_bound: float | None = None
         Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
         check_guard(guard)
-        self._terms("train", 3).length({})
+        self._terms(kind="train", clients=3, weighted_by="").length({})
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Secure rounds for train and evaluate messages, the wrapped grid for all others."""
-        by_kind: dict[str, list[Message]] = {}
+        by_type: dict[str, list[Message]] = {}
         for message in messages:
-            by_kind.setdefault(message.metadata.message_type.split(".")[0], []).append(message)
+            by_type.setdefault(message.metadata.message_type, []).append(message)
         replies: list[Message] = []
-        for kind, some in by_kind.items():
-            if kind == "train" or (kind == "evaluate" and self._settings.secure_evaluate):
-                check_caller()
-                replies += self._secure(kind, some, timeout)  # type: ignore[arg-type]  # one of the two
+        for some in by_type.values():
+            kind = records.kind_of(some[0])
+            if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
+                weighted_by = self._weight(check_caller())
+                replies += self._secure(kind, some, timeout, weighted_by)  # type: ignore[arg-type]  # one of the two
             else:
                 replies += self._grid.send_and_receive(some, timeout=timeout)
         return replies
 
-    def _secure(self, kind: Kind, messages: list[Message], timeout: float | None) -> list[Message]:
+    def _weight(self, of_strategy: str | None) -> str:
+        """The metric to weight by: the strategy looks for it in the reply."""
+        if self._weighted_by and of_strategy and self._weighted_by != of_strategy:
+            raise ConfigError(
+                f"the strategy weights by {of_strategy!r}, SecureGrid by {self._weighted_by!r}; leave out "
+                "weighted_by, or give both the same"
+            )
+        return self._weighted_by or of_strategy or "num-examples"
+
+    def _secure(
+        self, kind: Kind, messages: list[Message], timeout: float | None, weighted_by: str
+    ) -> list[Message]:
         """One round. A reply, or none if the round is lost."""
-        model = _common_model(messages)
-        self._counters |= counters_of(model)
-        # Introducing themselves takes nodes one part of the time, like a step without training.
-        patience = self._settings.step_timeout or (timeout and timeout / (2 * _TRAINING_PARTS + 1))
+        _check_alike(messages)
+        model = model_of(messages[0].content)
         deadline = None if timeout is None else time.monotonic() + timeout
-        places = self._members.places(messages, patience)
-        clients = self._members.count(len(messages))
-        terms = self._terms(kind, clients)
-        planned = self._plan(len(messages), terms.length(model))
-        config = self._config(planned, terms, model)
+        self._counters |= counters_of(model)
+        terms = self._terms(
+            kind=kind,
+            clients=self._members.count(len(messages)),
+            weighted_by=weighted_by,
+            counters=sorted(self._counters) if kind == "train" else [],
+        )
+        planned = self._plan(kind, len(messages), terms.length(model))
+        if planned is None:
+            return []
+        config = self._config(planned, terms, messages[0].content)
         server = (
             Server(config) if config.guard == "curious" else ActiveServer(config, self._members.admission)
         )
-        call = _Call(
+        call = Call(
             self._grid,
             config=config,
             terms=terms,
-            messages=places,
+            messages=self._members.places(messages, self._patience(timeout)),
             deadline=deadline,
-            step_timeout=self._settings.step_timeout,
+            step_timeout=self._step_timeout,
         )
         try:
             aggregate = run_round(server, call.carry, _log_refusal)
-            average = terms.unpack(model, aggregate.vector, call.common_names(aggregate))
+            average = terms.unpack(model, aggregate.vector, call.metrics(aggregate.survivors))
         except CcesaError as failure:
             log(WARNING, "secure aggregation: the %s round is lost: %s", kind, failure)
             return []
-        _log_result(kind, planned, aggregate, average, len(messages))
-        return [_reply(kind, messages[0], average, self._settings.weighted_by)]
+        finally:
+            call.forget()
+        if kind == "train":
+            self._counters |= call.counters()
+            self.error_bound = average.error
+        _log_result(planned, terms, aggregate, average, len(messages))
+        return [_reply(messages[0], terms, average, call.record_names())]
 
-    def _terms(self, kind: Kind, clients: int) -> Terms:
-        settings = self._settings
-        return Terms(
-            kind=kind,
-            clients=clients,
-            clip=settings.clip,
-            metric_clip=settings.metric_clip,
-            bits=settings.bits,
-            max_weight=settings.max_weight,
-            weighted_by=settings.weighted_by,
-            slots=settings.metric_slots,
-            counters=sorted(self._counters) if kind == "train" else [],
-        )
+    def _patience(self, timeout: float | None) -> float | None:
+        """Introducing themselves takes nodes one part of the time, like a step without training."""
+        return self._step_timeout or (timeout and timeout / (2 * TRAINING_PARTS + 1))
 
-    def _plan(self, nodes: int, length: int) -> Plan:
-        settings = self._settings
-        planned = plan_or_complete(
-            nodes,
-            settings.dropout,
-            collusion=settings.collusion,
-            guard=settings.guard,
-            length=length,
-            bits=settings.bits,
-        )
+    def _plan(self, kind: Kind, nodes: int, length: int) -> Plan | None:
+        """None if there is none: a mistake before the first round is an error, later it is a lost round."""
+        try:
+            planned = self._planned(nodes, length=length)
+        except ConfigError as error:
+            if not self._has_planned:
+                raise
+            log(WARNING, "secure aggregation: the %s round with %d nodes is lost: %s", kind, nodes, error)
+            return None
+        self._has_planned = True
         for note in planned.notes:
-            log(INFO, "secure aggregation: %s", note)
+            if note not in self._notes:
+                log(INFO, "secure aggregation: %s", note)
+        self._notes |= set(planned.notes)
         return planned
 
-    def _config(self, planned: Plan, terms: Terms, model: Arrays) -> RoundConfig:
+    def _config(self, planned: Plan, terms: Terms, content: RecordDict) -> RoundConfig:
         others: dict[str, Any] = (
             {"admission": self._members.admission.digest} if planned.guard == "active" else {}
         )
@@ -193,7 +189,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             graph=planned.graph,
             threshold=planned.threshold,
             guard=planned.guard,  # type: ignore[arg-type]  # the same
-            task=terms.task(model),
+            task=terms.task(content),
             **others,
         )
 
@@ -223,96 +219,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.pull_messages(message_ids)
 
 
-@dataclass
-class _Call:
-    """The transport of one round: requests out as messages, replies in as they arrive."""
-
-    grid: Grid
-    config: RoundConfig
-    terms: Terms
-    messages: dict[int, Message]
-    deadline: float | None
-    step_timeout: float | None
-    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
-
-    def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
-        asked = {self._node(client): client for client in requests if client in self.messages}
-        # A list: grids go through it twice. A message that could not be sent has no id.
-        sent = self.grid.push_messages([self._request(step, c, requests[c]) for c in asked.values()])
-        left = {one for one in sent if one}
-        ends = self._ends(step)
-        wait = _FIRST_WAIT
-        while left and time.monotonic() < ends:
-            arrived = 0
-            for reply in self._fetch(sorted(left)):
-                if reply.metadata.reply_to_message_id not in left:
-                    continue  # to another request
-                arrived += 1
-                left.discard(reply.metadata.reply_to_message_id)
-                client = asked.pop(reply.metadata.src_node_id, None)
-                answer = self._answer(step, client, reply)
-                if client is not None and answer is not None:
-                    yield client, answer
-            wait = _FIRST_WAIT if arrived else min(2 * wait, _LONGEST_WAIT)
-            if left:
-                time.sleep(min(wait, max(ends - time.monotonic(), 0.0)))
-        for node in asked:
-            log(INFO, "secure aggregation: step %s: node %d did not answer in time", step.name, node)
-
-    def common_names(self, aggregate: Aggregate) -> list[str]:
-        """The metrics that are in the sum: those of all survivors, if they have the same."""
-        found = {self.names.get(client, ()) for client in aggregate.survivors}
-        if len(found) > 1:
-            log(WARNING, "secure aggregation: nodes report different metrics; they are left out")
-        return list(found.pop()) if len(found) == 1 else []
-
-    def _node(self, client: int) -> int:
-        return self.messages[client].metadata.dst_node_id
-
-    def _fetch(self, ids: list[str]) -> Iterator[Message]:
-        for place in range(0, len(ids), _AT_ONCE):
-            yield from self.grid.pull_messages(ids[place : place + _AT_ONCE])
-
-    def _ends(self, step: Step) -> float:
-        """A node that never answers may use up the time of its step, not that of the steps after it."""
-        now = time.monotonic()
-        ends = math.inf if self.step_timeout is None else now + self.step_timeout
-        if self.deadline is None:
-            return ends
-        steps = STEPS[self.config.guard]
-        parts = [_TRAINING_PARTS if one.name == "mask" else 1 for one in steps[steps.index(step) :]]
-        return min(ends, now + (self.deadline - now) * parts[0] / sum(parts))
-
-    def _request(self, step: Step, client: int, request: bytes) -> Message:
-        """The model goes along only where it is needed: in the masking step."""
-        given = self.messages[client]
-        envelope = Envelope(
-            step=step.name, config=self.config.encode(), terms=self.terms.encode(), request=request
-        )
-        content = given.content if step.name == "mask" else RecordDict()
-        return Message(
-            records.put(content, envelope),
-            given.metadata.dst_node_id,
-            given.metadata.message_type,
-            ttl=self.step_timeout or given.metadata.ttl,
-            group_id=given.metadata.group_id,
-        )
-
-    def _answer(self, step: Step, client: int | None, reply: Message) -> bytes | None:
-        node = reply.metadata.src_node_id
-        if reply.has_error():
-            log(INFO, "secure aggregation: step %s: node %d: %s", step.name, node, reply.error.reason)
-            return None
-        try:
-            answer = records.take_answer(reply)
-        except MalformedMessage as error:
-            log(WARNING, "secure aggregation: step %s: node %d: %s", step.name, node, error)
-            return None
-        if client is not None and step.name == "mask":
-            self.names[client] = tuple(answer.metrics)
-        return answer.reply
-
-
 def _power_of_two(max_weight: float) -> float:
     """Rounded up: then whole numbers of examples, up to 2^24 of them, travel as they are."""
     if not 0 < max_weight < math.inf:
@@ -320,24 +226,26 @@ def _power_of_two(max_weight: float) -> float:
     return 2.0 ** math.ceil(math.log2(max_weight))
 
 
-def _common_model(messages: list[Message]) -> Arrays:
-    """All messages of a round carry the same arrays: only then is there a mean of changes to it."""
+def _check_alike(messages: list[Message]) -> None:
+    """One message a node, and the same for all: only then is there a mean of changes to one model."""
+    node, times = Counter(message.metadata.dst_node_id for message in messages).most_common(1)[0]
+    if times > 1:
+        raise ConfigError(f"{times} messages to node {node} at once; secure aggregation sends one to each")
     first = messages[0].content
     for message in messages[1:]:
-        if message.content is not first and message.content.array_records != first.array_records:
+        if message.content is not first and dict(message.content) != dict(first):
             raise ConfigError(
-                "the strategy sends different arrays to different nodes; secure aggregation averages replies "
-                "to one model"
+                "the strategy sends different arrays or settings to different nodes; secure aggregation "
+                "averages replies to one model, trained in one way"
             )
-    return model_of(first)
 
 
-def _reply(kind: Kind, asked: Message, average: Average, weighted_by: str) -> Message:
-    """One reply that stands for all: the mean, and the total weight."""
-    metrics = MetricRecord({weighted_by: average.weight, **average.metrics})
-    content: dict[str, Any] = {"metrics": metrics}
-    if kind == "train":
-        content["arrays"] = ArrayRecord(
+def _reply(asked: Message, terms: Terms, average: Average, names: tuple[str, str]) -> Message:
+    """One reply that stands for all: the mean, and the total weight, under the names that the apps use."""
+    arrays, metrics = names
+    content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: average.weight, **average.metrics})}
+    if terms.kind == "train":
+        content[arrays] = ArrayRecord(
             {name: Array(np.asarray(value)) for name, value in average.arrays.items()}
         )
     return Message(RecordDict(content), reply_to=asked)
@@ -347,17 +255,32 @@ def _log_refusal(fault: FaultyClient) -> None:
     log(WARNING, "secure aggregation: %s", fault)
 
 
-def _log_result(kind: Kind, planned: Plan, aggregate: Aggregate, average: Average, nodes: int) -> None:
+def _log_result(planned: Plan, terms: Terms, aggregate: Aggregate, average: Average, nodes: int) -> None:
     log(
         INFO,
         "secure aggregation: %s, %d of %d nodes in the sum, %.4g neighbours each; rounding moves no value by "
         "more than %.2g%s",
-        kind,
+        terms.kind,
         len(aggregate.survivors),
         nodes,
         planned.degree,
         average.error,
         f", no counter by {average.counter_error:.2g}" if average.counter_error else "",
     )
+    if average.capped:
+        log(
+            WARNING,
+            "secure aggregation: %d nodes have more than max_weight = %g of %r and count as that many",
+            average.capped,
+            terms.max_weight,
+            terms.weighted_by,
+        )
+    for name in average.unusable:
+        log(
+            WARNING,
+            "secure aggregation: metric %r is left out: on some node it is no finite number, or beyond %g",
+            name,
+            terms.metric_clip,
+        )
     if aggregate.culprits:
         log(WARNING, "secure aggregation: wrong shares came from clients %s", sorted(aggregate.culprits))

@@ -1,5 +1,6 @@
 """Which client of the protocol a node is."""
 
+import os
 import time
 from logging import WARNING
 
@@ -7,20 +8,25 @@ from flwr.app import Message, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid
 
-from ccesa.errors import ConfigError, MalformedMessage
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
 from ccesa.flower import records
+from ccesa.flower.mail import exchange
 from ccesa.flower.records import INTRODUCE, Envelope
-from ccesa.identity import Admission
+from ccesa.identity import KEY_BYTES, Admission, Identity
 
-_WAIT = 0.1
-_PATIENCE = 600.0  # where neither the step nor the strategy sets a limit
+_PATIENCE = 600.0  # seconds, where neither the step nor the strategy sets a limit
+_LABEL = b"ccesa-flower-1 introduce"
+
+
+def introduce(identity: Identity, node: int, challenge: bytes) -> bytes:
+    """A node's public key, and a signature that it is here now: nobody takes the place of another."""
+    return identity.public + identity.sign(_text(node, challenge))
 
 
 class Members:
-    """Under ``curious`` nodes are numbered anew each round; under ``active`` by their place in the list.
-
-    A node says once which identity it has. It need not be believed: signatures decide.
-    """
+    """Under ``curious`` nodes are numbered anew each round; under ``active`` by their place in the list."""
 
     def __init__(self, grid: Grid, admission: Admission | None) -> None:
         self._grid, self._admission = grid, admission
@@ -38,20 +44,14 @@ class Members:
 
     def places(self, messages: list[Message], patience: float | None) -> dict[int, Message]:
         """For each client the message that its node is to get."""
-        nodes = sorted(message.metadata.dst_node_id for message in messages)
+        by_node = {message.metadata.dst_node_id: message for message in messages}
         if self._admission is None:
-            numbers = {node: place for place, node in enumerate(nodes)}
-        else:
-            strangers = [one for one in messages if one.metadata.dst_node_id not in self._known]
-            if strangers:
-                self._forget_the_gone()
-                self._introduce(strangers, patience)
-            numbers = self._known
-        return {
-            numbers[message.metadata.dst_node_id]: message
-            for message in messages
-            if message.metadata.dst_node_id in numbers
-        }
+            return {place: by_node[node] for place, node in enumerate(sorted(by_node))}
+        strangers = [message for node, message in by_node.items() if node not in self._known]
+        if strangers:
+            self._forget_the_gone()
+            self._introduce(strangers, patience)
+        return {self._known[node]: message for node, message in by_node.items() if node in self._known}
 
     def _forget_the_gone(self) -> None:
         """A node that was started anew has another number in Flower, and the same identity."""
@@ -59,34 +59,29 @@ class Members:
         self._known = {node: place for node, place in self._known.items() if node in online}
 
     def _introduce(self, messages: list[Message], patience: float | None) -> None:
-        envelope = Envelope(step=INTRODUCE, config=b"", terms=b"", request=b"")
+        challenge = os.urandom(32)
+        content = records.put(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
         requests = [
-            Message(
-                records.put(RecordDict(), envelope),
-                message.metadata.dst_node_id,
-                message.metadata.message_type,
-            )
+            Message(content, message.metadata.dst_node_id, message.metadata.message_type)
             for message in messages
         ]
-        left = {one for one in self._grid.push_messages(requests) if one}
         ends = time.monotonic() + (_PATIENCE if patience is None else patience)
-        while left and time.monotonic() < ends:
-            for reply in self._grid.pull_messages(sorted(left)):
-                left.discard(reply.metadata.reply_to_message_id)
-                self._meet(reply)
-            time.sleep(_WAIT if left else 0.0)
-        if left:
-            log(WARNING, "secure aggregation: %d node(s) did not say who they are in time", len(left))
+        for node, answer in exchange(self._grid, INTRODUCE, requests, ends):
+            try:
+                self._meet(node, challenge, answer.reply)
+            except ConfigError as error:
+                log(WARNING, "secure aggregation: node %d takes no part: %s", node, error)
 
-    def _meet(self, reply: Message) -> None:
-        node = reply.metadata.src_node_id
+    def _meet(self, node: int, challenge: bytes, reply: bytes) -> None:
+        place = self.admission.id_of(reply[:KEY_BYTES])
         try:
-            if reply.has_error():
-                raise ConfigError(str(reply.error.reason))
-            place = self.admission.id_of(records.take_answer(reply).reply)
-            if place in self._known.values():
-                raise ConfigError("another node has the same identity")
-        except (ConfigError, MalformedMessage) as error:
-            log(WARNING, "secure aggregation: node %d takes no part: %s", node, error)
-        else:
-            self._known[node] = place
+            primitives.verify(self.admission.key(place), reply[KEY_BYTES:], _text(node, challenge))
+        except primitives.BadSignature as error:
+            raise ConfigError("it has not the key that it names") from error
+        if place in self._known.values():
+            raise ConfigError("another node has the same identity")
+        self._known[node] = place
+
+
+def _text(node: int, challenge: bytes) -> bytes:
+    return labels.frame(_LABEL, str(node).encode(), challenge)

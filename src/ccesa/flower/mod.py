@@ -5,186 +5,143 @@ Between messages the client sleeps in the node's own state (``context.state``), 
 is wiped when the round is over. A node that was restarted has no state and refuses the rest of the round.
 """
 
-import math
 from logging import ERROR, INFO, WARNING
-from pathlib import Path
-from types import TracebackType
 
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+import msgspec
+from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common import log
 
 from ccesa.config import Floor, RoundConfig
-from ccesa.errors import CcesaError, ConfigError, MalformedMessage, VectorError
-from ccesa.flower import records
-from ccesa.flower.records import FAILED, INTRODUCE, KEY, REFUSED, Answer, Envelope
+from ccesa.errors import CcesaError, ConfigError, VectorError
+from ccesa.flower import members, records
+from ccesa.flower.memory import Sleeping, UsedRounds
+from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, Answer, Envelope
+from ccesa.flower.site import Site
 from ccesa.flower.slots import Metrics, schema
-from ccesa.flower.terms import Terms, model_of
+from ccesa.flower.terms import Terms, counters_of, model_of
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol.active_client import ActiveClient, default_floor
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
 from ccesa.ring import Vector
 
-#: Keys of a node's configuration (``flower-supernode --node-config``).
-REQUIRED = "ccesa-required"
-FLOOR = "ccesa-floor-"  # clients, degree, mask_degree, threshold, survivors
-MAX_CLIP = "ccesa-max-clip"
-IDENTITY, ADMISSION = "ccesa-identity", "ccesa-admission"
-
-_USED = "ccesa-used"
-_REMEMBERED = 4096  # round ids
 _told: set[str] = set()
 
 
 def secure_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """``ClientApp(mods=[secure_mod])``, or ``@app.train(mods=[secure_mod])``."""
+    """``ClientApp(mods=[secure_mod])``; or ``mods=`` of both ``@app.train`` and ``@app.evaluate``."""
+    if records.kind_of(message) == "query":
+        return call_next(message, context)
     try:
+        site = Site(context.node_config)
         envelope = records.take(message)
-    except MalformedMessage as error:
+    except CcesaError as error:
         return _refuse(message, REFUSED, str(error))
     if envelope is None:
-        if context.node_config.get(REQUIRED) and message.metadata.message_type.split(".")[0] != "query":
+        if site.required:
             return _refuse(message, REFUSED, "this node takes part in secure aggregation only")
         return call_next(message, context)
-    answer = None
     try:
-        answer = _Node(message, context, call_next).answer(envelope)
+        answer = _Node(message, context, call_next, site).answer(envelope)
     except CcesaError as error:
-        log(WARNING, "secure aggregation: step %s refused: %s", envelope.step, error)
-        return _refuse(message, FAILED, f"step {envelope.step}: {error}")
-    finally:
-        if answer is None:  # also if the app itself failed: the keys of this round are of no use any more
-            _wipe(context, envelope.config)
-    return Message(records.put(RecordDict(), answer), reply_to=message)
+        reason = str(error)
+        log(WARNING, "secure aggregation: step %s refused: %s", envelope.step, reason)
+    except Exception as error:  # Flower would send its text to the server
+        reason = f"{type(error).__name__} on the node; its text stays there"
+        log(ERROR, "secure aggregation: step %s raised an exception", envelope.step, exc_info=error)
+    else:
+        return Message(records.put(RecordDict(), answer), reply_to=message)
+    return _refuse(message, FAILED, f"step {envelope.step}: {reason}")
 
 
 class _Node:
     """One message of the protocol on this node."""
 
-    def __init__(self, message: Message, context: Context, call_next: ClientAppCallable) -> None:
+    def __init__(self, message: Message, context: Context, call_next: ClientAppCallable, site: Site) -> None:
         self._message, self._context, self._call_next = message, context, call_next
-        self._names: list[str] = []
+        self._site, self._sleeping = site, Sleeping(context)
+        #: What the app's reply consists of, once there is one.
+        self._parts = Answer(reply=b"")
 
     def answer(self, envelope: Envelope) -> Answer:
         if envelope.step == INTRODUCE:
-            return Answer(reply=self._identity().public, metrics=[])
+            identity = Identity.load(self._site.identity)
+            return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request))
+        if envelope.step == FORGET:
+            self._sleeping.wipe(envelope.config)
+            return Answer(reply=b"")
         config, terms = RoundConfig.decode(envelope.config), Terms.decode(envelope.terms)
         steps = [step.name for step in STEPS[config.guard]]
         if envelope.step not in steps:
             raise ConfigError(f"there is no step {envelope.step!r}")
-        first, last = envelope.step == steps[0], envelope.step == steps[-1]
-        if first:  # whatever is left of another round is of no use any more
-            self._context.state.pop(KEY, None)
-        client = self._client(config, terms, envelope.request, first)
-        if not first:
-            client.resume(self._saved(envelope.config))
-        reply = client.receive(envelope.request)
-        if last:
-            _wipe(self._context, envelope.config)
-        else:
-            self._save(envelope.config, client)
-        return Answer(reply=reply, metrics=self._names)
-
-    def _client(self, config: RoundConfig, terms: Terms, request: bytes, first: bool) -> Client:
         self._check(config, terms)
-        used = _Used(self._context) if first else None
+        if envelope.step == steps[0]:
+            client = self._client(config, terms, envelope.request, UsedRounds(self._context))
+        else:  # taken out of the state: after a failure nothing of the round is left
+            sleeping = self._sleeping.take(envelope.config)
+            client = self._client(config, terms, envelope.request, None)
+            client.resume(sleeping)
+        reply = client.receive(envelope.request)
+        if envelope.step != steps[-1]:
+            self._sleeping.put(envelope.config, client.suspend())
+        return msgspec.structs.replace(self._parts, reply=reply)
 
+    def _client(self, config: RoundConfig, terms: Terms, request: bytes, used: UsedRounds | None) -> Client:
         def vector() -> Vector:
             return self._vector(config, terms)
 
-        floor = _floor(self._context)
         if config.guard == "active":
-            admission = Admission.load(self._path(ADMISSION))
-            return ActiveClient(config, self._identity(), admission, vector, floor=floor, used_rounds=used)
-        if IDENTITY in self._context.node_config:
+            identity = Identity.load(self._site.identity)
+            admission = Admission.load(self._site.admission)
+            floor = self._site.floor(default_floor(admission))
+            return ActiveClient(config, identity, admission, vector, floor=floor, used_rounds=used)
+        if self._site.has_identity:
             raise ConfigError("this node has an identity and takes part under guard = active only")
+        floor = self._site.floor(Floor())
         return Client(config, _addressee(request), vector, floor=floor, used_rounds=used)
 
-    def _identity(self) -> Identity:
-        return Identity.load(self._path(IDENTITY))
-
-    def _path(self, key: str) -> Path:
-        path = Path(str(self._context.node_config.get(key, "")))
-        if not path.is_file():
-            raise ConfigError(f"guard = active needs a file in this node's configuration: {key}={path}")
-        return path
-
     def _check(self, config: RoundConfig, terms: Terms) -> None:
-        """What this site insists on beside the floor of the protocol."""
-        kind = self._message.metadata.message_type.split(".")[0]
+        kind = records.kind_of(self._message)
         if kind != terms.kind:
             raise ConfigError(f"terms of {terms.kind} in a message of type {kind}")
-        most = self._context.node_config.get(MAX_CLIP)
-        if most is not None and terms.clip > float(most):
-            raise ConfigError(f"clip = {terms.clip}, this node allows {most}")
         for name in ("bits", "clients"):
             agreed, due = getattr(terms, name), getattr(config, name)
             if agreed != due:
                 raise ConfigError(f"terms for {agreed} {name} in a round of {due}")
+        self._site.check(config, terms)
 
     def _vector(self, config: RoundConfig, terms: Terms) -> Vector:
         """Step 2, after everything was checked: run the app, and turn its reply into one vector."""
         content = records.without(self._message.content)
+        if terms.task(content) != config.task:
+            raise ConfigError("the model or its settings are not those that this round was announced for")
         model = model_of(content)
-        if terms.task(model) != config.task:
-            raise ConfigError("the model is not the one that this round was announced for")
         self._message.content = content
-        with _Quiet():
-            reply = self._call_next(self._message, self._context)
+        reply = self._call_next(self._message, self._context)
         if reply.has_error():
             log(WARNING, "secure aggregation: the app answered with an error: %s", reply.error.reason)
             raise VectorError("the app answered with an error; its reason stays on the node")
         weight, metrics = _metrics(reply, terms)
-        vector, clipped = terms.pack(model, model_of(reply.content), metrics, weight)
+        arrays = model_of(reply.content)
+        vector, clipped = terms.pack(model, arrays, metrics, weight)
         if clipped:
             log(WARNING, "secure aggregation: %d values were clipped at %g", clipped, terms.clip)
-        self._names = schema(metrics)
+        if weight > terms.max_weight:
+            log(
+                WARNING,
+                "secure aggregation: %r is above %g and counts as that",
+                terms.weighted_by,
+                terms.max_weight,
+            )
+        self._parts = Answer(
+            reply=b"",
+            metrics=schema(metrics),
+            counters=sorted(counters_of(arrays)),
+            records=_record_names(reply.content),
+        )
         return vector
-
-    def _save(self, config: bytes, client: Client) -> None:
-        self._context.state[KEY] = ConfigRecord({"config": config, "client": client.suspend()})
-
-    def _saved(self, config: bytes) -> bytes:
-        record = self._context.state.config_records.get(KEY)
-        if record is None or record.get("config") != config:
-            raise ConfigError("this node has no part in that round; was it restarted?")
-        data = record["client"]
-        if not isinstance(data, bytes):
-            raise ConfigError("the state of this node is damaged")
-        return data
-
-
-class _Quiet:
-    """An exception of the app stays on the node: Flower would send its text to the server."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Exception):
-            log(ERROR, "secure aggregation: the app raised an exception", exc_info=error)
-            raise VectorError(f"the app raised {type(error).__name__}; its text stays on the node") from None
-
-
-class _Used(set[bytes]):
-    """Round ids that this node has seen, kept in its state."""
-
-    def __init__(self, context: Context) -> None:
-        record = context.state.config_records.get(_USED)
-        packed = record["ids"] if record else b""
-        if not isinstance(packed, bytes):
-            packed = b""
-        super().__init__(packed[place : place + 32] for place in range(0, len(packed), 32))
-        self._context, self._packed = context, packed
-
-    def add(self, round_id: bytes) -> None:
-        super().add(round_id)
-        self._packed = (self._packed + round_id)[-32 * _REMEMBERED :]
-        self._context.state[_USED] = ConfigRecord({"ids": self._packed})
 
 
 def _addressee(request: bytes) -> int:
@@ -192,43 +149,36 @@ def _addressee(request: bytes) -> int:
     return m.decode(request, len(request)).client
 
 
-def _floor(context: Context) -> Floor | None:
-    given = {
-        name: int(context.node_config[FLOOR + name])
-        for name in Floor.__struct_fields__
-        if FLOOR + name in context.node_config
-    }
-    return Floor(**given) if given else None
-
-
 def _metrics(reply: Message, terms: Terms) -> tuple[float, Metrics]:
-    """The weight, and all numbers that can be summed; the rest is left out, and said once."""
+    """The weight, and all metrics for which there are slots; the rest is left out, and said once."""
     found: Metrics = {}
-    for record in reply.content.metric_records.values():
-        found |= {name: list(value) if isinstance(value, list) else value for name, value in record.items()}
+    for record in reply.content.values():
+        if isinstance(record, MetricRecord):
+            found |= {
+                name: list(value) if isinstance(value, list) else value for name, value in record.items()
+            }
     weight = found.pop(terms.weighted_by, None)
     if weight is None or isinstance(weight, list):
         raise VectorError(
             f"the app's reply has no number {terms.weighted_by!r} in its metrics to weight it by"
         )
-    if not 0 <= weight <= terms.max_weight:  # how far outside is not the server's business
-        raise VectorError(
-            f"{terms.weighted_by!r} of this node is not in 0..{terms.max_weight:g}; SecureGrid takes another "
-            "max_weight"
-        )
+    if not weight >= 0:
+        raise VectorError(f"{terms.weighted_by!r} is no number from 0 on")
     used, kept = 0, Metrics()
     for name, value in sorted(found.items()):
-        numbers = value if isinstance(value, list) else [value]
-        fits = used + len(numbers) <= terms.slots and all(_summable(one, terms) for one in numbers)
-        if not fits:
-            _say_once(f"secure aggregation: metric {name!r} cannot be summed and is left out")
+        size = len(value) if isinstance(value, list) else 1
+        if used + size > terms.slots:
+            _say_once(f"secure aggregation: no slot for metric {name!r}; SecureGrid takes more metric_slots")
             continue
-        kept[name], used = value, used + len(numbers)
+        kept[name], used = value, used + size
     return float(weight), kept
 
 
-def _summable(number: float, terms: Terms) -> bool:
-    return math.isfinite(number) and abs(number) <= terms.metric_clip
+def _record_names(content: RecordDict) -> list[str]:
+    """Of arrays and of metrics, as the app calls them."""
+    arrays = [name for name, one in content.items() if not isinstance(one, MetricRecord)]
+    metrics = [name for name, one in content.items() if isinstance(one, MetricRecord)]
+    return [*arrays[:1], *metrics[:1]]
 
 
 def _say_once(text: str) -> None:
@@ -239,10 +189,3 @@ def _say_once(text: str) -> None:
 
 def _refuse(message: Message, code: int, reason: str) -> Message:
     return Message(Error(code=code, reason=reason), reply_to=message)
-
-
-def _wipe(context: Context, config: bytes) -> None:
-    """Of this round only: a message of another one must not end it."""
-    record = context.state.config_records.get(KEY)
-    if record is not None and record.get("config") == config:
-        context.state.pop(KEY, None)

@@ -7,28 +7,38 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from ccesa.errors import MalformedMessage
 
-#: The record that carries the protocol, in both directions; in a node's state, its client between steps.
+#: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
 KEY = "ccesa"
 #: Error codes of replies, in the range that Flower leaves to applications.
 REFUSED, FAILED = 2001, 2002
-#: Not a step of the protocol: a node says which identity it has.
-INTRODUCE = "introduce"
+#: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
+INTRODUCE, FORGET = "introduce", "forget"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the protocol, and what a node needs to answer it."""
 
     step: str
-    config: bytes
-    terms: bytes
-    request: bytes
+    config: bytes = b""
+    terms: bytes = b""
+    request: bytes = b""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply of the protocol, and the names of the metrics that are in the masked vector."""
+    """One reply of the protocol, and what is no secret of the app's reply: what its parts are called."""
 
     reply: bytes
-    metrics: list[str]
+    #: Of the numbers in the masked vector.
+    metrics: list[str] = []
+    #: Arrays of whole numbers.
+    counters: list[str] = []
+    #: The app's ArrayRecord and MetricRecord.
+    records: list[str] = []
+
+
+def kind_of(message: Message) -> str:
+    """``train``, ``evaluate`` or ``query``: what a message's type begins with."""
+    return str(message.metadata.message_type).split(".")[0]
 
 
 def put(content: RecordDict, what: Envelope | Answer) -> RecordDict:
@@ -50,8 +60,10 @@ def take(message: Message) -> Envelope | None:
 
 def take_answer(message: Message) -> Answer:
     record = _record(message)
+    if record is None:
+        raise MalformedMessage("no answer of secure aggregation; is secure_mod among the mods of its app?")
     try:
-        return msgspec.convert(dict(record or {}), Answer)
+        return msgspec.convert(dict(record), Answer)
     except msgspec.ValidationError as error:
         raise MalformedMessage(f"no answer of secure aggregation: {error}") from error
 

@@ -5,6 +5,8 @@ round((v / clip + 1) · w · 2^30), in digits whose sums over all clients stay i
 the sum of the weights, gives back the weighted mean.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,7 +63,7 @@ def flatten(metrics: Metrics) -> list[float]:
     ]
 
 
-def restore(names: list[str], values: NDArray[np.float64]) -> Metrics:
+def restore(names: list[str], values: NDArray[Any]) -> Metrics:
     """Back to metrics."""
     found: Metrics = {}
     for signed, value in zip(names, values.tolist(), strict=False):

@@ -23,9 +23,9 @@ NEED_SINGLE_UPDATES = {
 }
 
 
-def check_caller() -> None:
-    """Refuse if a strategy that needs single updates is asking for them."""
-    strategy = _calling(inspect.currentframe())
+def check_caller() -> str | None:
+    """Refuse if a strategy that needs single updates is asking; else, what it weights replies by."""
+    strategy, weighted_by = _calling(inspect.currentframe()), None
     while isinstance(strategy, Strategy):
         for kind in type(strategy).__mro__:
             if kind.__name__ in NEED_SINGLE_UPDATES:
@@ -34,7 +34,9 @@ def check_caller() -> None:
                     "nothing but their mean: use a strategy that averages (FedAvg, FedAvgM, FedProx, "
                     "FedAdam, FedYogi, FedAdagrad), or the plain grid"
                 )
+        weighted_by = weighted_by or getattr(strategy, "weighted_by_key", None)
         strategy = getattr(strategy, "strategy", None)  # some wrap another one
+    return weighted_by
 
 
 def _calling(frame: FrameType | None) -> Strategy | None:

@@ -1,7 +1,8 @@
 """What server and nodes agree on beside the round's configuration: how a reply becomes one vector.
 
 A reply's arrays travel as differences to the model that was sent, its metrics in a fixed number of slots, its
-number of examples as the weight. The names of metrics are no secret; their values are.
+number of examples as the weight, and under the same masks what had to be cut off: whether a node's values fit
+the bounds that the server chose is as secret as the values. The names of metrics are no secret.
 """
 
 import hashlib
@@ -23,6 +24,8 @@ from ccesa.ring import Vector
 
 Arrays = dict[str, NDArray[Any]]
 
+#: The largest metric, if nobody says otherwise.
+METRIC_CLIP = 1e6
 #: Differences of counters (in batch norm layers) are larger than those of weights.
 COUNTER_CLIP = float(2**14)
 _ARITHMETIC = 8 * float(np.finfo(np.float64).eps)
@@ -41,6 +44,10 @@ class Average(msgspec.Struct, frozen=True, kw_only=True):
     error: float
     #: The same for counters, which is more; 0 if there are none.
     counter_error: float
+    #: Metrics that are not there, because some node's was no finite number or beyond ``metric_clip``.
+    unusable: list[str]
+    #: Nodes with more weight than ``max_weight``; they count as that.
+    capped: int
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", forbid_unknown_fields=True):
@@ -72,37 +79,60 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", for
         return wire.decode(_DECODER, data, _MAX_BYTES, "terms")
 
     def length(self, model: Arrays) -> int:
-        """Elements of the vector: arrays, weight, metrics."""
-        return self._quantizer(model).length + self.slots * slots.digits(self.clients, self.bits)
+        """Elements of the vector: arrays, weight, metrics, and a count for each metric and the weight."""
+        return self._quantizer(model).length + self._metric_elements + self.slots + 1
 
-    def task(self, model: Arrays) -> bytes:
-        """Digest of what the nodes are asked to work on: it enters the round's context."""
-        return labels.digest(_TASK, self.encode(), *_model_parts(model))
+    def task(self, content: RecordDict) -> bytes:
+        """Digest of what the nodes are asked to work on: it enters the round's context.
+
+        The settings for training are part of it. A server could otherwise switch off the training of all
+        nodes but one, and the sum would be that one's change.
+        """
+        return labels.digest(_TASK, self.encode(), *_content_parts(content))
 
     def pack(self, model: Arrays, reply: Arrays, metrics: Metrics, weight: float) -> tuple[Vector, int]:
-        """One node's vector, and how many values were clipped."""
+        """One node's vector, and how many values of its arrays were clipped."""
         arrays = _differences(model, reply) if self.kind == "train" else {}
-        quantized = self._quantizer(model).encode(arrays, weight)
-        units = round(weight / self.max_weight * WEIGHT_UNITS)
-        numbers = slots.encode(
-            slots.flatten(metrics), self.slots, units, self.metric_clip, self.clients, self.bits
-        )
-        return np.concatenate([quantized.vector, numbers]), quantized.clipped
+        units = self._units(weight)
+        quantized = self._quantizer(model).encode(arrays, units / WEIGHT_UNITS * self.max_weight)
+        values = slots.flatten(metrics)
+        fits = [math.isfinite(value) and abs(value) <= self.metric_clip for value in values]
+        kept = [value if fit else 0.0 for value, fit in zip(values, fits, strict=True)]
+        numbers = slots.encode(kept, self.slots, units, self.metric_clip, self.clients, self.bits)
+        counts = np.zeros(self.slots + 1, numbers.dtype)
+        counts[: len(fits)] = np.logical_not(fits)
+        counts[-1] = weight > self.max_weight
+        return np.concatenate([quantized.vector, numbers, counts]), quantized.clipped
 
     def unpack(self, model: Arrays, total: Vector, names: list[str]) -> Average:
         """The mean from the sum over the survivors."""
         quantizer = self._quantizer(model)
         mean = quantizer.decode(total[: quantizer.length])
         units = round(mean.weight / self.max_weight * WEIGHT_UNITS)
-        numbers = slots.decode(total[quantizer.length :], units, self.metric_clip, self.clients, self.bits)
+        digits, counts = np.split(total[quantizer.length :], [self._metric_elements])
+        numbers = slots.decode(digits, units, self.metric_clip, self.clients, self.bits)
+        metrics = slots.restore(names, numbers)
+        unusable = [name for name, row in slots.restore(names, counts).items() if np.any(row)]
         found = mean.arrays if isinstance(mean.arrays, Mapping) else {}
         return Average(
             arrays={name: _moved(value, found[name]) for name, value in model.items() if name in found},
-            metrics=slots.restore(names, numbers),
+            metrics={name: value for name, value in metrics.items() if name not in unusable},
+            unusable=unusable,
+            capped=int(counts[-1]),
             weight=mean.weight,
             error=max(self._error(quantizer, self.clip, units), self._metric_error(units)),
             counter_error=self._error(quantizer, COUNTER_CLIP, units) if self.counters else 0.0,
         )
+
+    @property
+    def _metric_elements(self) -> int:
+        return self.slots * slots.digits(self.clients, self.bits)
+
+    def _units(self, weight: float) -> int:
+        """More than ``max_weight`` counts as that. Whoever has anything counts: a server that chooses a huge
+        bound, for which all but the largest weight round to nothing, does not single that one out."""
+        units = round(min(weight, self.max_weight) / self.max_weight * WEIGHT_UNITS)
+        return max(units, 1) if weight > 0 else 0
 
     def _quantizer(self, model: Arrays) -> Quantizer:
         """For replies to this model. An evaluation has no arrays."""
@@ -131,10 +161,14 @@ _DECODER = msgspec.msgpack.Decoder(Terms)
 
 def model_of(content: RecordDict) -> Arrays:
     """The arrays of a train or evaluate message; there is at most one ArrayRecord."""
-    records: list[ArrayRecord] = list(content.array_records.values())
-    if len(records) > 1:
-        raise ConfigError(f"a message with {len(records)} ArrayRecords; secure aggregation takes one")
-    return {name: array.numpy() for record in records for name, array in record.items()}
+    found: list[ArrayRecord] = [one for one in content.values() if isinstance(one, ArrayRecord)]
+    if len(found) > 1:
+        raise ConfigError(f"a message with {len(found)} ArrayRecords; secure aggregation takes one")
+    arrays = {name: array.numpy() for record in found for name, array in record.items()}
+    for name, value in arrays.items():
+        if value.dtype.kind not in "fiub":
+            raise ConfigError(f"array {name!r} has type {value.dtype}; secure aggregation takes real numbers")
+    return arrays
 
 
 def counters_of(model: Arrays) -> set[str]:
@@ -143,7 +177,7 @@ def counters_of(model: Arrays) -> set[str]:
 
 def _differences(model: Arrays, reply: Arrays) -> Arrays:
     """What training added to the model."""
-    if list(reply) != list(model):
+    if set(reply) != set(model):
         raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
     for name, value in reply.items():
         if value.shape != model[name].shape:
@@ -157,10 +191,19 @@ def _moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]
     return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
 
 
-def _model_parts(model: Arrays) -> list[bytes]:
+def _content_parts(content: RecordDict) -> list[bytes]:
+    """Every record with its name, in an order that does not depend on how it travelled."""
     parts: list[bytes] = []
-    for name, value in model.items():
-        content = np.ascontiguousarray(value)
-        head = f"{name}\0{content.dtype.str}\0{content.shape}".encode()
-        parts += [head, hashlib.sha256(content.tobytes()).digest()]
+    for name, record in sorted(content.items()):
+        parts += [name.encode(), type(record).__name__.encode()]
+        if isinstance(record, ArrayRecord):
+            parts += [part for key, array in record.items() for part in _array_parts(key, array.numpy())]
+        else:
+            parts.append(msgspec.msgpack.encode(sorted(record.items())))
     return parts
+
+
+def _array_parts(name: str, value: NDArray[Any]) -> tuple[bytes, bytes]:
+    content = np.ascontiguousarray(value)
+    head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
+    return head, hashlib.sha256(content.tobytes()).digest()
