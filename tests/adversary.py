@@ -194,6 +194,7 @@ class World:
         self.vectors = inputs(self.config, setup.seed)
         self.server = new_server(self.config)
         self.memories: dict[int, set[bytes]] = {i: set() for i in range(setup.clients)}
+        self.resumed: dict[int, set[bytes]] = defaultdict(set)
         self.made: Counter[int] = Counter()
         self.actors: dict[int, Actor | None] = {i: self._new_actor(i) for i in range(setup.clients)}
         self.requests = self.server.open()
@@ -291,19 +292,25 @@ class World:
         self.actors[who] = self._new_actor(who)
 
     def hop(self, who: int, *_: int) -> None:
-        """A client is suspended and goes on in another object, as if nothing had happened."""
+        """A client is suspended and goes on in another object, as if nothing had happened; in one only."""
         who %= self.setup.clients
         actor = self.actors[who]
         if actor is not None:
-            self.memories[who] = set()
-            asleep, actor.client = actor.client, self._new_actor(who).client
-            actor.client.resume(asleep.suspend())
+            asleep, actor.client = actor.client, self._unused_client(who)
+            state = asleep.suspend()
+            actor.client.resume(state, self.resumed[who])
             with pytest.raises(OrderError):
                 asleep.receive(self.log[-1])
+            with pytest.raises(OrderError, match="resumed before"):  # else one client could answer twice
+                self._unused_client(who).resume(state, self.resumed[who])
 
     def do(self, action: Action) -> None:
         name, *numbers = action
         getattr(self, name)(*numbers)
+
+    def _unused_client(self, who: int) -> Client:
+        self.memories[who] = set()
+        return self._new_actor(who).client
 
     # The two sides, with what the model asserts of each
 

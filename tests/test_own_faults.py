@@ -186,7 +186,7 @@ def test_two_processes_do_not_draw_the_same_keys():
     assert len(set(drawn)) == 2
 
 
-def test_a_client_cannot_be_stored_and_resumed():
+def test_a_client_cannot_be_copied_or_pickled():
     client = Client(configure(4, graph=Complete()), 0, np.zeros(5, np.uint16))
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="join the next round"):

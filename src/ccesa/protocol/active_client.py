@@ -19,7 +19,7 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster, suspended
+from ccesa.protocol import roster
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Ids, VectorSource
 from ccesa.protocol.roster import Flags
@@ -145,14 +145,19 @@ def unmask(
     return steps.unmask(round, state.held, told)
 
 
-suspended.register(Rostered, SignedV2, Confirmed)
-
 STEP_FUNCTIONS: dict[str, steps.StepFunction] = {
     "advertise": advertise,
     "share": share,
     "mask": mask,
     "confirm": confirm,
     "unmask": unmask,
+}
+STATES: dict[str, type] = {
+    "advertise": steps.Joined,
+    "share": steps.Advertised,
+    "mask": Rostered,
+    "confirm": SignedV2,
+    "unmask": Confirmed,
 }
 
 
@@ -165,6 +170,7 @@ class ActiveClient(Client):
 
     guard = "active"
     functions = STEP_FUNCTIONS
+    states = STATES
 
     def __init__(
         self,

@@ -16,9 +16,26 @@ from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_steps import STEP_FUNCTIONS, Done, Joined, Round, StepFunction, VectorSource
+from ccesa.protocol.client_steps import (
+    STATES,
+    STEP_FUNCTIONS,
+    Done,
+    Joined,
+    Round,
+    StepFunction,
+    VectorSource,
+)
 from ccesa.protocol.steps import STEPS
 from ccesa.protocol.turns import Turns
+
+
+def _check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
+    if resumed is None:
+        return
+    digest = hashlib.sha256(data).digest()
+    if digest in resumed:
+        raise OrderError("this state was resumed before; two clients that go on from it could answer twice")
+    resumed.add(digest)
 
 
 def _forgotten() -> NoReturn:
@@ -34,6 +51,7 @@ class Client:
 
     guard: ClassVar[str] = "curious"
     functions: ClassVar[Mapping[str, StepFunction]] = STEP_FUNCTIONS
+    states: ClassVar[Mapping[str, type]] = STATES
 
     def __init__(
         self,
@@ -92,7 +110,7 @@ class Client:
             if fingerprint == self._last_request:
                 return self._repeat()
             if self.done and self._last_reply is None:
-                raise OrderError(f"client {self.client} has aborted; it takes no part in this round any more")
+                raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
             fault = None
             try:
                 state, reply = self._answer(request)
@@ -110,27 +128,51 @@ class Client:
         This object is done then, without having aborted anything.
         """
         with self._turns:
-            place = STEPS[self.guard].index(self._step)
-            whose = [self._round.context, self.client]
-            saved = [*whose, self._state, place, self._last_request, self._last_reply]
-            self._state, self._last_request, self._last_reply = Done(), b"", None
+            saved = suspended.Saved(
+                context=self._round.context,
+                client=self.client,
+                step=self._step.name,
+                state=None if self.done else suspended.encode_state(self._state),
+                last_request=self._last_request,
+                last_reply=self._last_reply,
+            )
+            self._abort()
             return suspended.encode(saved)
 
-    def resume(self, data: bytes) -> None:
-        """Go on from where ``suspend`` left off; only a client that has just been made can."""
+    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+        """Go on from where ``suspend`` left off; only a client that has just been made can.
+
+        It is made without ``used_rounds``, which has its round already. Bytes must be resumed once: take them
+        out of where they are kept first. ``resumed`` remembers their digests, and refuses a second use.
+        """
         with self._turns:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data)
-            if len(saved) != 6 or saved[:2] != [self._round.context, self.client]:
+            if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
-            self._state, place, self._last_request, self._last_reply = saved[2:]
-            self._steps = iter(STEPS[self.guard][place + 1 :])
-            self._step = STEPS[self.guard][place]
+            if saved.step not in self.states:
+                raise ConfigError(
+                    f"a suspended client in step {saved.step!r}, which this guard does not have"
+                )
+            state = self._restored(saved)
+            _check_first_use(data, resumed)
+            self._go_on(saved, state)
 
     def __reduce__(self) -> NoReturn:
-        """Keys and shares never leave the process; a restarted client joins the next round."""
-        raise TypeError("a Client cannot be copied or stored: after a crash, join the next round")
+        """Not by the way, in a pickle or a copy: only ``suspend`` takes secrets out, and ends this object."""
+        raise TypeError("a Client cannot be copied or pickled: after a crash, join the next round")
+
+    def _restored(self, saved: suspended.Saved) -> object:
+        return Done() if saved.state is None else suspended.decode_state(saved.state, self.states[saved.step])
+
+    def _go_on(self, saved: suspended.Saved, state: object) -> None:
+        every = STEPS[self.guard]
+        place = [step.name for step in every].index(saved.step)
+        self._state, self._step, self._steps = state, every[place], iter(every[place + 1 :])
+        self._last_request, self._last_reply = saved.last_request, saved.last_reply
+        if self.done or any(step.reply.per_vector_byte for step in every[:place]):
+            self._forget_vector()
 
     def _answer(self, request: bytes) -> tuple[Any, bytes]:
         if self.done:

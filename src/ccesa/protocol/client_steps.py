@@ -195,6 +195,8 @@ STEP_FUNCTIONS: dict[str, StepFunction] = {
     "mask": mask,
     "unmask": unmask,
 }
+#: In which state each step finds a client.
+STATES: dict[str, type] = {"advertise": Joined, "share": Advertised, "mask": Shared, "unmask": Masked}
 
 
 def _neighbourhood(

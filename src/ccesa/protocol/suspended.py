@@ -1,82 +1,84 @@
 """A client's state as bytes, for nodes whose every step runs in another process.
 
 The bytes contain the client's secrets. They belong into the memory of the node that runs the client, never
-into a message, a log or a backup: whoever resumes twice answers twice. After a crash, join the next round.
+into a message, a log or a backup. Resumed twice, they make a client that answers twice, and under the guard
+``active`` signs two different V3. So whoever keeps them takes them out before they are resumed and never puts
+a copy back; a restored backup or snapshot of a machine is one. After a crash, join the next round.
 """
 
-from dataclasses import fields, is_dataclass
-from typing import Any
+import hashlib
+import os
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
-from ccesa.crypto import keys, primitives
+from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
-from ccesa.protocol import client_steps as steps
 
-#: The kinds of objects that states are made of; a subclass of Client may add its own.
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        steps.Joined,
-        steps.Advertised,
-        steps.Shared,
-        steps.Masked,
-        steps.Done,
-    )
-}
+State = TypeVar("State")
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-def register(*kinds: type) -> None:
-    KINDS.update({kind.__name__: kind for kind in kinds})
+class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A client between two requests."""
+
+    context: bytes
+    client: int
+    step: str
+    #: None where the client is done, or has aborted.
+    state: bytes | None
+    last_request: bytes
+    last_reply: bytes | None
+    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
+    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
+
+    def __repr__(self) -> str:
+        return "Saved(…)"
 
 
-def encode(state: Any) -> bytes:
-    return msgspec.msgpack.encode(_plain(state))
+def encode(saved: Saved) -> bytes:
+    body = msgspec.msgpack.encode(saved)
+    return hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes) -> list[Any]:
+def decode(data: bytes) -> Saved:
     """Of the node's own memory, so nobody's message; damaged bytes are refused all the same."""
+    digest, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ConfigError("these bytes are no suspended client, or damaged")
+    return _typed(body, Saved)
+
+
+def encode_state(state: object) -> bytes:
+    return msgspec.msgpack.encode(state, enc_hook=_plain)
+
+
+def decode_state(data: bytes, kind: type[State]) -> State:
+    return _typed(data, kind)
+
+
+def _typed(data: bytes, kind: type[State]) -> State:
+    """Strictly, so that one state is not taken for another that has fewer fields."""
     try:
-        found = _object(msgspec.msgpack.decode(data))
-        if not isinstance(found, list):
-            raise TypeError("not a list")
-    except (msgspec.DecodeError, LookupError, TypeError, ValueError, SyntaxError, RecursionError) as error:
+        found = msgspec.msgpack.decode(data, type=kind, dec_hook=_made)
+        if msgspec.msgpack.encode(found, enc_hook=_plain) != data:
+            raise ValueError("another form than encoding gives")
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError("these bytes are no suspended client of this version") from error
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Nested lists of numbers, bytes and text; everything else is a list that starts with its kind."""
-    if isinstance(value, np.ndarray):
-        return ["array", value.dtype.str, list(value.shape), value.tobytes()]
+def _plain(value: object) -> bytes:
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tobytes()
     if isinstance(value, primitives.PrivateKey):
-        return ["key", primitives.private_bytes(value)]
-    if isinstance(value, keys.Sealing):
-        return ["sealing", *value]
-    if isinstance(value, list):
-        return ["list", *map(_plain, value)]
-    if is_dataclass(value) and not isinstance(value, type):
-        return ["object", type(value).__name__, *(_plain(getattr(value, one.name)) for one in fields(value))]
-    if value is None or isinstance(value, int | bytes | str):
-        return value
+        return primitives.private_bytes(value)
     raise TypeError(f"{type(value).__name__} is no part of a client's state")
 
 
-def _object(plain: Any) -> Any:
-    if not isinstance(plain, list):
-        return plain
-    match plain:
-        case ["array", str(dtype), list(shape), bytes(data)]:
-            return np.frombuffer(data, np.dtype(dtype)).reshape(shape).copy()
-        case ["key", bytes(raw)]:
-            return primitives.private_key(raw)
-        case ["sealing", bytes(outgoing), bytes(incoming)]:
-            return keys.Sealing(outgoing, incoming)
-        case ["list", *values]:
-            return [_object(value) for value in values]
-        case ["object", str(name), *values]:
-            kind = KINDS[name]
-            names = [one.name for one in fields(kind)]
-            return kind(**dict(zip(names, map(_object, values), strict=True)))
-    raise ValueError("an unknown kind of value")
+def _made(kind: Any, data: bytes) -> Any:
+    if kind is primitives.PrivateKey:
+        return primitives.private_key(data)
+    _, dtype = get_args(kind)  # of a vector, which is the only other kind there is
+    return np.frombuffer(data, get_args(dtype)[0]).copy()
