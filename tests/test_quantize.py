@@ -53,8 +53,6 @@ def signed(total: np.ndarray, quantizer: Quantizer) -> list[int]:
 
 def rounding_of(dtype: np.dtype, values: np.ndarray) -> np.ndarray:
     """How far the type itself may round a value away."""
-    if dtype.kind != "f":
-        return np.full(values.shape, 0.5)
     return np.abs(np.spacing(np.abs(values).astype(dtype.newbyteorder("=")))).astype(np.float64)
 
 
@@ -74,7 +72,9 @@ def test_the_mean_is_within_the_error_bound(layout, width, clients, rounding, na
     for place, found in enumerate(values_of(mean.arrays)):
         all_of = np.array([values_of(arrays)[place] for arrays in models], np.float64)
         due = all_of.mean(axis=0)
-        assert (found.shape, found.dtype) == (due.shape, values_of(models[0])[place].dtype)
+        given_as = values_of(models[0])[place].dtype
+        assert found.dtype == (given_as if given_as.kind == "f" else np.float64)
+        assert found.shape == due.shape
         slack = quantizer.error_bound + rounding_of(found.dtype, due) + 1e-12 * CLIP
         assert np.all(np.abs(found.astype(np.float64) - due) <= slack)
 
@@ -293,7 +293,7 @@ def test_the_length_counts_values_and_digits(width, layout, clients, seed):
 @given(st.floats().filter(lambda weight: not 0 <= weight <= 2.0))
 def test_weights_outside_the_range_are_refused(weight):
     quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, max_weight=2.0)
-    with pytest.raises(VectorError, match=r"does not lie in 0..max_weight = 2.0"):
+    with pytest.raises(VectorError, match=r"does not lie in 0..2; the Quantizer has a max_weight"):
         quantizer.encode(one_value(), weight=weight)
 
 
@@ -326,7 +326,6 @@ def test_what_is_no_real_number_is_refused_by_its_type(dtype):
         ({"a": np.zeros(2)}, "are called"),
         ({"a": np.zeros(2), "b": np.zeros((2, 3)), "c": np.zeros(1)}, "are called"),
         ({"a": np.zeros(2), "x": np.zeros((2, 3))}, r"are called \('a', 'x'\), \('a', 'b'\) are due"),
-        ({"b": np.zeros((2, 3)), "a": np.zeros(2)}, "are called"),
         ([np.zeros(2), np.zeros((2, 3))], "are called None"),
         ({"a": np.zeros(2), "b": np.zeros((3, 2))}, "have shapes"),
         ({"a": np.zeros((2, 1)), "b": np.zeros((2, 3))}, "have shapes"),
@@ -372,23 +371,22 @@ def test_values_stay_out_of_the_repr():
     assert repr(quantizer.decode(encoded.vector)) == "Mean(weight=1.0)"
 
 
-@pytest.mark.parametrize(
-    ("value", "dtype", "clip"),
-    [
-        (255, np.uint8, 300.0),
-        (-128, np.int8, 200.0),
-        (65504, np.float16, 1e5),
-        (2**63 - 1, np.int64, 2.0**63),
-    ],
-)
-def test_a_mean_beyond_its_type_stays_at_the_end_of_it(value, dtype, clip):
-    """A coarse step can push the mean outside; wrapping around or infinity would be the worse answer."""
-    arrays = [np.array([value], dtype)]
-    quantizer = Quantizer.for_model(arrays, clients=40, clip=clip, bits=8, rounding="nearest")
+def test_a_mean_beyond_its_type_stays_at_the_end_of_it():
+    """A coarse step can push the mean outside; infinity would be the worse answer."""
+    arrays = [np.array([65504], np.float16)]
+    quantizer = Quantizer.for_model(arrays, clients=40, clip=1e5, bits=8, rounding="nearest")
     (mean,) = quantizer.decode(quantizer.encode(arrays).vector).arrays
-    assert mean.dtype == dtype
+    assert mean.dtype == np.float16
     assert np.isfinite(mean).all()
-    assert abs(float(mean[0]) - float(value)) <= quantizer.error_bound
+    assert abs(float(mean[0]) - 65504) <= quantizer.error_bound
+
+
+def test_the_order_of_names_says_nothing():
+    quantizer = Quantizer.for_model({"a": np.zeros(2), "b": np.zeros(3)}, clients=3, clip=CLIP)
+    found = quantizer.encode({"b": np.ones(3), "a": np.zeros(2)}, rng=np.random.default_rng(1)).vector
+    assert np.array_equal(
+        found, quantizer.encode({"a": np.zeros(2), "b": np.ones(3)}, rng=np.random.default_rng(1)).vector
+    )
 
 
 def test_a_model_without_arrays_has_a_weight_all_the_same():

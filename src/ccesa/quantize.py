@@ -60,6 +60,9 @@ class Layout:
     def flatten(self, arrays: Arrays) -> NDArray[np.float64]:
         """All values in one row, after checking that the arrays are the ones of this layout."""
         found = Layout.of(arrays)
+        if self.names is not None and isinstance(arrays, Mapping) and set(arrays) == set(self.names):
+            arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
+            found = Layout.of(arrays)
         if found.names != self.names:
             raise VectorError(f"the arrays are called {found.names}, {self.names} are due")
         if found.shapes != self.shapes:
@@ -92,7 +95,10 @@ class Quantized:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mean:
-    """The weighted mean of the survivors' arrays, and the sum of their weights."""
+    """The weighted mean of the survivors' arrays, and the sum of their weights.
+
+    Each array has its own type; one of whole numbers has float64, as their mean is none.
+    """
 
     arrays: Arrays = field(repr=False)
     weight: float
@@ -151,9 +157,27 @@ class Quantizer:
             object.__setattr__(self, "levels", most)
 
     @classmethod
-    def for_model(cls, arrays: Arrays, *, clients: int, clip: Clip, **options: Any) -> "Quantizer":
-        """A quantizer for models that look like ``arrays``."""
-        return cls(layout=Layout.of(arrays), clients=clients, clip=clip, **options)
+    def for_model(
+        cls,
+        arrays: Arrays,
+        *,
+        clients: int,
+        clip: Clip,
+        bits: int = 32,
+        max_weight: float = 1.0,
+        levels: int = 0,
+        rounding: Literal["stochastic", "nearest"] = "stochastic",
+    ) -> "Quantizer":
+        """For models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
+        return cls(
+            layout=Layout.of(arrays),
+            clients=clients,
+            clip=clip,
+            bits=bits,
+            max_weight=max_weight,
+            levels=levels,
+            rounding=rounding,
+        )
 
     @property
     def length(self) -> int:
@@ -175,7 +199,9 @@ class Quantizer:
     ) -> Quantized:
         """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
-            raise VectorError(f"weight {weight!r} does not lie in 0..max_weight = {self.max_weight}")
+            raise VectorError(
+                f"weight {weight!r} does not lie in 0..{self.max_weight:g}; the Quantizer has a max_weight"
+            )
         units = round(weight / self.max_weight * WEIGHT_UNITS)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
         clipped = int(np.count_nonzero(np.abs(flat) > bounds))
@@ -244,14 +270,10 @@ class Quantizer:
 
 def _cast(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
     """To the type the array had; a mean that lies outside of it by a rounding error stays at its end."""
-    if dtype.kind == "f":
-        ends = np.finfo(dtype)
-        return np.clip(values, float(ends.min), float(ends.max)).astype(dtype)
-    limits, whole = np.iinfo(dtype), np.rint(values)
-    # The largest 64-bit integers are no floats: put in the end itself, its rounding would wrap.
-    above = whole >= float(limits.max)
-    inside = np.clip(np.where(above, 0.0, whole), float(limits.min), float(limits.max)).astype(dtype)
-    return np.where(above, np.array(limits.max, dtype), inside)
+    if dtype.kind != "f":
+        return values
+    ends = np.finfo(dtype)
+    return np.clip(values, float(ends.min), float(ends.max)).astype(dtype)
 
 
 def _is_positive(value: object) -> bool:
