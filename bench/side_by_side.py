@@ -1,7 +1,7 @@
 """The same training three ways: plain FedAvg, Flower's SecAgg+, and ours (``python -m bench.side_by_side``).
 
 The server runs in one process, all nodes in a second one. Messages are Flower's, as protobuf bytes through a
-pipe; all nodes have answered when the server asks. FedAvg and ``SecureGrid`` run through Flower's ``Strategy.start``;
+pipe; all nodes have answered when the server asks. FedAvg and ``SecureGrid`` run through ``Strategy.start``;
 SecAgg+ runs as its own workflow and its own mod of the older API, one call a round. Times are processor time
 without training and without turning messages into bytes. A lost node answers with Flower's error for
 unreachable nodes from some step of the round on. Writes bench/side_by_side.json and the table in

@@ -1,5 +1,6 @@
 """Does a second thread help? ``python -m bench.threads``: key agreements, keystreams, and whole masks."""
 
+import argparse
 import os
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def _keystreams() -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     vector = np.zeros(LENGTH, np.uint32)
     every = [masks.Mask(os.urandom(16), 1) for _ in range(MASKS)]
     one, two = (_ms(partial(masks.masked, vector, every, "aes128-ctr", threads)) for threads in (1, 2))

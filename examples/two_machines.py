@@ -1,8 +1,8 @@
 """A round between processes over TCP: one server, many clients, some of them vanish.
 
     python examples/two_machines.py              # everything on this machine, one process a client
-    python examples/two_machines.py serve        # or by hand: the server ...
-    python examples/two_machines.py join 0       # ... and one of these for each client, anywhere
+    python examples/two_machines.py serve --host 0.0.0.0     # or by hand: the server ...
+    python examples/two_machines.py join 0 --host SERVER     # ... and one of these for each client, anywhere
 
 The protocol has no clock; the waiting happens here. Messages travel behind their length as four bytes. The
 transport vouches for who a client is: over a real network use TLS with client certificates.
@@ -82,7 +82,10 @@ class Hub:
 
 async def serve(host: str, port: int) -> None:
     hub = Hub(configuration())
-    listener = await asyncio.start_server(hub.greet, host, port, limit=1 << 26)
+    try:
+        listener = await asyncio.start_server(hub.greet, host, port, limit=1 << 26)
+    except OSError as error:
+        raise SystemExit(f"cannot listen on {host}:{port}, take another --port: {error}") from error
     print(f"waiting for {CLIENTS} clients on {host}:{listener.sockets[0].getsockname()[1]}")
     aggregate = await hub.run()
     for _, writer in hub.streams.values():
@@ -137,9 +140,12 @@ def main() -> None:
             arguments = (given.host, given.port, number)
             workers.append(multiprocessing.Process(target=_join_process, args=arguments))
             workers[-1].start()
-    asyncio.run(serve(given.host, given.port))
-    for worker in workers:
-        worker.join()
+    try:
+        asyncio.run(serve(given.host, given.port))
+    finally:
+        for worker in workers:
+            worker.join(STEP_SECONDS)
+            worker.terminate()
 
 
 def _join_process(host: str, port: int, number: int) -> None:

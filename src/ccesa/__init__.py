@@ -5,7 +5,7 @@ from importlib.metadata import version
 from ccesa import plan
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
-from ccesa.identity import Admission, Identity
+from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
@@ -30,6 +30,7 @@ __all__ = [
     "Identity",
     "Linear",
     "Majority",
+    "Member",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",

@@ -99,7 +99,7 @@ class Unreliable(RoundFailed):
         shown = ", ".join(map(str, self.clients[:8])) + (", …" if len(self.clients) > 8 else "")
         super().__init__(
             f"too few live share holders for {len(self.clients)} client(s): {shown}; "
-            "run the round again, with a higher degree if this happens often"
+            "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
         )
 
 
@@ -111,7 +111,7 @@ class Disconnected(RoundFailed):
         super().__init__(
             f"the survivors' mask graph is disconnected: {len(self.component)} client(s) stand apart, "
             "so unmasking would open their sum alone; "
-            "run the round again, with a higher mask degree if this happens often"
+            "run the round again; if this happens often, plan for more dropout, or mask with more neighbours"
         )
 
 

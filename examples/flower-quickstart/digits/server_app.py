@@ -58,7 +58,9 @@ def rounding(grid: Grid, config: dict, arrays: ArrayRecord) -> str:
     """One more round both ways from the same model: what is between them then is rounding, and bounded."""
     once, secure = {**config, "num-server-rounds": 1}, secured(grid, config)
     found = difference(*(run(way, once, False, arrays) for way in (grid, secure)))
-    return f"after one round from the same model: {found:.2g}; rounding explains up to {secure.error_bound:.2g}"
+    return (
+        f"after one round from the same model: {found:.2g}; rounding explains up to {secure.error_bound:.2g}"
+    )
 
 
 def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
