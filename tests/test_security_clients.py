@@ -1,11 +1,15 @@
 """Clients that misbehave: rows C1 to C8 of the threat table."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, Fixed, Harary
+from ccesa.attacks.relaxed import relaxed
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from ccesa.crypto import shamir
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
     ConflictingMessage,
@@ -14,6 +18,8 @@ from ccesa.errors import (
     LateMessage,
     RoundFailed,
 )
+from ccesa.protocol import client_steps as steps
+from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
 from rounds import Play, changed, configure, read
 
@@ -38,13 +44,53 @@ def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
     return changed(reply, shares=words.astype("<u2").tobytes())
 
 
-@pytest.mark.parametrize("liars", [{0}, {1, 2}, {0, 3}], ids=str)
+@pytest.mark.parametrize("liars", [{0}, {1, 2}, {0, 3}, {10}, {9, 10}], ids=str)
 def test_c1_wrong_shares_are_corrected_and_their_senders_named(liars):
     play = Play(configure(12, threshold=Fixed(t=7))).until("unmask", {"mask": {11}})
     play.step(tamper=lambda i, reply: spoil(reply) if i in liars else reply)
     aggregate = play.server.aggregate
     assert np.array_equal(aggregate.vector, play.expected(range(11)))
     assert aggregate.culprits == liars
+    assert aggregate.wrong_shares == {(liar, dealer) for liar in liars for dealer in range(12)}
+
+
+@pytest.mark.parametrize("wronged", [[1], [8], [2, 7]], ids=str)
+def test_c1_a_share_that_was_dealt_wrong_names_its_dealer_too(wronged):
+    """Who sent it cannot be told from who dealt it: the pair is reported."""
+
+    class Dealer(Client):
+        functions: ClassVar = {**Client.functions, "share": relaxed(steps.share, shamir=Dealing(wronged))}
+
+    play = Play(configure(10, threshold=Fixed(t=6)))
+    play.clients[9] = Dealer(play.config, 9, play.vectors[9])
+    aggregate = play.finish()
+    assert np.array_equal(aggregate.vector, play.expected(range(10)))
+    assert aggregate.wrong_shares == {(holder, 9) for holder in wronged}
+    assert aggregate.culprits == set(wronged)
+
+
+class Dealing:
+    """Shamir's sharing, with wrong shares for some."""
+
+    def __init__(self, wronged: list[int]) -> None:
+        self._wronged = wronged
+
+    def __getattr__(self, name: str):
+        return getattr(shamir, name)
+
+    def split(self, *arguments):
+        shares = shamir.split(*arguments).copy()
+        shares[self._wronged] = (shares[self._wronged].astype(np.int64) + 1) % 65521
+        return shares
+
+
+def test_c1_no_honest_client_is_named_in_a_sparse_round_with_dropouts():
+    config = configure(40, graph=ErdosRenyi(p=0.6))
+    play = Play(config).until("unmask", {"share": {3}, "mask": {5, 17}})
+    play.step(gone={8, 30}, tamper=lambda i, reply: spoil(reply) if i in (39, 2) else reply)
+    aggregate = play.server.aggregate
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+    assert aggregate.culprits == {2, 39}
 
 
 def test_c1_more_wrong_shares_than_can_be_corrected_fail_without_a_sum():

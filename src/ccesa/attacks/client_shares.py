@@ -1,7 +1,7 @@
 """Rows C1 to C3: clients that lie about shares."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,8 +19,9 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import Rostered
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.released import WrongShare
 from ccesa.protocol.server import Server
-from ccesa.protocol.unmasking import Unmasking
+from ccesa.protocol.unmasking import Fits, Unmasking
 
 LIAR = 4
 #: Nine holders and t = 5: two wrong shares of a secret can be corrected.
@@ -30,15 +31,15 @@ _THRESHOLD = Fixed(t=5)
 class UncorrectedUnmasking(Unmasking):
     """Without error correction: the first t shares fit, or the round is lost."""
 
-    def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
+    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
         raise CorruptShares(int(self.evolution.graph.ids[node]), "the first of them give another secret")
 
 
 class UncheckedUnmasking(Unmasking):
     """Without the commitment to b_i: whatever the shares give is taken."""
 
-    def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
-        return super()._rebuild(node, lambda secret: True, culprits)
+    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
+        return super()._rebuild(node, lambda node, secret: True, wrong)
 
 
 class UncorrectedServer(Server):
@@ -78,8 +79,10 @@ def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     tell(f"client {LIAR} releases wrong shares of all its neighbours' secrets")
     stage.step(lie=lambda client, reply: (spoiled(reply) if client == LIAR else reply,))
     if stage.right and stage.server.aggregate:
-        culprits = sorted(stage.server.aggregate.culprits)
-        return Outcome(succeeded=False, summary=f"corrected, the sum is right, culprits: {culprits}")
+        found = stage.server.aggregate
+        dealers = len({one.dealer for one in found.wrong_shares})
+        named = f"culprits: {sorted(found.culprits)}, wrong about {dealers} dealers' shares"
+        return Outcome(succeeded=False, summary=f"corrected, the sum is right, {named}")
     return Outcome(succeeded=True, summary=f"one liar costs everyone the round: {stage.failure}")
 
 

@@ -119,7 +119,13 @@ def _compute_powers(first: int, last: int, count: int) -> NDArray[np.float64]:
 
 
 def _weights_at_zero(xs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row, the Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms.
+    """For each row, the Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms."""
+    logs = polynomial.LOG[xs].astype(np.int64)
+    return polynomial.EXP[(logs.sum(axis=1, keepdims=True) - logs - log_differences(xs)) % (FIELD - 1)]
+
+
+def log_differences(xs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row and each of its x, the logarithm of prod_{j != i} (x_j - x_i).
 
     Holders are mostly 1 … k without a few: the product over all of 1 … k is a quotient of factorials,
     from which the absent ones are divided out. Differences index the table of logarithms directly: a
@@ -127,7 +133,6 @@ def _weights_at_zero(xs: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     largest = xs.max(axis=1, keepdims=True)
     absent = _absent(xs, largest)
-    logs = polynomial.LOG[xs].astype(np.int64)
     differences = (
         polynomial.LOG_FACTORIAL[xs - 1]
         + polynomial.LOG_FACTORIAL[largest - xs]
@@ -138,7 +143,7 @@ def _weights_at_zero(xs: NDArray[np.int64]) -> NDArray[np.int64]:
         some, gone = xs[first : first + rows, :, None], absent[first : first + rows, None, :]
         logs_gone = polynomial.LOG[np.where(gone, gone - some, 0)]
         differences[first : first + rows] -= logs_gone.sum(axis=2, dtype=np.int64)
-    return polynomial.EXP[(logs.sum(axis=1, keepdims=True) - logs - differences) % (FIELD - 1)]
+    return differences
 
 
 def _absent(xs: NDArray[np.int64], largest: NDArray[np.int64]) -> NDArray[np.int64]:

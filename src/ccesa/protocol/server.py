@@ -32,9 +32,10 @@ from ccesa.errors import (
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
+from ccesa.protocol.released import Released, WrongShare
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.protocol.turns import Turns
-from ccesa.protocol.unmasking import Released, Unmasking
+from ccesa.protocol.unmasking import Unmasking
 from ccesa.ring import Vector
 
 Requests = dict[int, bytes]
@@ -49,9 +50,14 @@ class Aggregate:
 
     vector: Vector = field(repr=False)
     survivors: tuple[int, ...]
-    #: Clients whose wrong shares were corrected.
-    culprits: frozenset[int]
+    #: Shares that did not fit: of each, who sent it and who had dealt it. One of the two lied.
+    wrong_shares: frozenset[WrongShare]
     evolution: Evolution = field(repr=False)
+
+    @property
+    def culprits(self) -> frozenset[int]:
+        """Senders of wrong shares. A share may have been dealt wrong: see ``wrong_shares``."""
+        return frozenset(one.sender for one in self.wrong_shares)
 
 
 class Server:
@@ -323,7 +329,7 @@ class Server:
         v4 = self._answering()
         self._check_reliable(v4)
         evolution = Evolution(self._graph, self._thresholds, self._v2, self._v3, v4)
-        culprits = Unmasking(
+        wrong_shares = Unmasking(
             config=self.config,
             context=self.context,
             evolution=evolution,
@@ -335,7 +341,7 @@ class Server:
         self.aggregate = Aggregate(
             vector=self._total,
             survivors=evolution.ids(self._v3),
-            culprits=culprits,
+            wrong_shares=wrong_shares,
             evolution=evolution,
         )
         return {}

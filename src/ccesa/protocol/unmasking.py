@@ -1,29 +1,21 @@
 """What the server does once the last replies are in: rebuild secrets, check them, take the masks off."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.evolution import Evolution, flags
+from ccesa.protocol.released import AT_ONCE, Holdings, Released, WrongShare
 from ccesa.ring import Vector
 
-#: Shares that are joined at a time; bounds the memory.
-_AT_ONCE = 1 << 17
-
-
-@dataclass(frozen=True, kw_only=True)
-class Released:
-    """The shares as they came, by holder: for each edge (i, j) the share that i holds of j, and i's own."""
-
-    on_edges: NDArray[np.uint16] = field(repr=False)
-    own: NDArray[np.uint16] = field(repr=False)
+#: Of a node and a secret, whether it is the one that the node promised.
+Fits = Callable[[int, bytes], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +30,24 @@ class Unmasking:
     released: Released
     threads: int
 
-    def remove(self, total: Vector) -> frozenset[int]:
-        """Turn the masked total into the sum, in place; returns the senders of corrected wrong shares."""
+    def remove(self, total: Vector) -> frozenset[WrongShare]:
+        """Turn the masked total into the sum, in place; returns the wrong shares among those that came."""
         graph, v3 = self.evolution.graph, self.evolution.v3
         dropped = self.evolution.v2 & ~v3 & (graph.live_mask_neighbours(v3) > 0)
         likely = self._join_first(v3 | dropped)
-        culprits: set[int] = set()
+        wrong: set[WrongShare] = set()
+        secrets = {
+            node: self._secret(node, fits, likely.get(node), wrong)
+            for members, fits in ((v3, self._fits_commitment), (dropped, self._fits_mask_key))
+            for node in np.flatnonzero(members).tolist()
+        }
         found = [
-            masks.Mask(self._self_mask_key(node, likely.get(node), culprits), -1)
-            for node in np.flatnonzero(v3).tolist()
+            mask
+            for node, secret in secrets.items()
+            for mask in (self._self_mask(node, secret) if v3[node] else self._pair_masks(node, secret))
         ]
-        for node in np.flatnonzero(dropped).tolist():
-            found += self._pair_masks(node, likely.get(node), culprits)
         masks.add_masks(total, found, self.config.generator, self.threads)
-        return frozenset(culprits)
+        return self._holdings.wrong(secrets, wrong)
 
     def _join_first(self, needed: Flags) -> dict[int, bytes]:
         """What the first t_i neighbours' shares of each needed secret give, many secrets at a time."""
@@ -64,47 +60,43 @@ class Unmasking:
         secrets: dict[int, bytes] = {}
         for threshold in np.unique(thresholds[enough]).tolist():
             nodes = np.flatnonzero(enough & (thresholds == threshold))
-            for some in np.array_split(nodes, -(-nodes.size * threshold // _AT_ONCE)):
+            for some in np.array_split(nodes, -(-nodes.size * threshold // AT_ONCE)):
                 member = flags(graph.size, some)
                 edges = np.flatnonzero(chosen & member[graph.rows])
-                shares = self.released.on_edges[graph.reverse[edges]]
+                shares = self._holdings.on_edges(edges)
                 shape = (some.size, threshold)
-                joined = shamir.join_each(self._xs(edges).reshape(shape), shares.reshape(*shape, -1))
+                joined = shamir.join_each(self._holdings.xs(edges).reshape(shape), shares.reshape(*shape, -1))
                 secrets |= zip(some.tolist(), map(shamir.to_bytes, joined), strict=True)
         return secrets
-
-    def _xs(self, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The x-coordinate of the neighbour at the end of each edge among the holders of its start.
-
-        It is 1 + rank in the sorted closed neighbourhood, never read from a message.
-        """
-        graph = self.evolution.graph
-        rows = graph.rows[edges]
-        return edges - graph.starts[rows] + 1 + (graph.columns[edges] > rows)
 
     @cached_property
     def _loaded_mask_keys(self) -> list[primitives.PublicKey]:
         return [primitives.load_public_key(key) for key in self.mask_keys]
 
-    def _self_mask_key(self, node: int, likely: bytes | None, culprits: set[int]) -> bytes:
-        client = int(self.evolution.graph.ids[node])
+    @cached_property
+    def _holdings(self) -> Holdings:
+        return Holdings(evolution=self.evolution, released=self.released)
 
-        def fits(secret: bytes) -> bool:
-            return keys.commitment(secret, self.context, client) == self.commitments[node]
+    def _client(self, node: int) -> int:
+        return int(self.evolution.graph.ids[node])
 
-        secret = likely if likely and fits(likely) else self._rebuild(node, fits, culprits)
-        return keys.self_mask_key(secret, self.context, client, self.config.generator)
+    def _fits_commitment(self, node: int, secret: bytes) -> bool:
+        return keys.commitment(secret, self.context, self._client(node)) == self.commitments[node]
 
-    def _pair_masks(self, node: int, likely: bytes | None, culprits: set[int]) -> list[masks.Mask]:
+    def _fits_mask_key(self, node: int, secret: bytes) -> bool:
+        private = keys.mask_private_key(secret, self.context, self._client(node))
+        return primitives.public_key(private) == self.mask_keys[node]
+
+    def _secret(self, node: int, fits: Fits, likely: bytes | None, wrong: set[WrongShare]) -> bytes:
+        return likely if likely and fits(node, likely) else self._rebuild(node, fits, wrong)
+
+    def _self_mask(self, node: int, secret: bytes) -> list[masks.Mask]:
+        key = keys.self_mask_key(secret, self.context, self._client(node), self.config.generator)
+        return [masks.Mask(key, -1)]
+
+    def _pair_masks(self, node: int, secret: bytes) -> list[masks.Mask]:
         """The masks that the survivors applied for one dropped client, with the signs that undo them."""
-        graph = self.evolution.graph
-        client = int(graph.ids[node])
-
-        def fits(secret: bytes) -> bool:
-            private = keys.mask_private_key(secret, self.context, client)
-            return primitives.public_key(private) == self.mask_keys[node]
-
-        secret = likely if likely and fits(likely) else self._rebuild(node, fits, culprits)
+        graph, client = self.evolution.graph, self._client(node)
         private = keys.mask_private_key(secret, self.context, client)
         near = graph.mask_neighbours(node)
         near = near[self.evolution.v3[near]]
@@ -118,34 +110,23 @@ class Unmasking:
             for common, other in zip(agreed, graph.ids[near].tolist(), strict=True)
         ]
 
-    def _rebuild(self, node: int, fits: Callable[[bytes], bool], culprits: set[int]) -> bytes:
-        """The secret from all its shares; wrong ones are corrected and blamed if enough are right."""
-        dealer, threshold = int(self.evolution.graph.ids[node]), int(self.evolution.thresholds[node])
-        holders, xs, shares = self._shares_of(node)
+    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
+        """The secret from all its shares; wrong ones are corrected and noted if enough are right."""
+        ids, dealer, threshold = self.evolution.graph.ids, self._client(node), self.evolution.thresholds[node]
+        holders, xs, shares = self._holdings.of(node)
         # One liar spoils the shares of all its neighbours: once it is known, its shares are passed over.
-        trusted = np.flatnonzero(~np.isin(self.evolution.graph.ids[holders], list(culprits)))[:threshold]
+        doubted = np.isin(ids[holders], [one.sender for one in wrong])
+        trusted = np.flatnonzero(~doubted)[:threshold]
         if trusted.size == threshold:
             secret = shamir.to_bytes(shamir.join(xs[trusted], shares[trusted]))
-            if fits(secret):
+            if fits(node, secret):
                 return secret
         try:
-            elements, wrong = shamir.correct(xs, shares, threshold)
+            elements, places = shamir.correct(xs, shares, int(threshold))
         except shamir.TooManyWrong as error:
             raise CorruptShares(dealer, str(error)) from error
         secret = shamir.to_bytes(elements)
-        if not fits(secret):
+        if not fits(node, secret):
             raise CorruptShares(dealer, "they rebuild a secret that is not the one it promised")
-        culprits.update(self.evolution.graph.ids[holders[wrong]].tolist())
+        wrong.update(WrongShare(sender, dealer) for sender in ids[holders[places]].tolist())
         return secret
-
-    def _shares_of(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
-        """Live holders of this client's shares, their x-coordinates, and the shares; its own comes last."""
-        graph, v4 = self.evolution.graph, self.evolution.v4
-        edges = np.arange(graph.starts[node], graph.starts[node + 1])[v4[graph.neighbours(node)]]
-        holders, xs = graph.columns[edges], self._xs(edges)
-        shares = self.released.on_edges[graph.reverse[edges]]
-        if not v4[node]:
-            return holders, xs, shares
-        own_x = 1 + int(np.count_nonzero(graph.neighbours(node) < node))
-        own = self.released.own[node : node + 1]
-        return np.append(holders, node), np.append(xs, own_x), np.concatenate([shares, own])

@@ -1,0 +1,80 @@
+"""Do all shares of a secret lie on one polynomial, and if not, which do not?
+
+r values at the points x_1 … x_r are those of a polynomial with t terms if and only if
+sum_i y_i · g(x_i) / prod_{j != i} (x_j - x_i) = 0 for every g with r - t terms. A random g misses wrong
+values with probability 1/65521, whatever they are, if they were there before g was drawn.
+"""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.crypto import polynomial, shamir
+from ccesa.crypto.polynomial import EXP, FIELD, LOG
+
+Values = NDArray[np.int64]
+
+
+def combined(shares: shamir.Elements, random: shamir.Randomness) -> Values:
+    """One value a share: a random combination of its elements, in which a wrong one shows as well."""
+    factors = shamir.random_elements(random, shares.shape[-1]).astype(np.float64)
+    return (shares.astype(np.float64) @ factors).astype(np.int64) % FIELD  # exact: below 2^53
+
+
+def fit_each(xs: Values, ys: Values, threshold: int, random: shamir.Randomness) -> NDArray[np.bool_]:
+    """For each row, whether its values lie on one polynomial with ``threshold`` terms."""
+    spare = xs.shape[1] - threshold
+    if spare < 1:
+        return np.ones(len(xs), bool)
+    factors = shamir.random_elements(random, spare).astype(np.int64)
+    test = polynomial.evaluate(factors, np.arange(int(xs.max()) + 1))
+    weights = EXP[-_log_differences(xs) % (FIELD - 1)]
+    return (weights * test[xs] % FIELD * ys).sum(axis=1) % FIELD == 0
+
+
+def odd_ones(
+    xs: Values, ys: Values, threshold: int, at_zero: int, suspects: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """The places of the wrong values; none where too many are wrong to tell.
+
+    That only ``suspects`` are wrong is tried first, because decoding is slow.
+    """
+    for guess in (partial(_beside, suspects), polynomial.decode):
+        good = guess(xs, ys, threshold)
+        if good is None or 2 * np.count_nonzero(good != ys) > len(xs) - threshold:
+            continue
+        if _value_at_zero(xs, good, threshold) == at_zero:
+            return np.flatnonzero(good != ys)
+    return np.flatnonzero([])
+
+
+def _beside(suspects: NDArray[np.bool_], xs: Values, ys: Values, threshold: int) -> Values | None:
+    """The values of the polynomial through the first that nobody suspects; None if they are too few."""
+    trusted = np.flatnonzero(~suspects)[:threshold]
+    if not suspects.any() or trusted.size < threshold:
+        return None
+    rest = np.ones(len(xs), bool)
+    rest[trusted] = False
+    good = ys.copy()
+    good[rest] = _values_at(xs[rest], xs[trusted], ys[trusted])
+    return good
+
+
+def _value_at_zero(xs: Values, ys: Values, threshold: int) -> int:
+    return int(_values_at(np.zeros(1, np.int64), xs[:threshold], ys[:threshold])[0])
+
+
+def _values_at(points: Values, xs: Values, ys: Values) -> Values:
+    """Of the polynomial through all (x, y), by Lagrange; no point is an x."""
+    logs = LOG[(xs - points[:, None]) % FIELD].astype(np.int64)
+    weights = EXP[(logs.sum(axis=1, keepdims=True) - logs - shamir.log_differences(xs[None])) % (FIELD - 1)]
+    return (weights * ys % FIELD).sum(axis=1) % FIELD
+
+
+def _log_differences(xs: Values) -> Values:
+    """Row by row; in a complete graph all rows are the same, and one is enough."""
+    kinds: dict[bytes, int] = {}
+    kind = [kinds.setdefault(row.tobytes(), len(kinds)) for row in xs]
+    firsts = np.unique(kind, return_index=True)[1]
+    return shamir.log_differences(xs[firsts])[kind]

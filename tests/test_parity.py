@@ -1,0 +1,71 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccesa.crypto import parity, shamir
+from ccesa.crypto.polynomial import FIELD
+from strategies import randomness, seeds
+
+
+@st.composite
+def sharings(draw):
+    """A secret, some of its shares with their x, and the threshold."""
+    threshold = draw(st.integers(1, 12))
+    holders = threshold + draw(st.integers(0, 12))
+    seed = draw(seeds)
+    secret = shamir.random_elements(randomness(seed), shamir.SECRET_ELEMENTS)
+    shares = shamir.split(secret, threshold, holders, randomness(seed + 1))
+    present = sorted(draw(st.sets(st.integers(1, holders), min_size=threshold, max_size=holders)))
+    xs = np.array(present, np.int64)
+    return secret, threshold, xs, shares[xs - 1].copy(), seed
+
+
+def spoiled(shares, places):
+    shares = shares.copy()
+    shares[places, 3] = (shares[places, 3].astype(np.int64) + 1) % FIELD
+    return shares
+
+
+def named(sharing, shares, suspects=()):
+    secret, threshold, xs, _, seed = sharing
+    every = parity.combined(np.vstack([secret, shares]), randomness(seed + 2))
+    doubted = np.isin(np.arange(xs.size), list(suspects))
+    return parity.odd_ones(xs, every[1:], threshold, int(every[0]), doubted).tolist()
+
+
+@given(sharings())
+def test_shares_as_they_were_dealt_fit(sharing):
+    _, threshold, xs, shares, seed = sharing
+    values = parity.combined(shares, randomness(seed + 2))
+    assert parity.fit_each(xs[None], values[None], threshold, randomness(seed + 3)).tolist() == [True]
+    assert named(sharing, shares) == []
+
+
+@given(sharings(), st.data())
+def test_any_wrong_share_shows_if_there_is_one_to_spare(sharing, data):
+    _, threshold, xs, shares, seed = sharing
+    place = data.draw(st.integers(0, xs.size - 1))
+    rows = np.stack([shares, spoiled(shares, [place]), shares])
+    values = parity.combined(rows, randomness(seed + 2))
+    fits = parity.fit_each(np.tile(xs, (3, 1)), values, threshold, randomness(seed + 3))
+    assert fits.tolist() == [True, xs.size == threshold, True]
+
+
+@given(sharings(), st.data())
+@settings(max_examples=200)
+def test_wrong_ones_are_named_while_they_can_be_told(sharing, data):
+    _, threshold, xs, shares, _ = sharing
+    places = sorted(data.draw(st.sets(st.integers(0, xs.size - 1), max_size=(xs.size - threshold) // 2)))
+    suspects = data.draw(st.sets(st.integers(0, xs.size - 1), max_size=4))
+    assert named(sharing, spoiled(shares, places), suspects) == places
+
+
+@given(sharings(), st.data())
+def test_beyond_that_nobody_is_named_who_fits_another_secret(sharing, data):
+    """The others' shares are those of another secret: by number alone the honest would be to blame."""
+    secret, threshold, xs, shares, seed = sharing
+    other = shamir.split((secret + np.uint16(1)) % FIELD, threshold, int(xs.max()), randomness(seed + 4))
+    honest = data.draw(st.integers(0, (xs.size - threshold) // 2))
+    mixed = other[xs - 1].copy()
+    mixed[:honest] = shares[:honest]
+    assert named(sharing, mixed, suspects=range(honest)) == []
