@@ -1,9 +1,8 @@
 """The AT&T Database of Faces: as it was published (s1/1.pgm … s40/10.pgm) or as one att_faces.npz."""
 
 import io
+import itertools
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import ConfigError
+from experiments.damaged import DAMAGED
 
 Images = NDArray[np.float64]
+
+PERSONS, SHOTS = 40, 10
 
 SOURCE = (
     "The AT&T Database of Faces (Samaria and Harter, 1994) is at "
@@ -20,7 +22,6 @@ SOURCE = (
     "or put att_faces.npz (arrays images, person, shot) into DATA"
 )
 _HEADER = re.compile(rb"P5\s+(?:#[^\n]*\s+)*(\d+)\s+(?:#[^\n]*\s+)*(\d+)\s+(?:#[^\n]*\s+)*(\d+)\s")
-_DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,21 @@ def load(data: Path) -> Faces:
     return _from_npz(packed)
 
 
+def whole(data: Path, quick: bool) -> Faces:
+    """The same, and unless it is for a quick run nobody and no photograph may be missing."""
+    found = load(data)
+    if not quick and found.images.shape[:2] != (PERSONS, SHOTS):
+        persons, shots = found.images.shape[:2]
+        raise _damaged(data, f"{persons} persons with {shots} photographs, {PERSONS} with {SHOTS} are due")
+    return found
+
+
 def _from_npz(path: Path) -> Faces:
     try:
         # From memory: of a damaged file numpy forgets to close what it opened.
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             images, person, shot = arrays["images"], arrays["person"], arrays["shot"]
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _damaged(path, str(error)) from error
     if images.ndim != 3 or images.dtype != np.uint8 or not person.shape == shot.shape == images.shape[:1]:
         raise _damaged(path, f"images {images.dtype}{images.shape}, person {person.shape}, shot {shot.shape}")
@@ -75,14 +85,17 @@ def _from_npz(path: Path) -> Faces:
 
 def _from_tree(folder: Path) -> Faces:
     persons = len([found for found in folder.glob("s*") if re.fullmatch(r"s\d+", found.name)])
-    shots = len(list((folder / "s1").glob("*.pgm")))
+    # The most that anybody has: a photograph that is missing is missed, whoever lacks it.
+    numbers = [found.stem for found in folder.glob("s*/*.pgm") if re.fullmatch(r"[1-9]\d*", found.stem)]
+    shots = max(map(int, numbers), default=0)
     if shots == 0:
         raise _damaged(folder / "s1", "no .pgm files")
-    paths = [folder / f"s{p}" / f"{k}.pgm" for p in range(1, persons + 1) for k in range(1, shots + 1)]
-    images = [_pgm(path) for path in paths]
-    for path, image in zip(paths, images, strict=True):
-        if image.shape != images[0].shape:
-            raise _damaged(path, f"{image.shape} pixels where the others have {images[0].shape}")
+    images: list[NDArray[np.uint8]] = []
+    for person, shot in itertools.product(range(1, persons + 1), range(1, shots + 1)):
+        path = folder / f"s{person}" / f"{shot}.pgm"
+        images.append(_pgm(path))
+        if images[-1].shape != images[0].shape:
+            raise _damaged(path, f"{images[-1].shape} pixels where the others have {images[0].shape}")
     return Faces(np.stack(images).reshape(persons, shots, *images[0].shape) / 255.0)
 
 
