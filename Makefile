@@ -3,12 +3,15 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 600
+FLWR ?= 1.40.0 1.41.0
 DATA ?= data
 # One version, so that everybody gets the same; of the experiments only those on CIFAR-10 need it.
 TORCH ?= torch==2.13.0
 NEED_TORCH := cifar_reliability membership
+# A switch is off when it is empty, 0 or no.
+yes = $(filter-out 0 no,$(1))
 
-.PHONY: help install demo test test-slow test-adversarial test-flower fuzz bench reproduce lint format vectors clean
+.PHONY: help install demo test test-slow test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,6 +37,13 @@ test-flower: install  ## Flower's simulation engine and a real deployment; needs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'flwr[simulation]>=1.40,<1.42'
 	$(BIN)/python -m pytest -m flower -v
 
+test-flower-versions:  ## the default tests of ccesa.flower with each version of Flower that it works with
+	for version in $(FLWR); do \
+	    $(PYTHON) -m venv build/flwr-$$version && \
+	    build/flwr-$$version/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' flwr==$$version && \
+	    build/flwr-$$version/bin/python -m pytest -n 2 --dist worksteal -q tests/flower || exit 1; \
+	done
+
 test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSARIAL_ROUNDS=n for more or fewer
 	$(BIN)/python -m pytest -m adversarial -n 2 --dist worksteal -v tests/test_stateful.py
 
@@ -46,7 +56,7 @@ bench: install  ## the tables of docs/performance.md
 
 reproduce: install  ## every table and figure of the paper, into build/; DATA=folder ONLY=name QUICK=1 AGAIN=1 OUTPUT=folder
 	$(if $(if $(ONLY),$(filter $(NEED_TORCH),$(ONLY)),all),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[experiments]')
-	$(BIN)/python -m experiments --data '$(DATA)' $(ONLY:%=--only %) $(if $(QUICK),--quick) $(if $(AGAIN),--again) $(if $(OUTPUT),--output '$(OUTPUT)')
+	$(BIN)/python -m experiments --data '$(DATA)' $(ONLY:%=--only %) $(if $(call yes,$(QUICK)),--quick) $(if $(call yes,$(AGAIN)),--again) $(if $(OUTPUT),--output '$(OUTPUT)')
 
 lint: install  ## format, lint, types
 	$(BIN)/ruff format --check .

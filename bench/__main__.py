@@ -11,26 +11,12 @@ from statistics import median
 from typing import Any
 
 from bench import active, client, flower, large, report, rounds, versus
+from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.config import Complete, ErdosRenyi, Fixed
 
 HERE = Path(__file__).parent
 
-#: The paper's running-time table: n, q_total, t, p, and its milliseconds for steps 0 to 3 and the server.
-PAPER = [
-    ("SA", 100, 0.0, 51, 1.0, (6, 3572, 3537, 88, 13)),
-    ("SA", 100, 0.1, 51, 1.0, (6, 3540, 3365, 80, 9847)),
-    ("SA", 300, 0.0, 151, 1.0, (6, 11044, 10867, 269, 82)),
-    ("SA", 300, 0.1, 151, 1.0, (6, 10502, 10453, 255, 72847)),
-    ("SA", 500, 0.0, 251, 1.0, (6, 19097, 18196, 449, 198)),
-    ("SA", 500, 0.1, 251, 1.0, (6, 18107, 17315, 432, 329645)),
-    ("CCESA", 100, 0.0, 43, 0.6362, (6, 2216, 2171, 56, 16)),
-    ("CCESA", 100, 0.1, 51, 0.7953, (6, 2715, 2648, 66, 8067)),
-    ("CCESA", 300, 0.0, 83, 0.4109, (6, 4435, 4354, 110, 54)),
-    ("CCESA", 300, 0.1, 98, 0.5136, (6, 5382, 5300, 113, 37082)),
-    ("CCESA", 500, 0.0, 112, 0.3327, (6, 5954, 5846, 145, 132)),
-    ("CCESA", 500, 0.1, 133, 0.4159, (6, 7634, 7403, 184, 141511)),
-]
 #: The row whose ratios have targets is run more often.
 WATCHED = PAPER[-1]
 

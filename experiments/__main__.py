@@ -1,16 +1,20 @@
 """Every table and figure of the paper, one after the other: ``python -m experiments --data DIR``.
 
-A part whose results are there, from the same settings, is not run again. Results go to build/reproduce/NAME,
-or with --quick to build/reproduce-quick/NAME; those in experiments/NAME stay as they are.
+A part whose results are all there, from the same seed and settings, is not run again; one that was broken off
+goes on where it can. Results go to build/reproduce/NAME, or with --quick to build/reproduce-quick/NAME; those
+in experiments/NAME stay as they are.
 """
 
 import argparse
-import json
+import importlib
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from experiments import record
 
 ROOT = Path(__file__).parent.parent
 #: In the order in which they are run, with what they show.
@@ -25,19 +29,22 @@ PARTS = {
 }
 
 
-def finished(folder: Path, *, quick: bool, seed: int) -> bool:
-    """Whether results of the same settings are there."""
-    try:
-        about = json.loads((folder / "results.json").read_text(encoding="utf-8"))["about"]
-        return bool((about["quick"], about["seed"]) == (quick, seed))
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+def finished(name: str, folder: Path, *, quick: bool, seed: int) -> bool:
+    """Whether the picture and all results are there, from this seed and today's settings."""
+    key = record.Key(seed=seed, quick=quick, settings=_settings(name, quick))
+    return record.finished(folder / "results.json", key) and (folder / f"{name}.png").is_file()
+
+
+def _settings(name: str, quick: bool) -> dict[str, Any]:
+    found: dict[str, Any] = importlib.import_module(f"experiments.{name}.run").settings(quick)
+    return found
 
 
 def command(name: str, folder: Path, wanted: argparse.Namespace) -> list[str]:
     start = [sys.executable, "-m", f"experiments.{name}.run"]
     options = ["--data", str(wanted.data), "--output", str(folder.resolve()), "--seed", str(wanted.seed)]
-    return start + options + (["--quick"] if wanted.quick else [])
+    flags = [f"--{name}" for name in ("quick", "again") if getattr(wanted, name)]
+    return start + options + flags
 
 
 def run_part(name: str, wanted: argparse.Namespace) -> str:
@@ -46,7 +53,7 @@ def run_part(name: str, wanted: argparse.Namespace) -> str:
     if not _is_there(name):
         print(f"  experiments/{name}/run.py is not there: nothing to run")
         return "not there"
-    if not wanted.again and finished(folder, quick=wanted.quick, seed=wanted.seed):
+    if not wanted.again and finished(name, folder, quick=wanted.quick, seed=wanted.seed):
         print(f"  finished before: {folder / 'results.json'} (--again runs it anew)")
         return "finished before"
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,15 +13,22 @@ class Wanted:
     #: The folder of the data sets.
     data: Path
     output: Path
+    #: Nothing is taken from earlier calls; most parts never do.
+    again: bool
+
+
+def parser(about: str, here: Path, quick: str) -> argparse.ArgumentParser:
+    """``quick`` says in words what --quick leaves out; results go to ``here`` unless told otherwise."""
+    made = argparse.ArgumentParser(description=about)
+    made.add_argument("--quick", action="store_true", help=quick)
+    made.add_argument("--seed", type=int, default=1, help="of all that is drawn at random")
+    made.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
+    made.add_argument("--output", type=Path, default=here, help="folder of results.json and the picture")
+    made.add_argument("--again", action="store_true", help="also what an earlier call has finished")
+    return made
 
 
 def parse(about: str, here: Path, quick: str, arguments: Sequence[str] | None = None) -> Wanted:
-    """``quick`` says in words what --quick leaves out; results go to ``here`` unless told otherwise."""
-    parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn at random")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
-    parser.add_argument("--output", type=Path, default=here, help="folder of results.json and the picture")
-    wanted = Wanted(**vars(parser.parse_args(arguments)))
+    wanted = Wanted(**vars(parser(about, here, quick).parse_args(arguments)))
     wanted.output.mkdir(parents=True, exist_ok=True)
     return wanted

@@ -18,7 +18,7 @@ def style(number: int) -> dict[str, Any]:
     return dict(_STYLES[number % len(_STYLES)])
 
 
-def finish(panel: Axes, title: str) -> None:
+def finish(panel: Axes, title: str, *, loc: str = "best") -> None:
     panel.set_title(title, fontsize=10)
     panel.grid(color="0.9")
-    panel.legend(fontsize=8)
+    panel.legend(fontsize=8, loc=loc)

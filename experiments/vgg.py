@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.cifar import CLASSES, SIDE, Cifar
+from experiments.sgd import BATCH, LEARNING_RATE, LONGEST_SLOPE, MOMENTUM
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
     torch: Any
@@ -25,13 +26,6 @@ else:
 
 #: A tensor.
 Tensor = Any
-#: Channels of the convolutions; a pooling step by two follows where there is a 0.
-VGG11 = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)
-#: The same with few channels, for a quick run on a processor.
-TINY = (8, 0, 16, 0, 16, 0, 16, 0, 16, 0)
-LEARNING_RATE, MOMENTUM, BATCH = 0.1, 0.5, 50
-#: Longer gradients are cut to this length: one client whose steps explode would spoil the mean of all.
-LONGEST_SLOPE = 5.0
 #: Images that are classified at a time.
 _AT_ONCE = 2500
 

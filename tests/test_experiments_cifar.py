@@ -3,17 +3,25 @@
 import io
 import json
 import pickle
+import random
 import tarfile
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from experiments import cifar, rounds
-from experiments.cifar_reliability import outcomes, run
+from experiments import cifar, record, rounds, sgd
+from experiments.cifar_reliability import outcomes, picture, run
+from experiments.cifar_reliability.setup import SPLITS, Effort
+from experiments.membership import run as membership
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
 from ccesa.errors import ConfigError
+from ccesa.protocol.server import Aggregate
+from ccesa.quantize import Quantizer
 
 BATCHES, EACH, TEST = 5, 40, 30
+FEW = Effort(clients=60, rounds=3, reals=(0, 0, 0), training=120, test=30, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +163,50 @@ def test_labels_beyond_nine_and_other_shapes_are_refused(tmp_path, images):
             cifar.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["train-0.npz", "data_batch_1"])
+def test_no_damage_escapes_the_loader(tmp_path, name):
+    """Bytes changed at random: either it can still be read, or it is refused with a source."""
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(0, 256, (2, 32, 32, 3)).astype(np.uint8), np.array([3, 9], np.uint8)
+    for kind in ("train", "test"):
+        np.savez_compressed(tmp_path / f"{kind}-0.npz".replace("test-0", "test"), x=x, y=y)
+    more = {b"data": planes(x), b"labels": y.tolist(), b"filenames": [b"a%d.png" % k for k in range(300)]}
+    raw = {
+        "train-0.npz": (tmp_path / "train-0.npz").read_bytes(),
+        "data_batch_1": pickle.dumps(more, protocol=2),
+    }[name]
+    (tmp_path / "train-0.npz").unlink()
+    refused = 0
+    for seed in range(400):
+        draw, damaged = random.Random(seed), bytearray(raw)
+        for _ in range(draw.choice([1, 1, 2, 4])):
+            damaged[draw.randrange(min(len(raw), draw.choice([60, 400, len(raw)])))] = draw.randrange(256)
+        (tmp_path / name).write_bytes(bytes(damaged[: draw.choice([len(raw)] * 4 + [len(raw) // 2])]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zipfile's, about names that are there twice
+            try:
+                cifar.load(tmp_path)
+            except ConfigError:
+                refused += 1
+    assert refused > 100
+
+
+def test_a_pickle_of_other_arrays_is_refused(tmp_path, images):
+    write_batches(tmp_path, images, pickled, "")
+    for data in (np.zeros((30, 3072)), np.array([None] * 30), [1, 2], None):
+        raw = pickle.dumps({b"data": data, b"labels": [1] * 30}, protocol=2)
+        (tmp_path / "test_batch").write_bytes(raw)
+        with pytest.raises(ConfigError, match=r"test_batch in .* is damaged"):
+            cifar.load(tmp_path)
+
+
 def test_a_pickle_that_runs_code_is_refused(tmp_path, images):
     write_batches(tmp_path, images, pickled, "")
     (tmp_path / "test_batch").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(ConfigError, match=r"it asks for os\.system"):
+        cifar.load(tmp_path)
+    (tmp_path / "test_batch").write_bytes(b"cnumpy.f2py.diagnose\nrun\n(tR.")
+    with pytest.raises(ConfigError, match=r"it asks for numpy\.f2py"):
         cifar.load(tmp_path)
 
 
@@ -199,7 +247,7 @@ def test_both_ways_have_been_seen_to_fail_and_to_succeed():
 
 def test_the_rounds_come_back_from_their_file(tmp_path):
     path = tmp_path / "rounds.json"
-    outcomes.run(path, clients=60, count=3, reals=(0, 0, 1), seed=3, quick=True)
+    outcomes.run(path, replace(FEW, reals=(0, 0, 1)), seed=3)
     found = outcomes.read(path)
     assert found.clients == 60
     assert found.real["ours"] == 1
@@ -223,32 +271,157 @@ def data(tmp_path, images):
     return folder
 
 
-def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, monkeypatch):
+def test_rounds_go_on_where_they_were_broken_off(tmp_path, monkeypatch):
+    path, whole = tmp_path / "rounds.json", tmp_path / "whole.json"
+    monkeypatch.setattr(outcomes, "_EVERY", 1)
+    real_one, made = outcomes._one, []
+
+    def one(*arguments):
+        if len(made) == 7:  # in the second round, of five schemes
+            raise KeyboardInterrupt
+        made.append(1)
+        return real_one(*arguments)
+
+    monkeypatch.setattr(outcomes, "_one", one)
+    with pytest.raises(KeyboardInterrupt):
+        outcomes.run(path, FEW, seed=3)
+    assert not outcomes.is_complete(path, FEW, seed=3)
+    assert len(outcomes.read(path).survivors["sa"]) == 1
+    made.clear()
+    monkeypatch.setattr(outcomes, "_one", lambda *rest: made.append(1) or real_one(*rest))
+    outcomes.run(path, FEW, seed=3)
+    assert len(made) == 10
+    assert outcomes.is_complete(path, FEW, seed=3)
+    assert not outcomes.is_complete(path, FEW, seed=4)
+    assert not outcomes.is_complete(path, replace(FEW, rounds=4), seed=3)
+    outcomes.run(whole, FEW, seed=3)
+    assert outcomes.read(path) == outcomes.read(whole)
+    made.clear()
+    outcomes.run(path, FEW, seed=3)
+    assert not made
+    outcomes.run(path, FEW, seed=3, again=True)
+    assert len(made) == 15
+
+
+def options(tmp_path, data):
+    return ["--quick", "--data", str(data), "--output", str(tmp_path)]
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Notes every round that is trained, of few and short ones."""
     pytest.importorskip("torch")
     from experiments.cifar_reliability import train
 
-    few = run.Effort(clients=60, rounds=3, reals=(0, 0, 0), training=120, test=30, quick=True)
-    monkeypatch.setattr(run, "QUICK", few)
+    done, real_round = [], train.Trainer._round
+    monkeypatch.setattr(run, "QUICK", FEW)
     monkeypatch.setattr(train, "_MARGIN", 0.0)
-    usual = ["--quick", "--data", str(data), "--output", str(tmp_path), "--state", str(tmp_path / "state")]
-    run.main([*usual, "--minutes", "0", "--split", "iid"])
-    stopped = json.loads((tmp_path / "results.json").read_text())
-    assert not stopped["complete"]
-    assert stopped["accuracy"]["iid"]["sa"] == [None] * 3
-    trained = []
-    real_round = train.Trainer._round
     monkeypatch.setattr(
-        train.Trainer, "_round", lambda self, *rest: trained.append(1) or real_round(self, *rest)
+        train.Trainer, "_round", lambda self, *rest: done.append(1) or real_round(self, *rest)
     )
-    run.main(usual)
-    result = json.loads((tmp_path / "results.json").read_text())
-    assert result["complete"]
+    return done
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, trained):
+    run.main([*options(tmp_path, data), "--minutes", "0", "--split", "iid"])
+    stopped = results(tmp_path)
+    assert not stopped["about"]["complete"]
+    assert stopped["accuracy"]["iid"]["sa"] == [None] * 3
+    run.main([*options(tmp_path, data), "--split", "iid"])
+    assert not results(tmp_path)["about"]["complete"], "the other split is missing"
+    assert len(trained) == 3
+    run.main(options(tmp_path, data))
+    result = results(tmp_path)
+    assert result["about"]["complete"]
     assert len(trained) == 6  # two splits, three rounds; SA and ours share them, the sparse ones lose theirs
     for kind in ("iid", "shards"):
         curves = result["accuracy"][kind]
         assert curves["sa"] == curves["ours"]
         assert len(set(curves["p0.2"])) == 1
     assert (tmp_path / "cifar_reliability.png").stat().st_size > 10_000
+    assert not (tmp_path / "state").exists(), "models are not kept when all is done"
+
+
+def test_again_trains_again_and_makes_the_rounds_anew(tmp_path, data, trained):
+    run.main(options(tmp_path, data))
+    first, made = results(tmp_path), (tmp_path / "rounds.json").stat().st_mtime_ns
+    run.main(options(tmp_path, data))
+    assert len(trained) == 6, "a whole curve is not trained again, although its models are gone"
+    run.main([*options(tmp_path, data), "--again"])
+    assert len(trained) == 12
+    assert (tmp_path / "rounds.json").stat().st_mtime_ns > made
+    assert results(tmp_path)["accuracy"] == first["accuracy"]
+
+
+def test_other_settings_find_no_models(tmp_path, data, trained, monkeypatch):
+    """Nor curves: what was trained with another rate is somebody else's."""
+    run.main([*options(tmp_path, data), "--rounds", "2"])
+    assert not results(tmp_path)["about"]["complete"]
+    assert len(trained) == 4
+    monkeypatch.setattr(sgd, "LEARNING_RATE", 0.05)
+    run.main(options(tmp_path, data))
+    assert len(trained) == 10
+    run.main([*options(tmp_path, data), "--seed", "2"])
+    assert len(trained) == 16
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"about": 3}', "no json"])
+def test_broken_files_are_as_good_as_none(tmp_path, data, trained, content):
+    (tmp_path / "results.json").write_text(content)
+    (tmp_path / "rounds.json").write_text(content)
+    run.main([*options(tmp_path, data), "--split", "iid"])
+    assert len(trained) == 3
+
+
+def test_a_curve_with_a_gap_is_not_complete():
+    whole = {kind: {"sa": [0.1, 0.2]} for kind in SPLITS}
+    assert run.is_complete(whole, 2)
+    assert not run.is_complete(whole, 3)
+    assert not run.is_complete({"iid": whole["iid"]}, 2)
+    assert not run.is_complete(whole | {"shards": {"sa": [0.1, 0.2], "ours": [0.1, None]}}, 2)
+
+
+def test_curves_that_coincide_share_a_line():
+    curves = {"sa": [0.1, 0.2], "p0.2": [0.1, None], "ours": [0.1, 0.2]}
+    assert [keys for keys, _ in picture.together(curves)] == [["sa", "ours"], ["p0.2"]]
+
+
+def test_a_small_network_trained_with_real_masks_and_without_them(data):
+    """As in the experiment, models are averaged over those whom the rules let survive; and by real rounds."""
+    torch = pytest.importorskip("torch")
+    from experiments import vgg
+    from experiments.cifar_reliability import train
+
+    images = cifar.load(data)
+    prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
+    network, count = vgg.Network(sgd.TINY), 10
+    clients = vgg.Clients(network, prepared, steps=sgd.EPOCHS, batch=20)
+    places = torch.from_numpy(train.split(images.train_y, count, "iid", 1))[:, None, :].expand(-1, 3, -1)
+    skipped = masked = network.new(1, "cpu")
+    quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0, bits=32)
+    for number in range(3):
+        gone = rounds.vanishing(0.4, count, [9, number])
+        config = rounds.configured([9, number], count, quantizer.length, Complete(), Majority())
+        survivors = outcomes.ruled(config, gone, bytes(32)).survivors
+        assert 3 <= len(survivors) < count, "some vanish, and the round is not lost"
+        skipped = clients.average(skipped, [places[k] for k in survivors])
+        keep = torch.zeros((count, network.size))
+        clients.average(masked, list(places), keep)
+
+        def vector(client, models=keep):
+            return quantizer.encode([models[client].numpy()], rng=np.random.default_rng(client)).vector
+
+        result = rounds.ran(config, vector, gone, [8, number]).result
+        assert isinstance(result, Aggregate)
+        assert result.survivors == survivors
+        masked = torch.from_numpy(quantizer.decode(result.vector).arrays[0].astype(np.float32))
+    assert not torch.allclose(masked, network.new(1, "cpu"), atol=1e-3), "something was learnt"
+    assert torch.allclose(masked, skipped, atol=1e-4)
+    assert vgg.accuracy(network, masked, prepared) == vgg.accuracy(network, skipped, prepared)
 
 
 def test_training_goes_on_from_a_stored_model(tmp_path, data):
@@ -258,8 +431,8 @@ def test_training_goes_on_from_a_stored_model(tmp_path, data):
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
-    network = vgg.Network(vgg.TINY)
-    clients = vgg.Clients(network, prepared, steps=train.EPOCHS, batch=20)
+    network = vgg.Network(sgd.TINY)
+    clients = vgg.Clients(network, prepared, steps=sgd.EPOCHS, batch=20)
     places = torch.from_numpy(train.split(images.train_y, 10, "iid", 1))[:, None, :].expand(-1, 3, -1)
     _, steps = train.history([tuple(range(10)), None, tuple(range(9)), tuple(range(8))])
     assert len(steps) == 3
@@ -294,7 +467,7 @@ def test_a_slot_does_what_torch_does(data):
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
-    network = vgg.Network(vgg.TINY)
+    network = vgg.Network(sgd.TINY)
     start = network.new(1, "cpu")
     plans = [torch.arange(20).view(2, 10), torch.arange(20, 40).view(2, 10)]
     mean = vgg.Clients(network, prepared, steps=2, batch=10).average(start, plans)
@@ -306,7 +479,7 @@ def test_a_slot_does_what_torch_does(data):
             optimizer.zero_grad()
             logits = network.logits(leaves, prepared.x[batch])
             torch.nn.functional.cross_entropy(logits, prepared.y[batch]).backward()
-            torch.nn.utils.clip_grad_norm_(leaves, vgg.LONGEST_SLOPE)
+            torch.nn.utils.clip_grad_norm_(leaves, sgd.LONGEST_SLOPE)
             optimizer.step()
         rows.append(leaves)
     for mine, *theirs in zip(network.arrays(mean), *rows, strict=True):
@@ -317,7 +490,7 @@ def test_the_paper_s_network_has_its_size():
     pytest.importorskip("torch")
     from experiments import vgg
 
-    assert vgg.Network(vgg.VGG11).size == 9_225_610
+    assert vgg.Network(sgd.VGG11).size == 9_225_610
 
 
 def test_shards_hold_at_most_two_classes_each():
@@ -325,7 +498,7 @@ def test_shards_hold_at_most_two_classes_each():
     from experiments.cifar_reliability import train
 
     labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 100)).astype(np.uint8)
-    for kind in train.SPLITS:
+    for kind in SPLITS:
         places = train.split(labels, 20, kind, 1)
         assert np.array_equal(np.sort(places.ravel()), np.arange(1000))
     assert max(len(set(labels[own])) for own in places) <= 2
@@ -333,19 +506,85 @@ def test_shards_hold_at_most_two_classes_each():
 
 def test_membership_at_toy_size(tmp_path, data):
     pytest.importorskip("torch")
-    from experiments.membership import run as membership
-
     few = membership.Effort(
-        sizes=(50,), shadows=1, asked=15, rounds={50: 2}, batch=1, training=200, test=30, quick=True
+        sizes=(50,), shadows={50: 1}, asked=15, rounds={50: 2}, batch=1, training=200, test=30, quick=True
     )
     wanted = membership._parse(["--data", str(data), "--output", str(tmp_path), "--minutes", "1e12"])
     membership.attacks(wanted, few, 0.0)
-    membership.picture(tmp_path / "results.json")
-    row = json.loads((tmp_path / "results.json").read_text())["sizes"][0]
+    membership.draw(results(tmp_path)).savefig(tmp_path / "membership.png")
+    row = results(tmp_path)["sizes"][0]
     assert set(row["attacks"]) == {"plain", "own", "published", "sa", "ccesa", "ours"}
     assert row["exact_sums"]["sa"]
     assert row["exact_sums"]["ours"]
+    assert row["shadows"] == 1
     assert (tmp_path / "membership.png").stat().st_size > 10_000
+
+
+@pytest.fixture
+def sizes_run(monkeypatch):
+    """In place of the attack: notes the sizes, and is interrupted at the one that is in ``stop``."""
+    called, stop = [], []
+
+    def one_size(lab, size, threads):
+        if size in stop:
+            raise KeyboardInterrupt
+        called.append(size)
+        metrics = dict.fromkeys(("accuracy", "precision", "recall"), 0.5)
+        row = {"n_train": size, "train_accuracy": 1, "test_accuracy": 1, "rounds": [1], "seconds": 1}
+        return row | {"attacks": dict.fromkeys(membership.names(), metrics), "seed": lab.seed}
+
+    class Lab:
+        def __init__(self, data, effort, seed, slots):
+            self.seed = seed
+
+    monkeypatch.setattr(membership, "one_size", one_size)
+    monkeypatch.setattr(membership, "make_lab", Lab)
+    monkeypatch.setattr(membership, "_about", lambda lab: {"names": membership.names()})
+    monkeypatch.setattr(membership.cifar, "part", lambda *_: None)
+    return called, stop
+
+
+def test_membership_goes_on_with_the_sizes_that_are_missing(tmp_path, sizes_run):
+    called, stop = sizes_run
+    usual = ["--stage", "attack", "--output", str(tmp_path)]
+    key = record.Key(seed=1, quick=False, settings=membership.settings(False))
+    stop.append(15000)
+    with pytest.raises(KeyboardInterrupt):
+        membership.main(usual)
+    assert called == [5000, 10000]
+    assert not record.finished(tmp_path / "results.json", key), "two of four sizes"
+    stop.clear()
+    membership.main(usual)
+    assert called == [5000, 10000, 15000, 50000], "what is there is not computed again"
+    assert record.finished(tmp_path / "results.json", key)
+    membership.main(usual)
+    assert len(called) == 4
+    membership.main([*usual, "--again", "--sizes", "5000"])
+    assert called[4:] == [5000]
+    assert not record.finished(tmp_path / "results.json", key)
+
+
+@pytest.mark.usefixtures("sizes_run")
+def test_membership_mixes_neither_seeds_nor_settings(tmp_path):
+    usual = ["--stage", "attack", "--output", str(tmp_path)]
+    membership.main(usual)
+    membership.main([*usual, "--seed", "2", "--sizes", "5000"])
+    stored = results(tmp_path)
+    assert [row["seed"] for row in stored["sizes"]] == [2]
+    assert stored["about"]["seed"] == 2
+    membership.main([*usual, "--seed", "2", "--shadows", "3", "--sizes", "10000"])
+    assert [row["n_train"] for row in results(tmp_path)["sizes"]] == [10000]
+    (tmp_path / "results.json").write_text("broken")
+    membership.main([*usual, "--sizes", "15000"])
+    assert [row["n_train"] for row in results(tmp_path)["sizes"]] == [15000]
+
+
+def test_membership_begins_no_size_when_the_time_is_up(tmp_path, sizes_run):
+    called, _ = sizes_run
+    membership.main(["--stage", "attack", "--output", str(tmp_path), "--minutes", "-1"])
+    assert not called
+    with pytest.raises(ConfigError, match="--sizes"):
+        membership.main(["--output", str(tmp_path), "--sizes", "7"])
 
 
 def test_a_masked_vector_says_nothing_of_its_model():

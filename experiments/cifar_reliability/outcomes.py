@@ -17,31 +17,24 @@ from typing import Any
 import numpy as np
 
 from ccesa import labels
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, RoundConfig, Threshold
+from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Fixed, RoundConfig
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import extended, flags, informative
 from ccesa.plan import bounds, plan
 from ccesa.protocol import messages as m
-from ccesa.protocol.server import Aggregate, _fit, _prune
+from ccesa.protocol.server import Aggregate
 from ccesa.ring import Vector
 from ccesa.simulate.dropout import Vanishing
 from experiments import rounds
-from experiments.record import save
+from experiments.cifar_reliability.setup import DROPOUT, Effort
+from experiments.record import Key, earlier, finished, save, seconds
+from experiments.schemes import Scheme
 
-DROPOUT = 0.1
 LENGTH, BITS = 16, 32
-#: Every so many rounds the file is written, so that nothing is lost if the stage is stopped.
+#: Every so many rounds the file is written, so that little is lost if the stage is stopped.
 _EVERY = 10
 
-
-@dataclass(frozen=True, kw_only=True)
-class Scheme:
-    key: str
-    name: str
-    graph: Graph
-    threshold: Threshold
-    #: How many of its first rounds are real.
-    real: int
+Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,31 +49,48 @@ class Outcome:
         return hashlib.sha256(np.array(self.survivors, "<u4").tobytes()).hexdigest()[:16]
 
 
-def all_schemes(clients: int, real: Sequence[int]) -> list[Scheme]:
-    """SA, the paper's p* and less, and what the planner chooses; ``real`` rounds of SA, of CCESA, of ours."""
-    made = plan(clients, DROPOUT)
+def all_schemes(clients: int) -> list[Scheme]:
+    """SA, the paper's p* and less, and what the planner chooses."""
+    half = Fixed(t=clients // 2 + 1)
     star = round(bounds.p_star(clients, DROPOUT), 4)
     return [
-        Scheme(
-            key="sa",
-            name=f"SA (p = 1, t = {clients // 2 + 1})",
-            graph=Complete(),
-            threshold=Fixed(t=clients // 2 + 1),
-            real=real[0],
-        ),
-        *(_paper(clients, p, real[1]) for p in (star, *(p for p in (0.25, 0.2) if p < star))),
-        Scheme(key="ours", name=_ours(made), graph=made.graph, threshold=made.threshold, real=real[2]),
+        Scheme(key="sa", name=f"SA (p = 1, t = {half.t})", graph=Complete(), threshold=half),
+        *(_paper(clients, p) for p in (star, *(p for p in (0.25, 0.2) if p < star))),
+        _ours(clients),
     ]
 
 
-def _paper(clients: int, p: float, real: int) -> Scheme:
+def _paper(clients: int, p: float) -> Scheme:
     t = bounds.threshold(clients, p)
     name = f"CCESA (p = {p:g}, t = {t})"
-    return Scheme(key=f"p{p:g}", name=name, graph=ErdosRenyi(p=p), threshold=Fixed(t=t), real=real)
+    return Scheme(key=f"p{p:g}", name=name, graph=ErdosRenyi(p=p), threshold=Fixed(t=t))
 
 
-def _ours(made: Any) -> str:
-    return f"ours ({type(made.graph).__name__}, {made.degree:g} neighbours, t = {made.t})"
+def _ours(clients: int) -> Scheme:
+    made = plan(clients, DROPOUT)
+    masks = f"masks with {made.mask_degree:g}, " if made.mask_degree < made.degree else ""
+    name = f"ours ({type(made.graph).__name__}, {made.degree:g} neighbours, {masks}t = {made.t})"
+    return Scheme(key="ours", name=name, graph=made.graph, threshold=made.threshold)
+
+
+def real_rounds(schemes: Sequence[Scheme], reals: tuple[int, int, int]) -> dict[str, int]:
+    """How many of a scheme's first rounds are real: of SA, of each CCESA, of ours."""
+    places = {"sa": 0, "ours": 2}
+    return {scheme.key: reals[places.get(scheme.key, 1)] for scheme in schemes}
+
+
+def key_of(effort: Effort, schemes: Sequence[Scheme], seed: int) -> Key:
+    """What the rounds hang on: not the training."""
+    settings = {
+        "clients": effort.clients,
+        "rounds": effort.rounds,
+        "real": real_rounds(schemes, effort.reals),
+        "q_total": DROPOUT,
+        "length": LENGTH,
+        "bits": BITS,
+        "schemes": {one.key: [repr(one.graph), repr(one.threshold)] for one in schemes},
+    }
+    return Key(seed=seed, quick=effort.quick, settings=settings)
 
 
 def real(config: RoundConfig, gone: Vanishing, seed: list[int]) -> tuple[Outcome, bytes]:
@@ -96,13 +106,13 @@ def real(config: RoundConfig, gone: Vanishing, seed: list[int]) -> tuple[Outcome
             bundles[client] = message
 
     result = rounds.ran(config, lambda client: _input(config, client), gone, seed, overhear).result
-    graph_seed = _graph_seed(config, [bundles[client] for client in sorted(bundles)])
+    seed_of_graph = graph_seed(config, [bundles[client] for client in sorted(bundles)])
     if not isinstance(result, Aggregate):
-        return Outcome(name=type(result).__name__, survivors=()), graph_seed
+        return Outcome(name=type(result).__name__, survivors=()), seed_of_graph
     plain = np.add.reduce([_input(config, client) for client in result.survivors], dtype="<u4")
     if not np.array_equal(plain, result.vector):
         raise ArithmeticError(f"the round {seed} gives a sum that is not its survivors'")
-    return Outcome(name="aggregate", survivors=result.survivors), graph_seed
+    return Outcome(name="aggregate", survivors=result.survivors), seed_of_graph
 
 
 def _input(config: RoundConfig, client: int) -> Vector:
@@ -110,22 +120,22 @@ def _input(config: RoundConfig, client: int) -> Vector:
     return words.astype("<u4")
 
 
-def _graph_seed(config: RoundConfig, bundles: list[m.AdvertiseReply]) -> bytes:
+def graph_seed(config: RoundConfig, bundles: list[m.AdvertiseReply]) -> bytes:
     """As docs/protocol.md has it: a digest of all keys of V1."""
     roster = [labels.client_bytes(one.client) + one.sealing_key + one.mask_key for one in bundles]
     root = labels.digest(labels.ROSTER, config.context, b"".join(roster))
     return labels.digest(labels.GRAPH_SEED, config.context, root)
 
 
-def ruled(config: RoundConfig, gone: Vanishing, graph_seed: bytes) -> Outcome:
+def ruled(config: RoundConfig, gone: Vanishing, seed_of_graph: bytes) -> Outcome:
     """The same by the server's rules alone: the graph, the thresholds, who is left out, both theorems."""
     v1 = np.array([client for client in range(config.clients) if client not in gone["advertise"]], np.int64)
     if v1.size < config.min_survivors:
         return Outcome(name="TooFewClients", survivors=())
-    graph = draw(config.graph, graph_seed, v1)
+    graph = draw(config.graph, seed_of_graph, v1)
     thresholds = np.array([config.threshold.of(degree) for degree in graph.degrees.tolist()])
-    sharing = _fit(graph, thresholds) & ~_among(graph, gone["share"])
-    v2 = _prune(graph, thresholds, sharing)
+    sharing = _able(graph, thresholds) & ~_among(graph, gone["share"])
+    v2 = _pruned(graph, thresholds, sharing)
     v3 = v2 & ~_among(graph, gone["mask"])
     v4 = v3 & ~_among(graph, gone["unmask"])
     if min(np.count_nonzero(sharing), np.count_nonzero(v2), np.count_nonzero(v3)) < config.min_survivors:
@@ -137,6 +147,22 @@ def ruled(config: RoundConfig, gone: Vanishing, graph_seed: bytes) -> Outcome:
     return Outcome(name="aggregate", survivors=tuple(graph.ids[v3].tolist()))
 
 
+def _able(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
+    """docs/protocol.md, 4.1: one to mask with, enough to share with, not so many that two sets of t exist."""
+    closed = graph.degrees + 1
+    masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
+    return (masks >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
+
+
+def _pruned(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:
+    """V2: without those who have too few live neighbours left, until nobody has."""
+    while True:
+        kept = alive & informative(graph, thresholds, alive) & (graph.live_mask_neighbours(alive) > 0)
+        if (kept == alive).all():
+            return kept
+        alive = kept
+
+
 def _among(graph: AssignmentGraph, members: frozenset[int]) -> Flags:
     return flags(graph.size, np.flatnonzero(np.isin(graph.ids, list(members))))
 
@@ -146,51 +172,61 @@ def _opens(graph: AssignmentGraph, thresholds: Nodes, v2: Flags, v3: Flags, hold
     return bool(informative(graph, thresholds, holders)[extended(graph, v3, v2)].all())
 
 
-def run(path: Path, *, clients: int, count: int, reals: Sequence[int], seed: int, quick: bool) -> None:
-    """All rounds of all schemes, with the same dropouts for all of them."""
-    started = time.time()
-    schemes = all_schemes(clients, reals)
-    found: dict[str, list[dict[str, Any]]] = {scheme.key: [] for scheme in schemes}
-    gone_before_v3: list[list[int]] = []
-    for number in range(count):
-        gone = rounds.vanishing(DROPOUT, clients, [seed, 0, number])
-        before = frozenset().union(*(gone[step] for step in ("advertise", "share", "mask")))
-        gone_before_v3.append(sorted(before))
+def run(path: Path, effort: Effort, seed: int, *, again: bool = False) -> None:
+    """All rounds of all schemes, with the same dropouts for all; goes on from what is in the file."""
+    started, schemes = time.time(), all_schemes(effort.clients)
+    key = key_of(effort, schemes, seed)
+    stored = None if again else earlier(path, key)
+    found, gone = _stored(stored, schemes)
+    for number in range(len(gone), effort.rounds):
+        away = rounds.vanishing(DROPOUT, effort.clients, [seed, 0, number])
+        before = frozenset().union(*(away[step] for step in ("advertise", "share", "mask")))
+        gone.append(sorted(before))
         for scheme in schemes:
-            found[scheme.key].append(_one(scheme, clients, gone, before, [seed, 1, number], number))
-        if (number + 1) % _EVERY == 0 or number + 1 == count or number < max(reals):
-            print(f"round {number + 1} of {count}, {time.time() - started:.0f} s", flush=True)
-            _write(path, schemes, found, gone_before_v3, clients, seed, quick, started)
+            whole = number < key.settings["real"][scheme.key]
+            found[scheme.key].append(_one(scheme, effort.clients, away, before, [seed, 1, number], whole))
+        if (number + 1) % _EVERY == 0 or number + 1 == effort.rounds or number < max(effort.reals):
+            print(f"round {number + 1} of {effort.rounds}, {time.time() - started:.0f} s", flush=True)
+            result, complete = _as_json(schemes, found, gone, effort.clients), number + 1 == effort.rounds
+            save(path, result, key, started=started, complete=complete, spent=seconds(stored))
+
+
+def is_complete(path: Path, effort: Effort, seed: int) -> bool:
+    return finished(path, key_of(effort, all_schemes(effort.clients), seed))
+
+
+def _stored(
+    stored: dict[str, Any] | None, schemes: Sequence[Scheme]
+) -> tuple[dict[str, list[Entry]], list[list[int]]]:
+    if stored is None:
+        return {scheme.key: [] for scheme in schemes}, []
+    lines = {scheme.key: stored["schemes"][scheme.key]["rounds"] for scheme in schemes}
+    found = {key: [json.loads(line) for line in mine] for key, mine in lines.items()}
+    return found, [json.loads(line) for line in stored["gone"]]
 
 
 def _one(
-    scheme: Scheme, clients: int, gone: Vanishing, before: frozenset[int], seed: list[int], number: int
-) -> dict[str, Any]:
+    scheme: Scheme, clients: int, gone: Vanishing, before: frozenset[int], seed: list[int], whole: bool
+) -> Entry:
+    """One round of one scheme, by the ``whole`` protocol or by the rules."""
     config = rounds.configured(seed, clients, LENGTH, scheme.graph, scheme.threshold, BITS)
-    if number < scheme.real:
-        outcome, graph_seed = real(config, gone, seed)
-        if ruled(config, gone, graph_seed) != outcome:
-            raise ArithmeticError(f"round {number} of {scheme.key}: protocol and rules disagree")
+    if whole:
+        outcome, seed_of_graph = real(config, gone, seed)
+        if ruled(config, gone, seed_of_graph) != outcome:
+            raise ArithmeticError(f"round {seed} of {scheme.key}: protocol and rules disagree")
     else:
         outcome = ruled(config, gone, hashlib.sha256(repr([scheme.key, *seed]).encode()).digest())
-    entry: dict[str, Any] = {"outcome": outcome.name, "real": number < scheme.real}
+    entry: Entry = {"outcome": outcome.name, "real": whole}
     if outcome.survivors:
         kept_out = sorted(set(range(clients)) - before - set(outcome.survivors))
         entry |= {"survivors": len(outcome.survivors), "hash": outcome.digest, "left_out": kept_out}
     return entry
 
 
-def _write(
-    path: Path,
-    schemes: list[Scheme],
-    found: dict[str, list[dict[str, Any]]],
-    gone: list[list[int]],
-    clients: int,
-    seed: int,
-    quick: bool,
-    started: float,
-) -> None:
-    result = {
+def _as_json(
+    schemes: Sequence[Scheme], found: dict[str, list[Entry]], gone: list[list[int]], clients: int
+) -> dict[str, Any]:
+    return {
         "what": "survivors of each round: everyone but `gone` and the scheme's `left_out`; real: the whole "
         "protocol was run and the rules agreed; otherwise the server's rules without keys",
         "clients": clients,
@@ -206,8 +242,6 @@ def _write(
         },
         "gone": [json.dumps(ids) for ids in gone],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save(path, result, seed=seed, quick=quick, started=started)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +263,7 @@ def read(path: Path) -> Rounds:
         key: [json.loads(entry) for entry in scheme["rounds"]] for key, scheme in stored["schemes"].items()
     }
 
-    def members(entry: dict[str, Any], missing: set[int]) -> tuple[int, ...] | None:
+    def members(entry: Entry, missing: set[int]) -> tuple[int, ...] | None:
         if entry["outcome"] != "aggregate":
             return None
         found = tuple(sorted(set(everyone) - missing - set(entry["left_out"])))

@@ -1,162 +1,133 @@
 """The paper's reliability figure on CIFAR-10: accuracy by round for 1000 clients, a tenth of which vanish.
 
 Three stages. ``rounds`` (processor): who survives each round, scheme by scheme; writes rounds.json. ``train``
-(GPU): VGG-11 through those rounds; writes results.json, and stops in time if --minutes are given. A second
-call with the same --state goes on where the first one stopped. ``picture``: draws results.json.
+(GPU): VGG-11 through those rounds; writes results.json, and stops in time if --minutes are given. The next
+call goes on where the last one stopped: curves that are whole in results.json are not trained again, and the
+models of the others wait in the folder state. ``picture``: draws results.json.
 """
 
 import argparse
 import json
+import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments import cifar
-from experiments.cifar_reliability import outcomes
-from experiments.record import save
+from experiments import arguments, cifar, record
+from experiments.cifar_reliability import outcomes, setup
+from experiments.cifar_reliability.picture import draw
+from experiments.cifar_reliability.setup import FULL, QUICK, SPLITS, Effort
 
 HERE = Path(__file__).parent
-STATE = HERE.parent / "_data" / "cifar_reliability"
-SPLITS = ("iid", "shards")
-TITLES = {"iid": "i.i.d. images", "shards": "two shards a client (non-i.i.d.)"}
+NOTE = (
+    "masks cancel, so models are averaged without them; survivors and lost rounds are those of rounds.json: "
+    "the first real_rounds of a scheme by the whole protocol, the others by its rules"
+)
+
+#: For each split, each scheme's curve.
+Accuracy = dict[str, dict[str, list[float | None]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    clients: int
-    rounds: int
-    #: Real rounds of SA, of each CCESA, and of ours.
-    reals: tuple[int, int, int]
-    #: Of CIFAR-10; all of it where they are 0.
-    training: int
-    test: int
-    quick: bool
+def settings(quick: bool) -> dict[str, Any]:
+    return setup.settings(QUICK if quick else FULL)
 
 
-FULL = Effort(clients=1000, rounds=200, reals=(1, 2, 10), training=0, test=0, quick=False)
-QUICK = Effort(clients=60, rounds=6, reals=(1, 2, 2), training=1200, test=500, quick=True)
+def key_of(effort: Effort, seed: int) -> record.Key:
+    return record.Key(seed=seed, quick=effort.quick, settings=setup.settings(effort))
 
 
-def make_rounds(effort: Effort, path: Path, seed: int) -> None:
-    outcomes.run(
-        path,
-        clients=effort.clients,
-        count=effort.rounds,
-        reals=effort.reals,
-        seed=seed,
-        quick=effort.quick,
+def train(effort: Effort, wanted: argparse.Namespace, rounds_file: Path, started: float) -> None:
+    from experiments.cifar_reliability import train as stage  # needs torch, which the other stages do not
+
+    file, key = wanted.output / "results.json", key_of(effort, wanted.seed)
+    rounds, count = outcomes.read(rounds_file), wanted.rounds or effort.rounds
+    histories = stage.all_histories(rounds, count)
+    equipment = stage.equip(
+        cifar.part(wanted.data, effort.training, effort.test),
+        rounds.clients,
+        effort.channels,
+        wanted.seed,
+        wanted.slots,
     )
-
-
-def train(effort: Effort, wanted: argparse.Namespace, path: Path, started: float) -> None:
-    from experiments import vgg  # needs torch, which the other stages do not
-    from experiments.cifar_reliability import train as stage
-
-    data = cifar.load(wanted.data)
-    if effort.quick:
-        data = data.first(effort.training, effort.test)
-    else:
-        cifar.check_complete(data)
-    result = stage.run(
-        data,
-        outcomes.read(path),
-        kinds=SPLITS if wanted.split == "both" else (wanted.split,),
-        count=wanted.rounds or effort.rounds,
-        channels=vgg.TINY if effort.quick else vgg.VGG11,
-        state=wanted.state / "quick" if effort.quick else wanted.state,
-        seed=wanted.seed,
-        slots=wanted.slots,
-        deadline=started + 60 * wanted.minutes,
-    )
-    about = {
-        "clients": effort.clients,
-        "q_total": outcomes.DROPOUT,
-        "epochs": stage.EPOCHS,
-        "learning_rate": vgg.LEARNING_RATE,
-        "momentum": vgg.MOMENTUM,
-        "gradients_cut_at": vgg.LONGEST_SLOPE,
-        "note": "masks cancel, so models are averaged without them; survivors and lost rounds are those of "
-        "rounds.json: the first real_rounds of a scheme by the whole protocol, the others by its rules",
+    about, state = stage.about(equipment), stage.state_folder(wanted.state, key, equipment)
+    if wanted.again:
+        shutil.rmtree(state, ignore_errors=True)
+    before = None if wanted.again else record.earlier(file, key)
+    accuracy = known_curves(before, about)
+    for kind in SPLITS if wanted.split == "both" else (wanted.split,):
+        store, deadline = stage.Store(state, kind), started + 60 * wanted.minutes
+        accuracy[kind] = stage.curves(equipment, kind, histories, store, accuracy.get(kind, {}), deadline)
+    complete = is_complete(accuracy, effort.rounds)
+    result = {
+        "note": NOTE,
+        "clients": rounds.clients,
+        "q_total": setup.DROPOUT,
+        **about,
+        **stage.told(rounds, count),
+        "accuracy": accuracy,
     }
-    file = wanted.output / "results.json"
-    accuracy = _earlier(file) | result.pop("accuracy")
-    merged = {**about, **result, "accuracy": accuracy}
-    save(file, merged, seed=wanted.seed, quick=effort.quick, started=started)
+    record.save(file, result, key, started=started, complete=complete, spent=record.seconds(before))
+    if complete:
+        shutil.rmtree(wanted.state, ignore_errors=True)  # large, and of no more use
+    _say(accuracy, rounds.names)
+
+
+def known_curves(before: dict[str, Any] | None, about: dict[str, Any]) -> Accuracy:
+    """Curves of an earlier call; those of a machine with other products differ too much to go on from."""
+    if before is None or before.get("products") != about["products"]:
+        return {}
+    return dict(before["accuracy"])
+
+
+def is_complete(accuracy: Accuracy, rounds: int) -> bool:
+    """Whether both splits have every scheme's accuracy after every round."""
+    curves = [curve for kind in SPLITS for curve in accuracy.get(kind, {"": []}).values()]
+    return all(len(curve) == rounds and None not in curve for curve in curves)
+
+
+def _say(accuracy: Accuracy, names: dict[str, str]) -> None:
     for kind, curves in accuracy.items():
         for key, curve in curves.items():
             known = [value for value in curve if value is not None]
-            print(
-                f"{kind:7} {result['schemes'][key]:45} {len(known)} rounds, {known[-1] if known else 0:.4f}"
-            )
+            print(f"{kind:7} {names[key]:45} {len(known)} rounds, {known[-1] if known else 0:.4f}")
 
 
-def _earlier(file: Path) -> dict[str, Any]:
-    """Curves of the other split, if an earlier call has trained it."""
-    return json.loads(file.read_text(encoding="utf-8"))["accuracy"] if file.exists() else {}
-
-
-def picture(file: Path) -> None:
-    from matplotlib.figure import Figure  # the machine that trains may not have it
-
-    from experiments.chart import finish, style
-
-    result = json.loads(file.read_text(encoding="utf-8"))
-    figure = Figure(figsize=(6 * len(result["accuracy"]), 4), layout="constrained")
-    panels = figure.subplots(1, len(result["accuracy"]), squeeze=False)[0]
-    for panel, (kind, curves) in zip(panels, result["accuracy"].items(), strict=True):
-        for number, (key, curve) in enumerate(curves.items()):
-            known = [100 * value for value in curve if value is not None]
-            lost = sum(place <= len(known) for place in result["lost"][key])
-            panel.plot(
-                range(1, len(known) + 1),
-                known,
-                **style(number),
-                markevery=(7 * number, 35),  # curves that coincide show their markers one after the other
-                ms=4,
-                label=f"{result['schemes'][key]}: {lost} of {len(known)} rounds lost",
-            )
-        panel.set(xlabel="round", ylabel="test accuracy (%)")
-        finish(panel, f"{TITLES[kind]}, n = {result['clients']}, q_total = {result['q_total']}")
-    figure.savefig(file.with_name("cifar_reliability.png"), dpi=150)
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parse(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = arguments.parser(__doc__, HERE, "60 clients, 6 rounds, a tiny network: minutes")
     parser.add_argument("--stage", choices=("all", "rounds", "train", "picture"), default="all")
-    parser.add_argument("--quick", action="store_true", help="60 clients, 6 rounds, a tiny network: minutes")
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn at random")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="CIFAR-10, in any of its forms")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder of results.json and the picture")
     parser.add_argument("--rounds-file", type=Path, help="rounds.json of the first stage")
-    parser.add_argument("--state", type=Path, default=STATE, help="where a stopped training waits")
+    parser.add_argument("--state", type=Path, help="where a stopped training waits; in the output folder")
     parser.add_argument("--split", choices=("both", *SPLITS), default="both")
     parser.add_argument("--rounds", type=int, default=0, help="train fewer rounds than were made")
     parser.add_argument("--minutes", type=float, default=1e6, help="stop training after this time")
     parser.add_argument("--slots", type=int, default=8, help="clients that train at a time, on a GPU")
-    return parser.parse_args(arguments)
+    wanted = parser.parse_args(given)
+    wanted.state = wanted.state or wanted.output / "state"
+    return wanted
 
 
-def _rounds_file(wanted: argparse.Namespace) -> Path:
-    """The one that is kept here if it has this seed, for rounds take half an hour; else a new one."""
-    kept = HERE / "rounds.json"
-    fits = kept.exists() and json.loads(kept.read_text(encoding="utf-8"))["about"]["seed"] == wanted.seed
-    return kept if fits and not wanted.quick else wanted.output / "rounds.json"
+def _rounds_file(effort: Effort, wanted: argparse.Namespace) -> Path:
+    """The one in the output folder; if it is not finished, the one kept here may be: it took half an hour."""
+    mine, kept = wanted.output / "rounds.json", HERE / "rounds.json"
+    if wanted.again or outcomes.is_complete(mine, effort, wanted.seed):
+        return mine
+    return kept if outcomes.is_complete(kept, effort, wanted.seed) else mine
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    wanted = _parse(arguments)
+def main(given: Sequence[str] | None = None) -> None:
+    wanted = _parse(given)
     started = time.time()
     effort = QUICK if wanted.quick else FULL
     wanted.output.mkdir(parents=True, exist_ok=True)
-    path = wanted.rounds_file or _rounds_file(wanted)
-    if wanted.stage == "rounds" or (wanted.stage == "all" and not path.exists()):
-        make_rounds(effort, path, wanted.seed)
+    rounds_file = wanted.rounds_file or _rounds_file(effort, wanted)
+    if wanted.stage in ("all", "rounds"):
+        outcomes.run(rounds_file, effort, wanted.seed, again=wanted.again)
     if wanted.stage in ("all", "train"):
-        train(effort, wanted, path, started)
+        train(effort, wanted, rounds_file, started)
     if wanted.stage in ("all", "picture"):
-        picture(wanted.output / "results.json")
+        result = json.loads((wanted.output / "results.json").read_text(encoding="utf-8"))
+        draw(result).savefig(wanted.output / "cifar_reliability.png", dpi=150)
 
 
 if __name__ == "__main__":

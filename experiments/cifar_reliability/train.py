@@ -6,6 +6,7 @@ and only where they part is a copy kept. A lost round leaves the model as it is.
 """
 
 import hashlib
+import io
 import json
 import time
 from collections import Counter
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 
 from experiments.cifar import Cifar
 from experiments.cifar_reliability.outcomes import Rounds
+from experiments.cifar_reliability.setup import SHARDS_EACH, SPLITS
+from experiments.record import Key, write
+from experiments.sgd import EPOCHS
 from experiments.vgg import Clients, Images, Network, accuracy, device_and_type, name_of, prepared
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -25,14 +29,16 @@ if TYPE_CHECKING:  # torch is optional; its types are not needed here
 else:
     import torch
 
-SPLITS = ("iid", "shards")
-EPOCHS = 3
-SHARDS_EACH = 2
 #: A model's file is cut, so that no piece is larger than 16 MB.
 _PIECES = 3
 #: Seconds that are left for writing everything down.
 _MARGIN = 10.0
 _START = "start"
+
+#: For each scheme the accuracy after each round; None where it is not known yet.
+Curves = dict[str, list[float | None]]
+#: For each scheme the model's name after each round, and the steps that lead there.
+Histories = dict[str, tuple[list[str], list["Step"]]]
 
 
 def split(labels: NDArray[np.uint8], clients: int, kind: str, seed: int) -> NDArray[np.int64]:
@@ -75,24 +81,41 @@ class Store:
         self._folder, self._kind = folder, kind
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / f"accuracy-{kind}.json"
-        stored = json.loads(self._file.read_text(encoding="utf-8")) if self._file.exists() else {}
-        self.accuracy: dict[str, float] = stored
+        self.accuracy: dict[str, float] = _numbers(self._file)
+
+    def learn(self, names: list[str], curve: list[float | None]) -> None:
+        """Accuracies that an earlier call has found, whose models are gone."""
+        for name, value in zip(names, curve, strict=False):
+            if value is not None:
+                self.accuracy.setdefault(name, value)
 
     def write(self) -> None:
-        self._file.write_text(json.dumps(self.accuracy, indent=0) + "\n", encoding="utf-8")
+        write(self._file, (json.dumps(self.accuracy, indent=0) + "\n").encode())
 
     def has(self, name: str) -> bool:
         return all(path.exists() for path in self._pieces(name))
 
     def put(self, name: str, row: Any) -> None:
+        # The accuracies first: of a model that is there all of them have to be known up to it.
+        self.write()
         for path, piece in zip(self._pieces(name), np.array_split(row.cpu().numpy(), _PIECES), strict=True):
-            np.save(path, piece)
+            raw = io.BytesIO()
+            np.save(raw, piece)
+            write(path, raw.getvalue())
 
     def get(self, name: str, device: str) -> Any:
         return torch.from_numpy(np.concatenate([np.load(path) for path in self._pieces(name)])).to(device)
 
     def _pieces(self, name: str) -> list[Path]:
         return [self._folder / f"{self._kind}-{name}-{piece}.npy" for piece in range(_PIECES)]
+
+
+def _numbers(path: Path) -> dict[str, float]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -109,7 +132,7 @@ class Trainer:
 
     def follow(self, steps: list[Step], store: Store, partings: set[str]) -> bool:
         """Train along one history from the last model that is there; False if the time was up before."""
-        known = [place for place, step in enumerate(steps) if store.has(step.after)]
+        known = [place for place in range(len(steps)) if _waits(store, steps[: place + 1])]
         # All accuracies may be known although the last model is not kept: then there is nothing to do.
         if all(step.after in store.accuracy for step in steps):
             return True
@@ -149,58 +172,88 @@ class Trainer:
         return self.seconds / self.rounds_done if self.rounds_done else 0.0
 
 
-def run(
-    data: Cifar,
-    rounds: Rounds,
-    *,
-    kinds: tuple[str, ...],
-    count: int,
-    channels: tuple[int, ...],
-    state: Path,
-    seed: int,
-    slots: int,
-    deadline: float,
-) -> dict[str, Any]:
-    """Train until everything is done or the time is up; the accuracies so far, scheme by scheme."""
+def _waits(store: Store, steps: list[Step]) -> bool:
+    """Whether training can go on behind these steps: the model is there, and every accuracy before it."""
+    return store.has(steps[-1].after) and all(step.after in store.accuracy for step in steps)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Equipment:
+    """What all curves share: the network, the images on the device, and who has which of them."""
+
+    network: Network
+    clients: Clients
+    test: Images
+    members: dict[str, NDArray[np.int64]]
+    seed: int
+    device: str
+    products: str
+
+    @property
+    def images_each(self) -> int:
+        return self.members[SPLITS[0]].shape[1]
+
+    def trainer(self, kind: str, deadline: float) -> Trainer:
+        # Each client has one batch of images, so an epoch is one step over all of them.
+        places = torch.from_numpy(self.members[kind]).to(self.device)[:, None, :].expand(-1, EPOCHS, -1)
+        return Trainer(
+            network=self.network,
+            clients=self.clients,
+            test=self.test,
+            members=places,
+            seed=self.seed,
+            device=self.device,
+            deadline=deadline,
+        )
+
+
+def equip(data: Cifar, clients: int, channels: tuple[int, ...], seed: int, slots: int) -> Equipment:
     device, dtype = device_and_type()
     network = Network(channels)
     train = prepared(data.train_x, data.train_y, data, device, dtype)
-    test = prepared(data.test_x, data.test_y, data, device, dtype)
-    members = {kind: split(data.train_y, rounds.clients, kind, seed) for kind in SPLITS}
-    each = members["iid"].shape[1]
-    clients = Clients(network, train, steps=EPOCHS, batch=each, slots=slots)
-    histories = {key: history(found[:count]) for key, found in rounds.survivors.items()}
-    curves: dict[str, Any] = {}
-    complete = True
-    for kind in kinds:
-        store = Store(state, kind)
-        # Each client has one batch of images, so an epoch is one step over all of them.
-        places = torch.from_numpy(members[kind]).to(device)[:, None, :].expand(-1, EPOCHS, -1)
-        trainer = Trainer(
-            network=network,
-            clients=clients,
-            test=test,
-            members=places,
-            seed=seed,
-            device=device,
-            deadline=deadline,
-        )
-        if _START not in store.accuracy:
-            store.accuracy[_START] = accuracy(network, network.new(seed, device), test)
-        for key in _in_order(histories):
-            done = trainer.follow(histories[key][1], store, _partings(histories))
-            store.write()
-            complete &= done
-            print(f"{kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True)
-        curves[kind] = {
-            key: [store.accuracy.get(name) for name in names] for key, (names, _) in histories.items()
-        }
+    members = {kind: split(data.train_y, clients, kind, seed) for kind in SPLITS}
+    batch = members[SPLITS[0]].shape[1]
+    return Equipment(
+        network=network,
+        clients=Clients(network, train, steps=EPOCHS, batch=batch, slots=slots),
+        test=prepared(data.test_x, data.test_y, data, device, dtype),
+        members=members,
+        seed=seed,
+        device=device,
+        products=str(dtype).removeprefix("torch."),
+    )
+
+
+def state_folder(state: Path, key: Key, equipment: Equipment) -> Path:
+    """Of its own for everything that a model hangs on: other settings never find it."""
+    hangs_on = json.dumps([key.seed, key.quick, key.settings, equipment.products], sort_keys=True)
+    return state / hashlib.sha256(hangs_on.encode()).hexdigest()[:16]
+
+
+def curves(
+    equipment: Equipment, kind: str, histories: Histories, store: Store, known: Curves, deadline: float
+) -> Curves:
+    """Train one split until everything is known or the time is up; ``known`` are curves of earlier calls."""
+    for key, (names, _) in histories.items():
+        store.learn(names, known.get(key, []))
+    if _START not in store.accuracy:
+        first = equipment.network.new(equipment.seed, equipment.device)
+        store.accuracy[_START] = accuracy(equipment.network, first, equipment.test)
+    trainer = equipment.trainer(kind, deadline)
+    for key in _in_order(histories):
+        done = trainer.follow(histories[key][1], store, _partings(histories))
+        store.write()
+        print(f"{kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True)
+    return {key: [store.accuracy.get(name) for name in names] for key, (names, _) in histories.items()}
+
+
+def all_histories(rounds: Rounds, count: int) -> Histories:
+    return {key: history(found[:count]) for key, found in rounds.survivors.items()}
+
+
+def told(rounds: Rounds, count: int) -> dict[str, Any]:
+    """What the rounds themselves say, scheme by scheme."""
     return {
-        "device": name_of(device),
-        "products": str(dtype).removeprefix("torch."),
-        "parameters": network.size,
-        "images_each": each,
-        "complete": complete,
         "schemes": rounds.names,
         "lost": {
             key: [number + 1 for number, members in enumerate(found[:count]) if members is None]
@@ -212,11 +265,19 @@ def run(
             key: float(np.mean([len(members) for members in found[:count] if members is not None] or [0]))
             for key, found in rounds.survivors.items()
         },
-        "accuracy": curves,
     }
 
 
-def _in_order(histories: dict[str, tuple[list[str], list[Step]]]) -> list[str]:
+def about(equipment: Equipment) -> dict[str, Any]:
+    return {
+        "device": name_of(equipment.device),
+        "products": equipment.products,
+        "parameters": equipment.network.size,
+        "images_each": equipment.images_each,
+    }
+
+
+def _in_order(histories: Histories) -> list[str]:
     """SA first; then the cheapest, those with the fewest models of their own."""
     keys = list(histories)
     main = {step.after for step in histories[keys[0]][1]}
@@ -224,7 +285,7 @@ def _in_order(histories: dict[str, tuple[list[str], list[Step]]]) -> list[str]:
     return sorted(keys, key=lambda key: alone[key])
 
 
-def _partings(histories: dict[str, tuple[list[str], list[Step]]]) -> set[str]:
+def _partings(histories: Histories) -> set[str]:
     """Models from which more than one history goes on."""
     onward: dict[str, set[str]] = {}
     for _, steps in histories.values():

@@ -4,7 +4,8 @@ Real rounds where they are affordable, the cost model of the planner beyond (eve
 paper's formulas beside both; from all of them the exponent of growth, a straight line through the logarithms.
 Graphs are those for q_total = 0.1. A client's bytes and operations are counted while nobody vanishes, the
 server's operations while a tenth does. Vectors have one element: the figures are what comes on top of the
-vector. Writes results.json and costs.png.
+vector. Secret sharing is counted in products of field elements for one element of a secret: a share takes t
+of them, and a secret that is rebuilt t squared, for its Lagrange weights. Writes results.json and costs.png.
 """
 
 import itertools
@@ -24,6 +25,7 @@ from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.graphs.evolution import extended
 from ccesa.plan import bounds, plan
 from ccesa.plan.cost import Shape, cost
 from ccesa.protocol.server import Aggregate
@@ -31,7 +33,7 @@ from ccesa.protocol.steps import STEPS
 from ccesa.simulate.dropout import Vanishing
 from experiments import chart, rounds
 from experiments.arguments import parse
-from experiments.record import save
+from experiments.record import Key, save
 
 HERE = Path(__file__).parent
 SIZES, QUICK_SIZES = (50, 100, 200, 300, 500, 1000, 2000), (60, 120)
@@ -47,10 +49,24 @@ COUNTED = (
     "client_bytes",
     "client_agreements",
     "client_keystreams",
+    "client_sharing",
     "server_bytes",
     "server_agreements",
     "server_keystreams",
+    "server_rebuilding",
 )
+#: b_i and the secret key s_i.
+SECRETS = 2
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    return {
+        "sizes": QUICK_SIZES if quick else SIZES,
+        "q_total": Q_TOTAL,
+        "bits": BITS,
+        "affordable": AFFORDABLE,
+        "counted": COUNTED,
+    }
 
 
 def chosen(scheme: str, n: int) -> tuple[Graph, Threshold] | None:
@@ -110,9 +126,14 @@ def model(shape: Shape) -> dict[str, float]:
         "client_bytes": extra,
         "client_agreements": priced.agreements,
         "client_keystreams": priced.keystream_bytes / shape.vector_bytes,
+        "client_sharing": SECRETS * shape.threshold * (shape.degree + 1),
         "server_bytes": shape.clients * extra,
         "server_agreements": priced.server_agreements,
         "server_keystreams": priced.server_keystream_bytes / shape.vector_bytes,
+        # One secret for everyone in V2: b_i of the survivors, s_i of the others.
+        "server_rebuilding": shape.clients
+        * (1 - bounds.step_dropout(shape.dropout)) ** 2
+        * shape.threshold**2,
     }
 
 
@@ -126,10 +147,26 @@ def measured(n: int, graph: Graph, threshold: Threshold, seed: int) -> dict[str,
         "client_bytes": extra,
         "client_agreements": agreements,
         "client_keystreams": keystreams,
+        "client_sharing": sharing(_sum(calm)),
         "server_bytes": n * extra,
         "server_agreements": server_agreements,
         "server_keystreams": server_keystreams,
+        "server_rebuilding": rebuilding(_sum(rough)),
     }
+
+
+def sharing(aggregate: Aggregate) -> float:
+    """Products that a surviving client's shares take, in the mean: t for each of its holders and secrets."""
+    evolution = aggregate.evolution
+    each = SECRETS * evolution.thresholds * (evolution.graph.degrees + 1)
+    return float(each[evolution.v3].mean())
+
+
+def rebuilding(aggregate: Aggregate) -> int:
+    """Products of the server: t squared for every secret that it opens."""
+    evolution = aggregate.evolution
+    opened = extended(evolution.graph, evolution.v3, evolution.v2)
+    return int((evolution.thresholds[opened].astype(np.int64) ** 2).sum())
 
 
 def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) -> rounds.Ran:
@@ -225,52 +262,53 @@ def turbo() -> dict[str, float]:
 
 
 def picture(rows: list[dict[str, Any]]) -> Figure:
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    panels = figure.subplots(2, 2).ravel()
-    _panel(panels[0], rows, "client_bytes", "bytes beside the vector", "a client's communication")
-    _panel(panels[1], rows, "client_agreements", "key agreements", "a client's key agreements")
-    _panel(panels[2], rows, "client_keystreams", "keystreams of vector length", "a client's masks")
-    _panel(
-        panels[3],
-        rows,
-        "server_keystreams",
-        "keystreams of vector length",
-        "the server's masks, a tenth vanishes",
-    )
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    figure = Figure(figsize=(11, 11.5), layout="constrained")
+    panels = {
+        "client_bytes": ("bytes beside the vector", "a client's communication"),
+        "client_agreements": ("key agreements", "a client's key agreements"),
+        "client_keystreams": ("keystreams of vector length", "a client's masks"),
+        "server_keystreams": ("keystreams of vector length", "the server's masks, a tenth vanishes"),
+        "client_sharing": ("field products", "a client's secret sharing"),
+        "server_rebuilding": ("field products", "the server's secrets rebuilt, a tenth vanishes"),
+    }
+    shown: dict[str, Any] = {}
+    for panel, (name, (unit, title)) in zip(figure.subplots(3, 2).ravel(), panels.items(), strict=True):
+        _panel(panel, rows, name)
+        ticks = sorted({row["n"] for row in rows})
+        panel.set(xscale="log", yscale="log", xlabel="clients n", ylabel=unit)
+        panel.set_xticks(ticks, [f"{n:,}" for n in ticks])
+        panel.minorticks_off()
+        panel.set_title(title, fontsize=10)
+        panel.grid(color="0.9")
+        handles, labels = panel.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
-def _panel(panel: Any, rows: list[dict[str, Any]], name: str, unit: str, title: str) -> None:
-    """Filled: real rounds. Hollow: the cost model. Thin dotted: the paper's formula."""
+def _panel(panel: Any, rows: list[dict[str, Any]], name: str) -> None:
+    """Filled: real rounds. Hollow: the cost model. Lines without points: the paper's formulas."""
+    dashes = ((0, (6, 2)), (0, (3, 1, 1, 1)), (0, (1, 1.5)))
     for number, scheme in enumerate(SCHEMES):
         mine = [row for row in rows if row["scheme"] == scheme]
-        n = np.array([row["n"] for row in mine])
+        if not mine:
+            continue
         look = chart.style(number)
-        marker = {key: look[key] for key in ("color", "marker")} | {"ls": "none"}
-        panel.plot(n, [row["model"][name] for row in mine], color=look["color"], ls=look["ls"], lw=1)
-        for source, fill in (("rounds", look["color"]), ("model", "white")):
-            points = [(row["n"], row[name]) for row in mine if row["source"] == source]
-            panel.plot(
-                *(zip(*points, strict=True) if points else ([], [])),
-                mfc=fill,
-                label=f"{scheme}: {source}",
-                **marker,
-            )
         printed = [row["paper"].get(name, math.nan) for row in mine]
         panel.plot(
-            n,
+            [row["n"] for row in mine],
             printed,
             color=look["color"],
-            ls=":",
-            marker="+",
-            lw=1.5,
+            ls=dashes[number],
+            lw=1.8,
             label=f"{scheme}: the paper's formula",
         )
-    panel.set(xscale="log", yscale="log", xlabel="clients n", ylabel=unit)
-    panel.set_title(title, fontsize=10)
-    panel.grid(color="0.9")
+        for source, fill in (("rounds", look["color"]), ("model", "white")):
+            points = [(row["n"], row[name]) for row in mine if row["source"] == source]
+            if points:  # a label without a point would say nothing
+                words = "real rounds" if source == "rounds" else "cost model"
+                look |= {"ls": "none", "mfc": fill, "label": f"{scheme}: {words}"}
+                panel.plot(*zip(*points, strict=True), **look)
 
 
 def told(row: dict[str, Any] | None, scheme: str, n: int) -> str:
@@ -285,14 +323,13 @@ def told(row: dict[str, Any] | None, scheme: str, n: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "two small sizes only", arguments)
-    started = time.time()
+    started, key = time.time(), Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     rows = []
-    for n in QUICK_SIZES if wanted.quick else SIZES:
-        for scheme in SCHEMES:
-            row = counted(scheme, n, wanted.seed)
-            print(told(row, scheme, n), flush=True)
-            if row is not None:
-                rows.append(row)
+    for n, scheme in itertools.product(key.settings["sizes"], SCHEMES):
+        row = counted(scheme, n, wanted.seed)
+        print(told(row, scheme, n), flush=True)
+        if row is not None:
+            rows.append(row)
     picture(rows).savefig(wanted.output / "costs.png", dpi=150)
     result = {
         "q_total": Q_TOTAL,
@@ -301,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "model_off_by_at_most": farthest(rows),
         "turbo_aggregate": turbo(),
     }
-    save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)
+    save(wanted.output / "results.json", result, key, started=started)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ faces_inversion.png.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ccesa.simulate import usual_plan
 from experiments import faces, rounds, softmax
 from experiments.arguments import parse
 from experiments.faces import Faces, Images
-from experiments.record import save
+from experiments.record import Key, save
 from experiments.softmax import Federation, Model
 
 HERE = Path(__file__).parent
@@ -47,6 +47,15 @@ class Effort:
 
 FULL = Effort(training_rounds=10, repeats=5, shrink=1)
 QUICK = Effort(training_rounds=2, repeats=1, shrink=4)
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    return asdict(QUICK if quick else FULL) | {
+        "steps": STEPS,
+        "step": STEP,
+        "epochs": softmax.EPOCHS,
+        "learning_rate": softmax.RATE,
+    }
 
 
 def invert(model: Model, person: int) -> Images:
@@ -165,9 +174,11 @@ def picture(
     panels[0][0].set_title("mean of the\nphotographs", fontsize=9)
     for panel, name in zip(panels[0][1:], columns, strict=True):
         found = scores[name]
-        panel.set_title(f"{name}\nidentified {found['rate']:.0%}", fontsize=9)
+        counts = f"{found['identified']} of {found['attacks']} identified"
+        panel.set_title(f"{name}\n{counts}: {found['rate']:.1%}", fontsize=8)
     figure.suptitle(
-        f"model inversion from what an eavesdropper holds; chance {1 / known.persons:.1%}", fontsize=11
+        f"model inversion from what an eavesdropper holds; by chance {1 / known.persons:.1%} are identified",
+        fontsize=11,
     )
     return figure
 
@@ -207,20 +218,14 @@ def _say(name: str, scores: dict[str, dict[str, float]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "small images, one masked round a scheme", arguments)
-    started = time.time()
+    started, key = time.time(), Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     effort = QUICK if wanted.quick else FULL
-    known = faces.load(wanted.data).smaller(effort.shrink)
+    known = faces.whole(wanted.data, wanted.quick).smaller(effort.shrink)
     data = softmax.federation(known, wanted.seed)
     scores, columns = attack(data, known, effort, wanted.seed)
     picture(known, columns, scores).savefig(wanted.output / "faces_inversion.png", dpi=150)
-    settings = {
-        "clients": data.clients,
-        "pixels": data.train.shape[2],
-        "training_rounds": effort.training_rounds,
-        "masked_rounds": effort.repeats,
-    }
-    result = {"settings": settings, "schemes": scores}
-    save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)
+    result = {"clients": data.clients, "pixels": data.train.shape[2], "schemes": scores}
+    save(wanted.output / "results.json", result, key, started=started)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ Forty clients, one person each, softmax regression. Two views of the same dropou
 every byte of the protocol; before anything is masked, the server leaves out clients whose neighbours are too
 few for t. *The paper's rule*: everyone stays in, so each client of V2 needs t live holders of its shares, its
 own share counted if it stays to the end; rounds are only counted, not run. A lost round keeps the old model.
-Writes results.json and faces_reliability.png.
+Writes results.json and faces_reliability.png, in which accuracies are means over five rounds: with one person
+for each client training is chaotic, and single rounds say little.
 """
 
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ccesa.simulate import usual_plan
 from ccesa.simulate.dropout import Vanishing
 from experiments import chart, faces, rounds, softmax
 from experiments.arguments import parse
-from experiments.record import save
+from experiments.record import Key, save
 from experiments.softmax import Federation, Model
 
 HERE = Path(__file__).parent
@@ -37,6 +38,8 @@ CONNECTIONS = (1.0, 0.7, 0.5, 0.3)
 #: What the planned graph is made for, whatever happens.
 PLANNED_FOR = 0.1
 BITS = 32
+#: Rounds over which the picture's accuracies are averaged.
+SMOOTHED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,16 @@ FULL = Effort(rounds=50, short_rounds=100, drawn=20_000, shrink=1)
 QUICK = Effort(rounds=4, short_rounds=3, drawn=1_000, shrink=4)
 
 
+def settings(quick: bool) -> dict[str, Any]:
+    return asdict(QUICK if quick else FULL) | {
+        "dropouts": DROPOUTS,
+        "connections": CONNECTIONS,
+        "planned_for": PLANNED_FOR,
+        "epochs": softmax.EPOCHS,
+        "learning_rate": softmax.RATE,
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Series:
     name: str
@@ -63,11 +76,12 @@ class Series:
 
 
 def all_series(clients: int) -> list[Series]:
-    """The paper's with its t, 21 of 40, and what the planner chooses."""
+    """The paper's with its t, 21 of 40; its p with our rule for t; and what the planner chooses."""
     t = Fixed(t=clients // 2 + 1)
     paper = [Series(name=_named(p, t.t), graph=ErdosRenyi(p=p), threshold=t) for p in CONNECTIONS]
+    majority = Series(name="p = 0.7, t_i a majority", graph=ErdosRenyi(p=0.7), threshold=Majority())
     made = usual_plan(clients, PLANNED_FOR)
-    return [*paper, Series(name="planned", graph=made.graph, threshold=made.threshold)]
+    return [*paper, majority, Series(name="planned", graph=made.graph, threshold=made.threshold)]
 
 
 def _named(p: float, t: int) -> str:
@@ -168,10 +182,7 @@ def _history(name: str, accuracy: list[float], outcomes: list[str]) -> dict[str,
 
 
 def one_dropout(data: Federation, q_total: float, effort: Effort, seed: int) -> dict[str, Any]:
-    """Everything at one q_total; all series meet the same dropouts.
-
-    Our rule for t with the paper's p is only seen in short rounds.
-    """
+    """Everything at one q_total; all series meet the same dropouts."""
     gone = [rounds.vanishing(q_total, data.clients, [seed, 6, k]) for k in range(effort.rounds)]
     ours, paper = [], []
     for series in all_series(data.clients):
@@ -184,10 +195,7 @@ def one_dropout(data: Federation, q_total: float, effort: Effort, seed: int) -> 
         found["lost_rate"] = lost_rate(data.clients, p, q_total, effort.drawn, seed)
         paper.append(found)
         _say("paper", q_total, found, f"{found['lost_rate']:.4f} of all rounds")
-    majority = Series(name="p = 0.7, majority", graph=ErdosRenyi(p=0.7), threshold=Majority())
-    ends = lost_short(data.clients, majority, q_total, effort.short_rounds, seed)
-    print(f"ours  q_total = {q_total:g}, {majority.name}: {ends}", flush=True)
-    return {"q_total": q_total, "ours": ours, "paper_rule": paper, "majority_short_rounds": ends}
+    return {"q_total": q_total, "ours": ours, "paper_rule": paper}
 
 
 def _say(who: str, q_total: float, found: dict[str, Any], more: str) -> None:
@@ -195,35 +203,57 @@ def _say(who: str, q_total: float, found: dict[str, Any], more: str) -> None:
     print(f"{text}, {found['lost']} of {len(found['outcomes'])} rounds lost; {more}", flush=True)
 
 
-def _line(panel: Any, number: int, series: dict[str, Any]) -> None:
+def smoothed(accuracy: list[float]) -> NDArray[np.float64]:
+    """In percent, the mean of each round and the ones before it, five at most."""
+    sums = np.concatenate([[0.0], np.cumsum(accuracy)])
+    ends = np.arange(1, len(accuracy) + 1)
+    starts = np.maximum(ends - SMOOTHED, 0)
+    return np.asarray(100 * (sums[ends] - sums[starts]) / (ends - starts))
+
+
+def _accuracies(panel: Any, case: dict[str, Any], view: str, chance: float) -> None:
     """Markers take turns, so that lines that lie upon each other can be told apart."""
-    label = f"{series['name']}: {series['lost']} of {len(series['outcomes'])} lost"
-    x = np.arange(1, len(series["accuracy"]) + 1)
-    panel.plot(x, series["accuracy"], label=label, markevery=(number, 6), ms=4, lw=1.2, **chart.style(number))
+    for number, series in enumerate(case[view]):
+        label = f"{series['name']}: {series['lost']} of {len(series['outcomes'])} lost"
+        heights = smoothed(series["accuracy"])
+        x = np.arange(1, len(heights) + 1)
+        panel.plot(x, heights, label=label, markevery=(number, 7), ms=5, lw=1.2, **chart.style(number))
+    panel.axhline(100 * chance, color="black", lw=0.8, ls=(0, (1, 4)), label=f"chance, {chance:.1%}")
+    panel.set(ylabel=f"test accuracy (%),\nmean of {SMOOTHED} rounds", ylim=(0, 100))
+    panel.tick_params(labelbottom=False)
+    title = "real rounds of our server" if view == "ours" else "the paper's rule, counted"
+    chart.finish(panel, f"q_total = {case['q_total']:g}: {title}", loc="upper left")
 
 
-def picture(found: list[dict[str, Any]]) -> Figure:
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    for row, case in zip(figure.subplots(2, 2, sharey=True), found, strict=True):
-        for panel, view in zip(row, ("ours", "paper_rule"), strict=True):
-            for number, series in enumerate(case[view]):
-                _line(panel, number, series)
-            panel.set(xlabel="round", ylabel="test accuracy", ylim=(0, 1))
-            title = "real rounds of our server" if view == "ours" else "the paper's rule, counted"
-            chart.finish(panel, f"q_total = {case['q_total']:g}: {title}")
+def _losses(panel: Any, all_series: list[dict[str, Any]]) -> None:
+    """A stroke for every lost round, a row for each series."""
+    for number, series in enumerate(all_series):
+        lost = [k for k, outcome in enumerate(series["outcomes"], 1) if outcome != "aggregate"]
+        panel.plot(lost, [number] * len(lost), "|", color="black", ms=6)
+    panel.set(xlabel="round", ylabel="lost", ylim=(len(all_series) - 0.4, -0.6))
+    panel.set_yticks(range(len(all_series)), [series["name"] for series in all_series], fontsize=6)
+    panel.grid(axis="x", color="0.9")
+
+
+def picture(found: list[dict[str, Any]], clients: int) -> Figure:
+    figure = Figure(figsize=(13, 11), layout="constrained")
+    rows = figure.subplots(4, 2, sharex=True, height_ratios=[4, 1, 4, 1])
+    for place, case in enumerate(found):
+        for column, view in enumerate(("ours", "paper_rule")):
+            _accuracies(rows[2 * place][column], case, view, 1 / clients)
+            _losses(rows[2 * place + 1][column], case[view])
     return figure
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "a few rounds on small images", arguments)
-    started = time.time()
+    started, key = time.time(), Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     effort = QUICK if wanted.quick else FULL
-    data = softmax.federation(faces.load(wanted.data).smaller(effort.shrink), wanted.seed)
+    data = softmax.federation(faces.whole(wanted.data, wanted.quick).smaller(effort.shrink), wanted.seed)
     found = [one_dropout(data, q_total, effort, wanted.seed) for q_total in DROPOUTS]
-    picture(found).savefig(wanted.output / "faces_reliability.png", dpi=150)
-    settings = {"clients": data.clients, "pixels": data.train.shape[2], "rounds": effort.rounds}
-    result = {"settings": settings, "dropouts": found}
-    save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)
+    picture(found, data.clients).savefig(wanted.output / "faces_reliability.png", dpi=150)
+    result = {"clients": data.clients, "pixels": data.train.shape[2], "dropouts": found}
+    save(wanted.output / "results.json", result, key, started=started)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, RoundConfig, Threshold
+from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
 from ccesa.plan import bounds
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.ring import Vector, from_bytes
 from ccesa.simulate import simulate, usual_plan
+from experiments.schemes import Scheme
 
 BITS: Literal[32] = 32
 VICTIM = 0
@@ -22,14 +23,6 @@ CONNECTION = 0.7
 _ROUNDS = 50
 
 Row = NDArray[np.float32]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheme:
-    key: str
-    name: str
-    graph: Graph
-    threshold: Threshold
 
 
 def all_schemes(clients: int) -> list[Scheme]:

@@ -6,7 +6,8 @@ CCESA, ours), from a real round of the protocol over all parameters. It attacks 
 trained alike on images of their own. As in the paper the attack is asked about 5000 images of the training
 set and 5000 of the test set. Beside it: the attack asked about the first client's own images only, and the
 attack on the mean that the server publishes in any case, which no secure aggregation hides. Writes
-results.json and membership.png.
+results.json, after each size of the training set, and membership.png. The next call goes on with the sizes
+that are missing.
 """
 
 import argparse
@@ -14,16 +15,18 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments import cifar
+from ccesa.errors import ConfigError
+from experiments import arguments, cifar, record, sgd
 from experiments.membership import masked
-from experiments.record import save
+from experiments.membership.picture import PAPER, draw
+from experiments.sgd import EPOCHS
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
     torch: Any
@@ -31,18 +34,12 @@ if TYPE_CHECKING:  # torch is optional; its types are not needed here
     from experiments.vgg import Clients, Images, Network
 
 HERE = Path(__file__).parent
-CLIENTS, EPOCHS = 10, 3
+CLIENTS = 10
 #: Steps that are replayed at a time; divides the number of steps of every client.
 _STEPS = 5
 #: Training ends when the model knows its images this well, or after the given number of rounds.
 LEARNT = 0.99
 _CHECK_EVERY = 5
-#: The paper's accuracy and precision, in percent, by n_train.
-PAPER = {
-    "plain": {5000: (72.49, 70.41), 10000: (70.72, 65.82), 15000: (72.80, 65.89), 50000: (66.47, 60.62)},
-    "sa": {5000: (49.67, 49.78), 10000: (49.96, 49.97), 15000: (49.85, 49.91), 50000: (49.33, 49.10)},
-    "ccesa": {5000: (49.29, 49.48), 10000: (50.14, 50.07), 15000: (49.02, 49.16), 50000: (50.00, 50.00)},
-}
 
 Places = NDArray[np.int64]
 
@@ -50,7 +47,8 @@ Places = NDArray[np.int64]
 @dataclass(frozen=True, kw_only=True)
 class Effort:
     sizes: tuple[int, ...]
-    shadows: int
+    #: Shadow models for each size.
+    shadows: dict[int, int]
     #: Members and others that the attack is asked about.
     asked: int
     #: Most rounds for training sets of up to so many images.
@@ -67,7 +65,8 @@ class Effort:
 
 FULL = Effort(
     sizes=(5000, 10000, 15000, 50000),
-    shadows=4,
+    # Of 50000 images none is left over, and every shadow divides the same 5000 of the test set once more.
+    shadows={5000: 4, 10000: 4, 15000: 4, 50000: 2},
     asked=5000,
     rounds={5000: 60, 10000: 50, 15000: 40, 50000: 25},
     batch=50,
@@ -76,7 +75,7 @@ FULL = Effort(
     quick=False,
 )
 QUICK = Effort(
-    sizes=(250,), shadows=2, asked=250, rounds={250: 20}, batch=5, training=1000, test=500, quick=True
+    sizes=(250,), shadows={250: 2}, asked=250, rounds={250: 20}, batch=5, training=1000, test=500, quick=True
 )
 
 
@@ -139,7 +138,8 @@ def one_size(lab: Lab, size: int, threads: int) -> dict[str, Any]:
     # Shadows share no image with the target: what it left of the training set, and half of the test set.
     pool = np.concatenate([train[size:], test[effort.asked :]])
     mean, sent, own = lab.federated(members, [lab.seed, 31, size])
-    shadows = [lab.shadow(pool, size, [lab.seed, 32, size, number]) for number in range(effort.shadows)]
+    count = effort.shadows[size]
+    shadows = [lab.shadow(pool, size, [lab.seed, 32, size, number]) for number in range(count)]
     attack = Attack(shadows, lab.seed)
     asked = rng.choice(members, effort.asked, replace=False)
 
@@ -159,8 +159,9 @@ def one_size(lab: Lab, size: int, threads: int) -> dict[str, Any]:
         found[scheme.key] = judged(torch.from_numpy(row).to(lab.device))
     return {
         "n_train": size,
+        "shadows": count,
         "shadow_images": min(size, pool.size // 2),
-        "rounds": lab.rounds_run[-1 - effort.shadows :],
+        "rounds": lab.rounds_run[-1 - count :],
         "train_accuracy": accuracy(lab.network, mean, lab.images, asked),
         "test_accuracy": accuracy(lab.network, mean, lab.images, others),
         "exact_sums": exact,
@@ -177,7 +178,7 @@ def make_lab(data: cifar.Cifar, effort: Effort, seed: int, slots: int) -> Lab:
     from experiments import vgg
 
     device, dtype = vgg.device_and_type()
-    network = vgg.Network(vgg.TINY if effort.quick else vgg.VGG11)
+    network = vgg.Network(sgd.TINY if effort.quick else sgd.VGG11)
     x, y = np.concatenate([data.train_x, data.test_x]), np.concatenate([data.train_y, data.test_y])
     images = vgg.prepared(x, y, data, device, dtype)
     clients = vgg.Clients(network, images, steps=_STEPS, batch=effort.batch, slots=slots)
@@ -202,88 +203,65 @@ def names() -> dict[str, str]:
     }
 
 
-def picture(file: Path) -> None:
-    from matplotlib.figure import Figure  # the machine that trains may not have it
-
-    result = json.loads(file.read_text(encoding="utf-8"))
-    rows, shown = result["sizes"], result["names"]
-    figure = Figure(figsize=(13, 4.6), layout="constrained")
-    width = 0.8 / len(shown)
-    for panel, metric in zip(figure.subplots(1, 3), ("accuracy", "precision", "recall"), strict=True):
-        for number, (key, name) in enumerate(shown.items()):
-            places = [place + (number - len(shown) / 2 + 0.5) * width for place in range(len(rows))]
-            heights = [100 * row["attacks"][key][metric] for row in rows]
-            shade = str(0.15 + 0.75 * number / len(shown))
-            hatch = ("", "\\\\", "//", "..", "xx", "")[number % 6]
-            panel.bar(places, heights, width, color=shade, edgecolor="black", hatch=hatch, label=name)
-            if metric != "recall":
-                _paper(panel, places, [row["n_train"] for row in rows], key, metric)
-        panel.axhline(50, color="black", lw=0.8, ls=":")
-        panel.set_xticks(range(len(rows)), [f"{row['n_train']}" for row in rows])
-        panel.set(xlabel="training images n_train", ylabel=f"{metric} of the attack (%)", ylim=(0, 100))
-        panel.set_title(metric, fontsize=10)
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
-    figure.suptitle("membership inference (dotted: a guess; diamonds: the paper)", fontsize=10)
-    figure.savefig(file.with_name("membership.png"), dpi=150)
-
-
-def _paper(panel: Any, places: list[float], sizes: list[int], key: str, metric: str) -> None:
-    known = [
-        (place, PAPER[key][size][metric == "precision"])
-        for place, size in zip(places, sizes, strict=True)
-        if size in PAPER.get(key, {})
-    ]
-    for place, height in known:
-        panel.plot(place, height, "D", color="white", mec="black", ms=5)
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parse(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = arguments.parser(__doc__, HERE, "250 images, a tiny network: minutes")
     parser.add_argument("--stage", choices=("all", "attack", "picture"), default="all")
-    parser.add_argument("--quick", action="store_true", help="250 images, a tiny network: minutes")
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn at random; never of keys")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="CIFAR-10, in any of its forms")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder of results.json and the picture")
     parser.add_argument("--sizes", type=int, nargs="*", help="of the training sets; those of before are kept")
     parser.add_argument("--shadows", type=int, default=0, help="shadow models for each size")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further size after this time")
     parser.add_argument("--slots", type=int, default=CLIENTS, help="clients that train at a time, on a GPU")
-    return parser.parse_args(arguments)
+    return parser.parse_args(given)
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    return _settings(QUICK if quick else FULL)
+
+
+def _settings(effort: Effort) -> dict[str, Any]:
+    """All that a row hangs on beside the seed and its size."""
+    return asdict(effort) | {
+        "clients": CLIENTS,
+        "epochs": EPOCHS,
+        "learning_rate": sgd.LEARNING_RATE,
+        "momentum": sgd.MOMENTUM,
+        "gradients_cut_at": sgd.LONGEST_SLOPE,
+        "learnt": LEARNT,
+        "connection": masked.CONNECTION,
+    }
 
 
 def attacks(wanted: argparse.Namespace, effort: Effort, started: float) -> None:
-    from experiments.vgg import LEARNING_RATE, LONGEST_SLOPE, MOMENTUM, name_of
-
-    data = cifar.load(wanted.data)
-    if effort.quick:
-        data = data.first(effort.training, effort.test)
-    else:
-        cifar.check_complete(data)
-    lab = make_lab(data, effort, wanted.seed, wanted.slots)
+    """All sizes that are missing, one after the other, until the time is up."""
     file = wanted.output / "results.json"
-    stored = json.loads(file.read_text(encoding="utf-8"))["sizes"] if file.exists() else []
-    rows = {row["n_train"]: row for row in stored}
-    for size in wanted.sizes or effort.sizes:
+    key = record.Key(seed=wanted.seed, quick=effort.quick, settings=_settings(effort))
+    stored = None if wanted.again else record.earlier(file, key)
+    rows = {row["n_train"]: row for row in stored["sizes"]} if stored else {}
+    due = [size for size in wanted.sizes or effort.sizes if size not in rows]
+    if not due:
+        print(f"finished before: {file}")
+        return
+    lab = make_lab(cifar.part(wanted.data, effort.training, effort.test), effort, wanted.seed, wanted.slots)
+    for size in due:
         if time.time() - started > 60 * wanted.minutes:
             print(f"the time is up before n_train = {size}")
             break
         rows[size] = one_size(lab, size, threads=min(8, os.cpu_count() or 1))
         _report(rows[size])
-        result = {
-            "device": name_of(lab.device),
-            "parameters": lab.network.size,
-            "clients": CLIENTS,
-            "shadows": effort.shadows,
-            "epochs": EPOCHS,
-            "learning_rate": LEARNING_RATE,
-            "momentum": MOMENTUM,
-            "gradients_cut_at": LONGEST_SLOPE,
-            "learnt": LEARNT,
-            "names": names(),
-            "paper": PAPER,
-            "sizes": [rows[known] for known in sorted(rows)],
-        }
-        save(file, result, seed=wanted.seed, quick=effort.quick, started=started)
+        complete = set(effort.sizes) <= rows.keys()
+        result = _about(lab) | {"sizes": [rows[known] for known in sorted(rows)]}
+        record.save(file, result, key, started=started, complete=complete, spent=record.seconds(stored))
+
+
+def _about(lab: Lab) -> dict[str, Any]:
+    from experiments.vgg import name_of
+
+    return {
+        "device": name_of(lab.device),
+        "products": str(lab.images.x.dtype).removeprefix("torch."),
+        "parameters": lab.network.size,
+        "names": names(),
+        "paper": PAPER,
+    }
 
 
 def _report(row: dict[str, Any]) -> None:
@@ -298,17 +276,20 @@ def _report(row: dict[str, Any]) -> None:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    wanted = _parse(arguments)
+def main(given: Sequence[str] | None = None) -> None:
+    wanted = _parse(given)
     started = time.time()
     effort = QUICK if wanted.quick else FULL
+    if not set(wanted.sizes or ()) <= set(effort.sizes):
+        raise ConfigError(f"--sizes {wanted.sizes}: those of this run are {list(effort.sizes)}")
     if wanted.shadows:
-        effort = replace(effort, shadows=wanted.shadows)
+        effort = replace(effort, shadows=dict.fromkeys(effort.sizes, wanted.shadows))
     wanted.output.mkdir(parents=True, exist_ok=True)
     if wanted.stage in ("all", "attack"):
         attacks(wanted, effort, started)
     if wanted.stage in ("all", "picture"):
-        picture(wanted.output / "results.json")
+        result = json.loads((wanted.output / "results.json").read_text(encoding="utf-8"))
+        draw(result).savefig(wanted.output / "membership.png", dpi=150)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
-from bench.__main__ import PAPER
+from bench.paper import PAPER
 from matplotlib.figure import Figure
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, RoundConfig, Threshold
@@ -22,18 +22,23 @@ from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate import Independent, Report, simulate
 from experiments.arguments import parse
-from experiments.record import save
+from experiments.record import Key, save
 
 HERE = Path(__file__).parent
 LENGTH = 10_000
 BITS: Literal[16] = 16
 QUICK_SIZE = 100
 STEPS = ("advertise", "share", "mask", "unmask")
-#: Short rounds are run more often; the median counts.
-REPEATS = {100: 5, 300: 3}
+#: How many rounds of each n are run; the median counts.
+REPEATS = {100: 5, 300: 3, 500: 1}
 SCHEMES = ("SA", "CCESA", "planned")
 #: A round that is lost has no running time: it is run again, with other dropouts, this often.
 ATTEMPTS = 5
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    sizes = [QUICK_SIZE] if quick else list(REPEATS)
+    return {"sizes": sizes, "repeats": REPEATS, "length": LENGTH, "bits": BITS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +142,7 @@ def _same(rows: list[dict[str, Any]], like: dict[str, Any], scheme: str) -> dict
 
 def picture(rows: list[dict[str, Any]]) -> Figure:
     """Bars for client (steps 1 and 2) and server; the paper's own times as marks above them."""
+    counts = {n: next(row["rounds"] for row in rows if row["n"] == n) for n in {row["n"] for row in rows}}
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     cases = sorted({(row["n"], row["q_total"]) for row in rows})
     places = np.arange(len(cases))
@@ -157,12 +163,19 @@ def picture(rows: list[dict[str, Any]]) -> Figure:
                     "mec": "black",
                 }
                 panel.plot(at, paper, label=f"{scheme}, the paper", **mark)
-        panel.set_xticks(places, [f"n = {n}\nq = {q:g}" for n, q in cases])
-        panel.set(yscale="log", ylabel="milliseconds", title=party)
+        panel.set_xticks(places, [f"n = {n}\nq_total = {q:g}" for n, q in cases], fontsize=8)
+        panel.set(yscale="log", ylabel="milliseconds (ours: processor time)")
+        panel.set_title(party, fontsize=10)
         panel.grid(axis="y", color="0.9")
         panel.set_axisbelow(True)
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+    said = ", ".join(f"{_rounds(count)} at n = {n}" for n, count in sorted(counts.items()))
+    figure.suptitle(f"running time; ours: {said}", fontsize=10)
     return figure
+
+
+def _rounds(count: int) -> str:
+    return "a single round" if count == 1 else f"median of {count} rounds"
 
 
 def _times(row: dict[str, Any], party: str) -> tuple[float, float]:
@@ -182,7 +195,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "the rows of n = 100 only", arguments)
-    started = time.time()
+    started, key = time.time(), Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     asked = [paper_row(*row) for row in PAPER if row[1] == QUICK_SIZE or not wanted.quick]
     cases = [(row.n, row.q_total) for row in asked if row.scheme == "SA"]
     print("milliseconds of steps 0 to 3 and of the server; in brackets the paper's")
@@ -195,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows.sort(key=lambda row: SCHEMES.index(row["scheme"]))
     picture(rows).savefig(wanted.output / "running_time.png", dpi=150)
     result = {"unit": "ms of processor time", "rows": rows, "to_sa": ratios(rows)}
-    save(wanted.output / "results.json", result, seed=wanted.seed, quick=wanted.quick, started=started)
+    save(wanted.output / "results.json", result, key, started=started)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+"""How much of the experiment is run, and with which numbers."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from experiments import sgd
+
+#: How the images are spread over the clients.
+SPLITS = ("iid", "shards")
+TITLES = {"iid": "i.i.d. images", "shards": "two shards a client (non-i.i.d.)"}
+DROPOUT = 0.1
+SHARDS_EACH = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    clients: int
+    rounds: int
+    #: Real rounds of SA, of each CCESA, and of ours.
+    reals: tuple[int, int, int]
+    #: Of CIFAR-10; all of it where they are 0.
+    training: int
+    test: int
+    quick: bool
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        return sgd.TINY if self.quick else sgd.VGG11
+
+
+FULL = Effort(clients=1000, rounds=200, reals=(1, 2, 10), training=0, test=0, quick=False)
+QUICK = Effort(clients=60, rounds=6, reals=(1, 2, 2), training=1200, test=500, quick=True)
+
+
+def settings(effort: Effort) -> dict[str, Any]:
+    """All that the curves hang on beside the seed."""
+    return asdict(effort) | {
+        "channels": effort.channels,
+        "q_total": DROPOUT,
+        "epochs": sgd.EPOCHS,
+        "learning_rate": sgd.LEARNING_RATE,
+        "momentum": sgd.MOMENTUM,
+        "gradients_cut_at": sgd.LONGEST_SLOPE,
+    }

@@ -1,0 +1,13 @@
+"""A scheme under test: how its clients are joined, and how many shares open a secret."""
+
+from dataclasses import dataclass
+
+from ccesa.config import Graph, Threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    key: str
+    name: str
+    graph: Graph
+    threshold: Threshold
