@@ -8,7 +8,9 @@ from ccesa.errors import (
     ConflictingMessage,
     FaultyClient,
     LateMessage,
+    MalformedMessage,
 )
+from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import in_memory, run_round
@@ -16,6 +18,7 @@ from rounds import (
     ActivePlay,
     admission,
     changed,
+    configure_active,
     identity,
     read,
 )
@@ -117,3 +120,14 @@ def test_a_refused_client_counts_as_dropped():
     aggregate = run_round(server, carry, refused.append)
     assert [fault.client for fault in refused] == [2]
     assert np.array_equal(aggregate.vector, play.expected(range(12)))
+
+
+def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
+    play = ActivePlay(configure_active(6))
+    signed = read(play.clients[0].receive(play.requests[0]))
+    head = {"context": signed.context, "client": 0}
+    unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
+    with pytest.raises(MalformedMessage, match="signed-advertise-reply is due"):
+        play.server._take_keys(0, unsigned)
+    with pytest.raises(MalformedMessage, match="signed-mask-reply is due"):
+        play.server._take_vector(0, m.MaskReply(**head, vector=bytes(10)))

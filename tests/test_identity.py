@@ -232,3 +232,21 @@ def test_names_that_would_change_the_list_are_refused(name):
 def test_a_comment_cannot_add_a_line():
     with pytest.raises(ConfigError):
         Member("a", Identity.new().public, "x\nmallory key")
+
+
+@pytest.mark.parametrize("public", [b"k" * 31, b"k" * 33, b"", "k" * 32, None, bytearray(32)], ids=repr)
+def test_a_member_has_a_key_of_32_bytes(public):
+    with pytest.raises(ConfigError, match="must be 32 bytes"):
+        Member("a", public)
+
+
+@pytest.mark.parametrize(("name", "comment"), [(None, ""), (b"a", ""), ("a", None), ("a", 5)])
+def test_a_member_has_text_for_people(name, comment):
+    with pytest.raises(ConfigError, match="is text"):
+        Member(name, Identity.new().public, comment)
+
+
+@pytest.mark.parametrize("name", [" a", "a ", "\ta", "a\n"])
+def test_a_name_with_space_around_it_would_not_read_back(name):
+    with pytest.raises(ConfigError, match="is no name"):
+        Member(name, Identity.new().public)

@@ -82,10 +82,15 @@ class Member:
     comment: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name or self.name.startswith("#") or len(self.name.split()) != 1:
+        for name, value in (("name", self.name), ("comment", self.comment)):
+            if not isinstance(value, str):
+                raise ConfigError(f"the {name} of a client is text, not {type(value).__name__}")
+        if self.name.startswith("#") or self.name.split() != [self.name]:
             raise ConfigError(f"{self.name!r} is no name: one word, not starting with #")
         if not (self.name + self.comment).isprintable():
             raise ConfigError(f"the line of {self.name!r} has characters that cannot be printed")
+        if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
+            raise ConfigError(f"the public key of {self.name!r} must be {KEY_BYTES} bytes")
         try:
             primitives.check_verifying_key(self.public)
         except primitives.LowOrderKey as error:

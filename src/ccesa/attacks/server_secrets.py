@@ -82,13 +82,10 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 
 def without_self_mask(round: steps.Round, state: steps.Shared, places: Nodes) -> Vector:
     """The vector under its pair masks alone."""
-    vector = _masked_vector(round, state, places)
+    vector = steps.masked_vector(round, state, places)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
     return vector
-
-
-_masked_vector = steps.mask.__globals__["_masked_vector"]
 
 
 class NoSelfMask(Client):
@@ -96,7 +93,7 @@ class NoSelfMask(Client):
 
     functions: ClassVar[dict[str, StepFunction]] = {
         **Client.functions,
-        "mask": relaxed(steps.mask, _masked_vector=without_self_mask),
+        "mask": relaxed(steps.mask, masked_vector=without_self_mask),
     }
 
 

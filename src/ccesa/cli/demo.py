@@ -1,5 +1,7 @@
 """``ccesa demo``: train a classifier through secure aggregation while clients drop out."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +16,7 @@ from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
 from ccesa.errors import ConfigError
-from ccesa.simulate import Independent, usual_plan
+from ccesa.simulate import Independent, Report, usual_plan
 
 
 def demo(
@@ -43,6 +45,22 @@ def demo(
         f"[bold]{clients} clients[/bold] with {min(federation.sizes)} to {max(federation.sizes)} images, "
         f"{graph.mean_degree(clients):.0f} neighbours, {dropout:.0%} drop out of every round"
     )
+    with _progress(console, rounds) as show:
+        history = federate(
+            federation,
+            rounds=rounds,
+            dropout=dropout,
+            graph=graph,
+            seed=seed,
+            threads=threads,
+            progress=show,
+        )
+    _show(console, history, conventional(federation, seed), output)
+
+
+@contextmanager
+def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History], None]]:
+    """A bar of rounds, with the accuracy so far."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -57,16 +75,10 @@ def demo(
             now = f"accuracy {history.secure[-1]:.1%} (plain {history.plain[-1]:.1%}){lost}"
             bars.update(task, completed=done, now=now)
 
-        history = federate(
-            federation,
-            rounds=rounds,
-            dropout=dropout,
-            graph=graph,
-            seed=seed,
-            threads=threads,
-            progress=show,
-        )
-    baseline = conventional(federation, seed)
+        yield show
+
+
+def _show(console: Console, history: History, baseline: Report, output: Path) -> None:
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
     console.print(_summary(history))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ccesa.errors import ConfigError
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Identity, Member
 
 identity = typer.Typer(
     help="A client's long-lived key, for rounds with a server that may lie.",
@@ -39,14 +39,8 @@ def show(path: _File, name: _Name = None) -> None:
 
 
 def _line(one: Identity, path: Path, name: str | None, comment: str = "") -> str:
-    """As it goes into the list, where it must read back as what it says."""
-    member = Member(path.stem if name is None else name, one.public, " ".join(comment.split()))
-    line = str(member)
-    if not line.isprintable():
-        raise ConfigError("a name or a comment has characters that cannot be printed")
-    if member.name.split() != [member.name] or Admission.parse(line).members != (member,):
-        raise ConfigError(
-            f"{member.name!r} cannot be a name in the list: give one word that does not start with #, "
-            "with --name"
-        )
-    return line
+    """As it goes into the list."""
+    try:
+        return str(Member(path.stem if name is None else name, one.public, " ".join(comment.split())))
+    except ConfigError as error:
+        raise ConfigError(f"{error} (--name gives the name, --comment the rest of the line)") from error

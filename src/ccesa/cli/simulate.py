@@ -63,21 +63,20 @@ def simulate(
     of a client that stays to the end.
     """
     identities = simulation.enrol(clients) if guard is Guard.ACTIVE else []
+    rule: Threshold = Majority()
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    planned = None if chosen else simulation.usual_plan(clients, dropout, graph.value, guard.value)
-    rule: Threshold = Majority() if planned is None else planned.threshold
+    if chosen is None:
+        chosen, rule = _planned(clients, dropout, graph, guard)
     config = RoundConfig(
         clients=clients,
         length=length,
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=chosen or planned.graph,  # type: ignore[union-attr]  # one of the two is there
+        graph=chosen,
         threshold=rule if threshold is None else Fixed(t=threshold),
         generator=generator.value,
         guard=guard.value,
         admission=simulation.admit(identities).digest if identities else UNSET,
     )
-    for note in planned.notes if planned else ():
-        Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     with _progress() as progress:
         report = simulation.simulate(
             config,
@@ -87,12 +86,23 @@ def simulate(
             identities=identities,
             progress=progress,
         )
+    _print(report, as_json)
+
+
+def _print(report: simulation.Report, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report.as_json()))
     else:
         _show(report)
     if report.outcome == "aggregate" and not report.exact:
         raise typer.Exit(1)
+
+
+def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> tuple[Graph, Threshold]:
+    planned = simulation.usual_plan(clients, dropout, graph.value, guard.value)
+    for note in planned.notes:
+        Console(stderr=True).print(f"note  {note}", soft_wrap=True)
+    return planned.graph, planned.threshold
 
 
 def _graph(

@@ -35,9 +35,9 @@ class ActiveServer(Server):
     # Step 0, advertise
 
     def _take_keys(self, client: int, reply: Bundle) -> None:
-        if isinstance(reply, m.SignedAdvertiseReply):
-            text = roster.bundle_text(self.context, client, reply.sealing_key + reply.mask_key)
-            self._verify(client, reply.signature, text)
+        signature = m.expect(reply, m.SignedAdvertiseReply).signature
+        text = roster.bundle_text(self.context, client, reply.sealing_key + reply.mask_key)
+        self._verify(client, signature, text)
         super()._take_keys(client, reply)
 
     def _commit(self, pairs: list[Bundle]) -> bytes:
@@ -50,7 +50,7 @@ class ActiveServer(Server):
 
     def _introductions(self, pairs: list[Bundle]) -> MakeRequest:
         public_keys = self._of_neighbours([pair.sealing_key + pair.mask_key for pair in pairs])
-        signatures = self._of_neighbours([getattr(pair, "signature", b"") for pair in pairs])
+        signatures = self._of_neighbours([m.expect(pair, m.SignedAdvertiseReply).signature for pair in pairs])
 
         def make(node: int, head: dict[str, Any]) -> m.Message:
             neighbours = self._graph.neighbours(node)
@@ -77,7 +77,7 @@ class ActiveServer(Server):
     # Step 2, mask
 
     def _take_vector(self, client: int, reply: m.MaskReply | m.SignedMaskReply) -> None:
-        signature = getattr(reply, "signature", b"")
+        signature = m.expect(reply, m.SignedMaskReply).signature
         self._verify(client, signature, self._masking_text)
         super()._take_vector(client, reply)
         self._signatures[self._nodes[client]] = signature

@@ -147,7 +147,7 @@ def mask(round: Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m
     check_enough(int(live.sum()), state.threshold)
     _check_hidden(live & state.masked)
     masked = take_hold(round, state, live, request.sealed)
-    vector = _masked_vector(round, state, np.flatnonzero(live & state.masked))
+    vector = masked_vector(round, state, np.flatnonzero(live & state.masked))
     words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
     return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
 
@@ -304,7 +304,7 @@ def _agree(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
     return [primitives.agree(private, key) for key in loaded]
 
 
-def _masked_vector(round: Round, state: Shared, places: NDArray[np.intp]) -> Vector:
+def masked_vector(round: Round, state: Shared, places: NDArray[np.intp]) -> Vector:
     config, client = round.config, round.client
     vector = round.vector() if callable(round.vector) else round.vector
     vector = ring.check(vector, config.length, config.bits)

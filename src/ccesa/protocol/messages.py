@@ -5,7 +5,7 @@ size items travel as one packed byte string in ascending order of client id. A m
 encoding and nothing else is accepted. Sizes are in bytes, d = neighbours, l = live neighbours.
 """
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -182,24 +182,6 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
     signatures: bytes  # 64 · l
 
 
-MESSAGES = (
-    AdvertiseRequest,
-    AdvertiseReply,
-    ShareRequest,
-    ShareReply,
-    MaskRequest,
-    MaskReply,
-    UnmaskRequest,
-    UnmaskReply,
-    SignedAdvertiseReply,
-    RosterRequest,
-    MaskAmongRequest,
-    SignedMaskReply,
-    ConfirmRequest,
-    ConfirmReply,
-    SignedUnmaskRequest,
-)
-
 AnyMessage = (
     AdvertiseRequest
     | AdvertiseReply
@@ -217,6 +199,7 @@ AnyMessage = (
     | ConfirmReply
     | SignedUnmaskRequest
 )
+MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 

@@ -9,7 +9,6 @@ from ccesa.config import Graph, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.quantize import Arrays, Layout, Quantizer
-from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
 
@@ -36,6 +35,26 @@ def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
 
+def _check(models: Sequence[Arrays], weights: Sequence[float] | None, seed: int | None) -> None:
+    if weights is not None and len(weights) != len(models):
+        raise VectorError(f"{len(weights)} weights for {len(models)} models")
+    if seed is not None and seed < 0:
+        raise ConfigError(f"seed must not be negative, it is {seed}")
+    if len(models) == 0:
+        raise ConfigError("a round needs at least 3 clients, not 0")
+
+
+def _quantizer(
+    models: Sequence[Arrays], weights: Sequence[float], clip: float | None, bits: int
+) -> Quantizer:
+    """Wide enough for all models, where nothing else was agreed on."""
+    layout = Layout.of(models[0])
+    if clip is None:
+        clip = max(float(np.abs(layout.flatten(model)).max(initial=0.0)) for model in models) or 1.0
+    heaviest = max(weights) or 1.0
+    return Quantizer(layout=layout, clients=len(models), clip=clip, bits=bits, max_weight=heaviest)
+
+
 def aggregate(
     models: Sequence[Arrays],
     *,
@@ -53,19 +72,9 @@ def aggregate(
     ``models[i]`` is client i's list or dict of arrays. ``clip`` defaults to the largest value there is:
     fine for a first try, where all models are at hand; in a federation it is agreed on beforehand.
     """
-    if weights is not None and len(weights) != len(models):
-        raise VectorError(f"{len(weights)} weights for {len(models)} models")
-    if seed is not None and seed < 0:
-        raise ConfigError(f"seed must not be negative, it is {seed}")
-    if len(models) == 0:
-        raise ConfigError("a round needs at least 3 clients, not 0")
-    layout = Layout.of(models[0])
-    if clip is None:
-        clip = max(float(np.abs(layout.flatten(model)).max(initial=0.0)) for model in models) or 1.0
-    heaviest = max(weights, default=1.0) if weights is not None else 1.0
-    quantizer = Quantizer(
-        layout=layout, clients=len(models), clip=clip, bits=bits, max_weight=heaviest or 1.0
-    )
+    _check(models, weights, seed)
+    weights = [1.0] * len(models) if weights is None else weights
+    quantizer = _quantizer(models, weights, clip, bits)
     model = dropout if hasattr(dropout, "draw") else Independent(float(dropout))
     planned = usual_plan(len(models), model.total if isinstance(model, Independent) else USUAL_DROPOUT)
     config = RoundConfig(
@@ -77,14 +86,10 @@ def aggregate(
     )
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
     encoded = [
-        quantizer.encode(model, 1.0 if weights is None else weights[i], np.random.default_rng(rounding[i]))
-        for i, model in enumerate(models)
+        quantizer.encode(arrays, weights[i], np.random.default_rng(rounding[i]))
+        for i, arrays in enumerate(models)
     ]
-
-    def vector(client: int) -> Vector:
-        return encoded[client].vector
-
-    report = simulate(config, vector, dropout=model, seed=seed, threads=threads)
+    report = simulate(config, lambda i: encoded[i].vector, dropout=model, seed=seed, threads=threads)
     if isinstance(report.result, RoundFailed):
         raise report.result
     mean = quantizer.decode(report.result.vector)

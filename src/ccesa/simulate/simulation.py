@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -142,32 +142,47 @@ def simulate(
     meter = _Meter()
     server, clients = _parties(config, source, identities, threads)
     server.meter = meter
-
-    def carry(step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
-        def answer(number: int) -> tuple[int, bytes]:
-            with _timed(meter, step.name):
-                reply = clients[number].receive(requests[number])
-            meter.add(f"{step.name} received", len(requests[number]))
-            meter.add(f"{step.name} sent", len(reply))
-            return number, reply
-
-        gone = drawn.get(step.name, frozenset())
-        asked = [number for number in requests if number not in gone]
-        if overhear is not None:
-            for number, request in requests.items():
-                overhear(number, request)
-        for done, (number, reply) in enumerate(_in_threads(threads, answer, asked), 1):
-            if overhear is not None:
-                overhear(number, reply)
-            yield number, reply
-            progress(step.name, done, len(asked))
-
+    wire = _Wire(clients, drawn, meter, threads, overhear or _nobody_listens, progress)
     result: Aggregate | RoundFailed
     try:
-        result = run_round(server, carry)
+        result = run_round(server, wire.carry)
     except RoundFailed as failure:
         result = failure
     return _report(config, server, meter, result, source)
+
+
+@dataclass(frozen=True)
+class _Wire:
+    """Between the server and the clients: who is gone, who listens, and what it takes."""
+
+    clients: Mapping[int, Client]
+    gone: Mapping[str, Collection[int]]
+    meter: _Meter
+    threads: int
+    overhear: Callable[[int, bytes], None]
+    progress: Progress
+
+    def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
+        gone = self.gone.get(step.name, ())
+        asked = [number for number in requests if number not in gone]
+        for number, request in requests.items():
+            self.overhear(number, request)
+        replies = _in_threads(self.threads, lambda number: self._answer(step, number, requests), asked)
+        for done, (number, reply) in enumerate(replies, 1):
+            self.overhear(number, reply)
+            yield number, reply
+            self.progress(step.name, done, len(asked))
+
+    def _answer(self, step: Step, number: int, requests: Requests) -> tuple[int, bytes]:
+        with _timed(self.meter, step.name):
+            reply = self.clients[number].receive(requests[number])
+        self.meter.add(f"{step.name} received", len(requests[number]))
+        self.meter.add(f"{step.name} sent", len(reply))
+        return number, reply
+
+
+def _nobody_listens(client: int, message: bytes) -> None:
+    """In place of an eavesdropper."""
 
 
 def _parties(
