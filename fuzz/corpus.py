@@ -4,8 +4,10 @@ import base64
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
+from ccesa.protocol import suspended
 from fuzz import stage
 from fuzz.harnesses import CORPUS
 from fuzz.quantized import ARRAYS, QUANTIZERS
@@ -44,7 +46,19 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "identity": _identities(),
         "packed": _packed(),
         "quantized": _sums(),
+        "suspended": _sleepers(),
     }
+
+
+def _sleepers() -> dict[str, bytes]:
+    """One client before each step, with a nonce that does not change."""
+    found = {}
+    for index, (guard, place) in enumerate(stage.PLACES):
+        stand = stage.new_stand(guard, place)
+        saved = suspended.decode(stand.clients[0].suspend())
+        body = suspended.encode(msgspec.structs.replace(saved, nonce=bytes(16)))[32:]
+        found[f"{guard}-{saved.step}"] = bytes([index]) + body
+    return found
 
 
 def _bad(cases: list[dict[str, str]]) -> dict[str, bytes]:

@@ -5,7 +5,17 @@ from importlib import import_module
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
-NAMES = ("messages", "configuration", "admission", "identity", "packed", "quantized", "requests", "replies")
+NAMES = (
+    "messages",
+    "configuration",
+    "admission",
+    "identity",
+    "packed",
+    "quantized",
+    "requests",
+    "replies",
+    "suspended",
+)
 
 
 def harness(name: str) -> Callable[[bytes], None]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa.config import Floor, Harary, RoundConfig
+from ccesa.config import BARE_FLOOR, Harary, RoundConfig
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
@@ -49,7 +49,7 @@ class Stand(NamedTuple):
 def new_stand(guard: str, place: int) -> Stand:
     config = configuration(guard)
     server = ActiveServer(config, ADMISSION) if guard == "active" else Server(config)
-    stand = Stand(server, {who: _client(config, who) for who in range(CLIENTS)}, server.open())
+    stand = Stand(server, {who: new_client(config, who) for who in range(CLIENTS)}, server.open())
     for step in STEPS[guard][:place]:
         for who, request in stand.requests.items():
             if (step.name, who) != ("mask", GONE):
@@ -64,9 +64,9 @@ def stand(guard: str, place: int) -> Stand:
     return new_stand(guard, place)
 
 
-def _client(config: RoundConfig, who: int) -> Client:
+def new_client(config: RoundConfig, who: int) -> Client:
     vector = np.full(config.length, who, np.uint16)
     random = np.random.default_rng(who).bytes
     if config.guard == "active":
-        return ActiveClient(config, IDENTITIES[who], ADMISSION, vector, floor=Floor(), random=random)
+        return ActiveClient(config, IDENTITIES[who], ADMISSION, vector, floor=BARE_FLOOR, random=random)
     return Client(config, who, vector, random=random)

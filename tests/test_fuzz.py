@@ -9,7 +9,7 @@ import pytest
 from ccesa.errors import MalformedMessage
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
-from fuzz import admission, configuration, identity, messages, requests, stage
+from fuzz import admission, configuration, identity, messages, requests, stage, suspended
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
 from fuzz.mutate import MOST_BYTES, mutations
@@ -45,7 +45,7 @@ def test_the_corpus_has_every_message_of_every_step():
         except MalformedMessage:
             continue
     assert found == set(m.MESSAGES)
-    for name in ("requests", "replies"):
+    for name in ("requests", "replies", "suspended"):
         places = [data[0] for data in corpus(name)]
         assert sorted(places) == list(range(sum(map(len, STEPS.values()))))
 
@@ -60,6 +60,14 @@ def test_what_the_parties_are_fed_is_still_what_they_accept(name):
             stand.clients[requests.WHO].receive(data)
         else:
             stand.server.receive(requests.WHO, data)
+
+
+def test_suspended_clients_of_the_corpus_can_still_be_resumed():
+    for data in corpus("suspended"):
+        guard, place = stage.PLACES[data[0]]
+        client = stage.new_client(stage.configuration(guard), suspended.WHO)
+        client.resume(suspended.sealed(data[1:]))
+        client.receive(stage.stand(guard, place).requests[suspended.WHO])
 
 
 def test_mutations_repeat_and_are_bounded():
