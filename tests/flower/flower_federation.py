@@ -46,6 +46,7 @@ clientapp = "secure_app.client:app"
 nodes = 4
 rounds = 2
 folder = ""
+admission = ""
 """
 
 SERVER = """\
@@ -59,6 +60,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from ccesa import Admission
 from ccesa.flower import SecureGrid
 
 app = ServerApp()
@@ -76,8 +78,11 @@ def main(grid, context):
     config = context.run_config
     while len(list(grid.get_node_ids())) < config["nodes"]:
         time.sleep(0.5)
+    guard = {}
+    if config["admission"]:
+        guard = {"guard": "active", "admission": Admission.load(Path(config["admission"]))}
     result = FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3).start(
-        grid=SecureGrid(grid, dropout=0.2, max_weight=64),
+        grid=SecureGrid(grid, dropout=0.2, max_weight=64, **guard),
         initial_arrays=ArrayRecord({"w": Array(np.zeros(LENGTH, np.float32))}),
         num_rounds=config["rounds"],
     )
@@ -86,7 +91,7 @@ def main(grid, context):
     (Path(config["folder"]) / "results.json").write_text(json.dumps(found))
 """.replace("LENGTH", str(LENGTH))
 
-#: A site with a file ``hang-N`` says that it is training, and never comes back.
+#: A site with a file ``hang-N-step`` says that it got there, and never comes back.
 CLIENT = """\
 import time
 from pathlib import Path
@@ -97,15 +102,21 @@ from flwr.clientapp import ClientApp
 
 from ccesa.flower import secure_mod
 
-app = ClientApp(mods=[secure_mod])
+def hang(message, context, call_next):
+    site, folder = context.node_config["site"], Path(context.run_config["folder"])
+    step = message.content["ccesa"]["step"]
+    if (folder / f"hang-{site}-{step}").exists():
+        (folder / f"there-{site}").touch()
+        time.sleep(3600)
+    return call_next(message, context)
+
+
+app = ClientApp(mods=[hang, secure_mod])
 
 
 @app.train()
 def train(message, context):
-    site, folder = context.node_config["site"], Path(context.run_config["folder"])
-    if (folder / f"hang-{site}").exists():
-        (folder / f"training-{site}").touch()
-        time.sleep(3600)
+    site = context.node_config["site"]
     model = message.content["arrays"]["w"].numpy()
     change = np.random.default_rng(site).uniform(-1.0, 1.0, model.size).astype(np.float32)
     metrics = MetricRecord({"num-examples": 10 + site, "site": float(site)})
@@ -121,10 +132,12 @@ class Federation:
     folder: Path
     nodes: int
     tls: bool
+    active: bool = False
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start(self) -> None:
         self._write_app()
+        self._enrol()
         port = free_port()
         link = ["flower-superlink", "--port", str(port), "--disable-runtime-dependency-installation"]
         if self.tls:
@@ -136,7 +149,8 @@ class Federation:
         wait_for_port(port)
         for site in range(self.nodes):
             node = ["flower-supernode", "--superlink", f"127.0.0.1:{port}", "--port", str(free_port())]
-            self._launch(f"supernode-{site}", [*node, *security, "--node-config", f"site={site}"])
+            config = f"site={site} {self._identity(site)}"
+            self._launch(f"supernode-{site}", [*node, *security, "--node-config", config])
         trust = f'root-certificates = "{self._path("ca.pem")}"' if self.tls else "insecure = true"
         connection = (
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{port}"\n{trust}\n'
@@ -145,6 +159,8 @@ class Federation:
 
     def submit(self, rounds: int) -> None:
         settings = f'nodes={self.nodes} rounds={rounds} folder="{self.folder}"'
+        if self.active:
+            settings += f' admission="{self._path("admitted.txt")}"'
         command = ["flwr", "run", self._path("app"), "here", "--run-config", settings]
         done = subprocess.run(
             [BIN / command[0], *command[1:]],
@@ -195,6 +211,20 @@ class Federation:
     def output(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
         return "\n".join(f"--- {path.name}\n{path.read_text()[-4000:]}" for path in logs)
+
+    def _enrol(self) -> None:
+        """As sites do it: each makes its key by the command line, and the printed lines are the list."""
+        lines = []
+        for site in range(self.nodes if self.active else 0):
+            new = [BIN / "ccesa", "identity", "new", self._path(f"{site}.key"), "--name", f"site-{site}"]
+            lines.append(subprocess.run(new, capture_output=True, text=True, check=True).stdout)
+        (self.folder / "admitted.txt").write_text("".join(lines))
+
+    def _identity(self, site: int) -> str:
+        if not self.active:
+            return ""
+        paths = f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-admission="{self._path("admitted.txt")}"'
+        return f"ccesa-required=true {paths}"
 
     def _write_app(self) -> None:
         package = self.folder / "app" / "secure_app"

@@ -1,4 +1,4 @@
-"""Secure rounds between real processes: a SuperLink and SuperNodes, one of which dies while it trains."""
+"""Secure rounds between real processes: a SuperLink and SuperNodes, some of which die within a round."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from flower_federation import LENGTH, Federation
 
 pytestmark = pytest.mark.flower
-NODES, DYING = 4, 2
 
 
 def change(site: int) -> np.ndarray:
@@ -17,22 +16,38 @@ def mean_of(sites, value):
     return np.average([value(site) for site in sites], axis=0, weights=[10 + site for site in sites])
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_node_that_dies_in_the_middle_of_a_round(tmp_path, tls):
-    """The round goes on with the three others, and so does the next."""
-    federation = Federation(tmp_path, NODES, tls)
-    (tmp_path / f"hang-{DYING}").touch()
+def die(federation: Federation, dying: dict[str, int], rounds: int) -> dict:
+    """The results of a run in which each of these sites dies when it gets to its step."""
+    for step, site in dying.items():
+        (federation.folder / f"hang-{site}-{step}").touch()
     try:
         federation.start()
-        federation.submit(rounds=2)
-        federation.wait_for(f"training-{DYING}", 600)
-        federation.kill(f"supernode-{DYING}")
-        found = federation.results(900)
+        federation.submit(rounds)
+        for site in dying.values():
+            federation.wait_for(f"there-{site}", 900)
+            federation.kill(f"supernode-{site}")
+        return federation.results(900)
     finally:
         federation.stop()
-    survivors = [site for site in range(NODES) if site != DYING]
-    np.testing.assert_allclose(found["w"], 2 * mean_of(survivors, change), rtol=0, atol=1e-5)
-    for server_round in ("1", "2"):
-        assert found["metrics"][server_round]["site"] == pytest.approx(mean_of(survivors, float), abs=1e-5)
-    for counted in ("3 of 4 nodes in the sum", "3 of 3 nodes in the sum"):
+
+
+def test_a_node_dies_in_every_step_and_the_next_round_goes_on_without_them(tmp_path):
+    dying = {"advertise": 1, "share": 3, "mask": 4, "unmask": 6}
+    found = die(Federation(tmp_path, 8, tls=False), dying, rounds=2)
+    first = [site for site in range(8) if site not in (1, 3, 4)]  # the last one had sent its vector
+    second = [site for site in range(8) if site not in dying.values()]
+    expected = mean_of(first, change) + mean_of(second, change)
+    np.testing.assert_allclose(found["w"], expected, rtol=0, atol=1e-5)
+    for server_round, sites in (("1", first), ("2", second)):
+        assert found["metrics"][server_round]["site"] == pytest.approx(mean_of(sites, float), abs=1e-5)
+    for counted in ("5 of 8 nodes in the sum", "4 of 4 nodes in the sum"):
         assert any(counted in line for line in found["said"])
+
+
+@pytest.mark.parametrize("step", ["mask", "confirm"])
+def test_a_node_dies_in_an_active_round_over_tls(tmp_path, step):
+    """Identities come from the nodes' own configuration."""
+    found = die(Federation(tmp_path, 5, tls=True, active=True), {step: 2}, rounds=1)
+    survivors = [site for site in range(5) if site != 2 or step == "confirm"]
+    np.testing.assert_allclose(found["w"], mean_of(survivors, change), rtol=0, atol=1e-5)
+    assert any(f"{len(survivors)} of 5 nodes in the sum" in line for line in found["said"])
