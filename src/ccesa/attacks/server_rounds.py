@@ -30,7 +30,7 @@ VICTIM = 3
 
 # S12
 
-FLOOR = Floor(clients=10, degree=6, threshold=4, survivors=5)
+FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_share=0.6, survivors=5)
 
 
 class NoFloor(Client):
@@ -45,6 +45,7 @@ def weak_parameters(defended: bool, tell: Tell) -> Outcome:
     tell(f"every client insists on {FLOOR}")
     offers: dict[str, tuple[int, Graph, int]] = {
         "2 neighbours": (12, Harary(degree=2), 5),
+        "30 neighbours, 16 of whom open a secret": (40, Harary(degree=30), 5),
         "sums of 2": (12, Complete(), 2),
         "3 clients": (3, Complete(), 2),
     }
