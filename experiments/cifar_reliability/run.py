@@ -77,7 +77,7 @@ def known_curves(before: dict[str, Any] | None, about: dict[str, Any]) -> Accura
     """Curves of an earlier call; those of a machine with other products differ too much to go on from."""
     if before is None or before.get("products") != about["products"]:
         return {}
-    return dict(before["accuracy"])
+    return dict(before.get("accuracy", {}))
 
 
 def is_complete(accuracy: Accuracy, rounds: int) -> bool:

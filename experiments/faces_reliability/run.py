@@ -216,8 +216,8 @@ def _accuracies(panel: Any, case: dict[str, Any], view: str, chance: float) -> N
     for number, series in enumerate(case[view]):
         label = f"{series['name']}: {series['lost']} of {len(series['outcomes'])} lost"
         heights = smoothed(series["accuracy"])
-        x = np.arange(1, len(heights) + 1)
-        panel.plot(x, heights, label=label, markevery=(number, 7), ms=5, lw=1.2, **chart.style(number))
+        look = chart.style(number) | {"ms": 5, "lw": 1.2, "zorder": 3 - number / 10}  # the first on top
+        panel.plot(np.arange(1, len(heights) + 1), heights, label=label, markevery=(number, 7), **look)
     panel.axhline(100 * chance, color="black", lw=0.8, ls=(0, (1, 4)), label=f"chance, {chance:.1%}")
     panel.set(ylabel=f"test accuracy (%),\nmean of {SMOOTHED} rounds", ylim=(0, 100))
     panel.tick_params(labelbottom=False)

@@ -235,7 +235,7 @@ def attacks(wanted: argparse.Namespace, effort: Effort, started: float) -> None:
     file = wanted.output / "results.json"
     key = record.Key(seed=wanted.seed, quick=effort.quick, settings=_settings(effort))
     stored = None if wanted.again else record.earlier(file, key)
-    rows = {row["n_train"]: row for row in stored["sizes"]} if stored else {}
+    rows = {row["n_train"]: row for row in (stored or {}).get("sizes", [])}
     due = [size for size in wanted.sizes or effort.sizes if size not in rows]
     if not due:
         print(f"finished before: {file}")
