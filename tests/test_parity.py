@@ -28,16 +28,15 @@ def spoiled(shares, places):
 
 def named(sharing, shares, suspects=()):
     secret, threshold, xs, _, seed = sharing
-    every = parity.combined(np.vstack([secret, shares]), randomness(seed + 2))
     doubted = np.isin(np.arange(xs.size), list(suspects))
-    return parity.odd_ones(xs, every[1:], threshold, int(every[0]), doubted).tolist()
+    every = np.vstack([secret, shares])
+    return parity.odd_ones(xs, every, threshold, doubted, randomness(seed + 2)).tolist()
 
 
 @given(sharings())
 def test_shares_as_they_were_dealt_fit(sharing):
     _, threshold, xs, shares, seed = sharing
-    values = parity.combined(shares, randomness(seed + 2))
-    assert parity.fit_each(xs[None], values[None], threshold, randomness(seed + 3)).tolist() == [True]
+    assert parity.fit_each(xs[None], shares[None], threshold, randomness(seed + 2)).tolist() == [True]
     assert named(sharing, shares) == []
 
 
@@ -46,8 +45,7 @@ def test_any_wrong_share_shows_if_there_is_one_to_spare(sharing, data):
     _, threshold, xs, shares, seed = sharing
     place = data.draw(st.integers(0, xs.size - 1))
     rows = np.stack([shares, spoiled(shares, [place]), shares])
-    values = parity.combined(rows, randomness(seed + 2))
-    fits = parity.fit_each(np.tile(xs, (3, 1)), values, threshold, randomness(seed + 3))
+    fits = parity.fit_each(np.tile(xs, (3, 1)), rows, threshold, randomness(seed + 2))
     assert fits.tolist() == [True, xs.size == threshold, True]
 
 

@@ -2,7 +2,8 @@
 
 r values at the points x_1 … x_r are those of a polynomial with t terms if and only if
 sum_i y_i · g(x_i) / prod_{j != i} (x_j - x_i) = 0 for every g with r - t terms. A random g misses wrong
-values with probability 1/65521, whatever they are, if they were there before g was drawn.
+values with probability 1/65521, whatever they are, if they were there before g was drawn. So does a random
+combination of the elements of a share. Both are drawn anew TIMES times.
 """
 
 from functools import partial
@@ -14,6 +15,8 @@ from ccesa.crypto import polynomial, shamir
 from ccesa.crypto.polynomial import EXP, FIELD, LOG
 
 Values = NDArray[np.int64]
+#: Wrong values are missed with a probability below 2^-29.
+TIMES = 2
 
 
 def combined(shares: shamir.Elements, random: shamir.Randomness) -> Values:
@@ -22,31 +25,51 @@ def combined(shares: shamir.Elements, random: shamir.Randomness) -> Values:
     return (shares.astype(np.float64) @ factors).astype(np.int64) % FIELD  # exact: below 2^53
 
 
-def fit_each(xs: Values, ys: Values, threshold: int, random: shamir.Randomness) -> NDArray[np.bool_]:
-    """For each row, whether its values lie on one polynomial with ``threshold`` terms."""
+def fit_each(
+    xs: Values, shares: shamir.Elements, threshold: int, random: shamir.Randomness
+) -> NDArray[np.bool_]:
+    """For each row, whether its shares lie on polynomials with ``threshold`` terms."""
     spare = xs.shape[1] - threshold
+    fits = np.ones(len(xs), bool)
     if spare < 1:
-        return np.ones(len(xs), bool)
-    factors = shamir.random_elements(random, spare).astype(np.int64)
-    test = polynomial.evaluate(factors, np.arange(int(xs.max()) + 1))
+        return fits
     weights = EXP[-_log_differences(xs) % (FIELD - 1)]
-    return (weights * test[xs] % FIELD * ys).sum(axis=1) % FIELD == 0
+    for _ in range(TIMES):
+        factors = shamir.random_elements(random, spare)
+        test = np.insert(shamir.values(factors[:, None], int(xs.max()))[:, 0], 0, 0)  # no x is 0
+        ys = combined(shares, random)
+        fits &= (weights * test[xs] % FIELD * ys).sum(axis=1) % FIELD == 0
+    return fits
 
 
 def odd_ones(
-    xs: Values, ys: Values, threshold: int, at_zero: int, suspects: NDArray[np.bool_]
+    xs: Values,
+    secret_and_shares: shamir.Elements,
+    threshold: int,
+    suspects: NDArray[np.bool_],
+    random: shamir.Randomness,
 ) -> NDArray[np.intp]:
-    """The places of the wrong values; none where too many are wrong to tell.
+    """The places of the wrong shares; none where too many are wrong to tell.
 
     That only ``suspects`` are wrong is tried first, because decoding is slow.
     """
+    wrong = np.zeros(len(xs), bool)
+    for _ in range(TIMES):
+        at_zero, *values = combined(secret_and_shares, random).tolist()
+        wrong |= _odd_values(xs, np.array(values), threshold, at_zero, suspects)
+    return np.flatnonzero(wrong)
+
+
+def _odd_values(
+    xs: Values, ys: Values, threshold: int, at_zero: int, suspects: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     for guess in (partial(_beside, suspects), polynomial.decode):
         good = guess(xs, ys, threshold)
         if good is None or 2 * np.count_nonzero(good != ys) > len(xs) - threshold:
             continue
         if _value_at_zero(xs, good, threshold) == at_zero:
-            return np.flatnonzero(good != ys)
-    return np.flatnonzero([])
+            return good != ys
+    return np.zeros(len(xs), bool)
 
 
 def _beside(suspects: NDArray[np.bool_], xs: Values, ys: Values, threshold: int) -> Values | None:

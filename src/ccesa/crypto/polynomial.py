@@ -45,7 +45,7 @@ def decode(xs: NDArray[np.int64], ys: NDArray[np.int64], terms: int) -> NDArray[
     found, rest = _divide(newer, locator)
     if rest.size or found.size > terms:
         return None
-    values = evaluate(found, xs)
+    values = _evaluate(found, xs)
     wrong = int(np.count_nonzero(values != ys))
     return values if wrong <= (len(xs) - terms) // 2 else None
 
@@ -59,7 +59,7 @@ def _trim(polynomial: Polynomial) -> Polynomial:
     return polynomial[: nonzero[-1] + 1] if nonzero.size else polynomial[:0]
 
 
-def evaluate(polynomial: Polynomial, xs: NDArray[np.int64]) -> NDArray[np.int64]:
+def _evaluate(polynomial: Polynomial, xs: NDArray[np.int64]) -> NDArray[np.int64]:
     values = np.zeros_like(xs)
     for coefficient in polynomial[::-1]:
         values = (values * xs + coefficient) % FIELD

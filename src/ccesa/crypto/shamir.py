@@ -62,14 +62,19 @@ def split(secret: Elements, threshold: int, holders: int, random: Randomness) ->
     if not 1 <= threshold <= holders < FIELD:
         raise ValueError(f"cannot split {threshold} of {holders}")
     noise = random_elements(random, (threshold - 1) * secret.size).reshape(threshold - 1, secret.size)
-    coefficients = np.vstack([secret, noise]).astype(np.float64)
-    shares = np.empty((holders, secret.size), np.uint16)
-    rows = max(1, _PRODUCT // coefficients.size)
-    for first in range(0, holders, rows):
-        last = min(first + rows, holders)
-        values = _powers(first + 1, last + 1, threshold) @ coefficients
-        shares[first:last] = values.astype(np.int64) % FIELD
-    return shares
+    return values(np.vstack([secret, noise]), holders)
+
+
+def values(coefficients: Elements, largest: int) -> Elements:
+    """Of the polynomials in the columns, lowest coefficient first, at x = 1 … largest."""
+    factors = coefficients.astype(np.float64)
+    found = np.empty((largest, factors.shape[1]), np.uint16)
+    rows = max(1, _PRODUCT // factors.size)
+    for first in range(0, largest, rows):
+        last = min(first + rows, largest)
+        products = _powers(first + 1, last + 1, len(factors)) @ factors
+        found[first:last] = products.astype(np.int64) % FIELD
+    return found
 
 
 def join(xs: NDArray[np.int64], shares: Elements) -> Elements:

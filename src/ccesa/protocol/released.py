@@ -81,7 +81,7 @@ class Holdings:
         for nodes in self._alike(np.array(sorted(secrets), np.int64)):
             threshold = int(self.evolution.thresholds[nodes[0]])
             _, xs, shares = self.of_each(nodes)
-            fits = parity.fit_each(xs, parity.combined(shares, os.urandom), threshold, os.urandom)
+            fits = parity.fit_each(xs, shares, threshold, os.urandom)
             for node in nodes[~fits].tolist():
                 found |= self._wrong_of(node, secrets[node], found)
         return frozenset(found)
@@ -89,11 +89,10 @@ class Holdings:
     def _wrong_of(self, node: int, secret: bytes, known: Iterable[WrongShare]) -> set[WrongShare]:
         ids = self.evolution.graph.ids
         holders, xs, shares = self.of(node)
-        every = np.vstack([shamir.from_bytes(secret), shares])
-        at_zero, *values = parity.combined(every, os.urandom).tolist()
         suspects = np.isin(ids[holders], [one.sender for one in known])
         threshold = int(self.evolution.thresholds[node])
-        places = parity.odd_ones(xs, np.array(values), threshold, at_zero, suspects)
+        every = np.vstack([shamir.from_bytes(secret), shares])
+        places = parity.odd_ones(xs, every, threshold, suspects, os.urandom)
         return {WrongShare(sender, int(ids[node])) for sender in ids[holders[places]].tolist()}
 
     def _alike(self, nodes: Nodes) -> Iterator[Nodes]:
