@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from experiments import cifar, record, rounds, sgd
 from experiments.cifar_reliability import outcomes, picture, run
-from experiments.cifar_reliability.setup import SPLITS, Effort
+from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
@@ -596,3 +596,10 @@ def test_a_masked_vector_says_nothing_of_its_model():
         assert row.shape == (1000,)
         assert np.unique(row).size > 990
         assert abs(row.mean()) < 1.0  # uniform over ±10: its mean has a deviation of 0.18
+
+
+def test_the_rounds_that_are_kept_are_those_of_today_s_plans():
+    """Or a full run would make them anew, which takes half an hour."""
+    assert outcomes.is_complete(run.HERE / "rounds.json", FULL, seed=1)
+    found = outcomes.read(run.HERE / "rounds.json")
+    assert {key: len(members) for key, members in found.survivors.items()} == dict.fromkeys(found.names, 200)
