@@ -10,11 +10,12 @@ import importlib
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import record
+from ccesa.errors import ConfigError
+from experiments import cifar, faces, record
 
 ROOT = Path(__file__).parent.parent
 #: In the order in which they are run, with what they show.
@@ -26,6 +27,13 @@ PARTS = {
     "faces_inversion": "model inversion on the AT&T faces (figures)",
     "cifar_reliability": "reliability on CIFAR-10 (figure)",
     "membership": "membership inference on CIFAR-10 (two tables)",
+}
+#: Parts that need data, and how it is read.
+DATA: dict[str, Callable[[Path], object]] = {
+    "faces_reliability": faces.load,
+    "faces_inversion": faces.load,
+    "cifar_reliability": cifar.load,
+    "membership": cifar.load,
 }
 
 
@@ -47,13 +55,33 @@ def command(name: str, folder: Path, wanted: argparse.Namespace) -> list[str]:
     return start + options + flags
 
 
+def missing_data(names: Sequence[str], wanted: argparse.Namespace) -> list[str]:
+    """Before anything is run: what the parts that are due will not find, in words."""
+    due = [name for name in names if name in DATA and _is_due(name, wanted)]
+    problems = []
+    for load in dict.fromkeys(DATA[name] for name in due):
+        try:
+            load(wanted.data)
+        except ConfigError as error:
+            parts = ", ".join(name for name in due if DATA[name] is load)
+            problems.append(f"{parts}: {error}")
+    return problems
+
+
+def _is_due(name: str, wanted: argparse.Namespace) -> bool:
+    folder = wanted.output / name
+    return _is_there(name) and (
+        wanted.again or not finished(name, folder, quick=wanted.quick, seed=wanted.seed)
+    )
+
+
 def run_part(name: str, wanted: argparse.Namespace) -> str:
     """Runs one part where it is due; says in a word or two how it went."""
     folder = wanted.output / name
     if not _is_there(name):
         print(f"  experiments/{name}/run.py is not there: nothing to run")
         return "not there"
-    if not wanted.again and finished(name, folder, quick=wanted.quick, seed=wanted.seed):
+    if not _is_due(name, wanted):
         print(f"  finished before: {folder / 'results.json'} (--again runs it anew)")
         return "finished before"
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +115,14 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
 def main(given: Sequence[str] | None = None) -> int:
     wanted = arguments(given)
     names = [name for name in PARTS if name in (wanted.only or PARTS)]
+    problems = missing_data(names, wanted)
+    if problems:
+        for problem in problems:
+            print(f"error: {problem}", file=sys.stderr)
+        others = [name for name in names if name not in DATA]
+        if others:
+            print(f"without data: {' '.join(f'--only {name}' for name in others)}", file=sys.stderr)
+        return 2
     ends = {}
     for number, name in enumerate(names, 1):
         print(f"[{number}/{len(names)}] {name}: {PARTS[name]}", flush=True)

@@ -1,9 +1,12 @@
 """The command line that all experiments have in common."""
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from ccesa.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,3 +35,11 @@ def parse(about: str, here: Path, quick: str, arguments: Sequence[str] | None = 
     wanted = Wanted(**vars(parser(about, here, quick).parse_args(arguments)))
     wanted.output.mkdir(parents=True, exist_ok=True)
     return wanted
+
+
+def run(main: Callable[[], None]) -> None:
+    """As a program: what the user can put right is one line, not a traceback."""
+    try:
+        main()
+    except ConfigError as error:
+        sys.exit(f"error: {error}")

@@ -28,7 +28,7 @@ ARCHIVES = ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz")
 FOLDERS = ("cifar-10-batches-py", "cifar-10-batches-bin")
 WHERE = (
     f"get {ARCHIVES[0]} or {ARCHIVES[1]} from https://www.cs.toronto.edu/~kriz/cifar.html "
-    "and give the file, or the folder with its batches, as --data"
+    "and put it, or the folder with its batches, into cifar10 in the folder of the data (--data or DATA=)"
 )
 _GZIP = b"\x1f\x8b"
 _TRAINING = re.compile(r"data_batch_(\d+)(\.bin)?|train-(\d+)\.npz")

@@ -447,6 +447,7 @@ def fake_run(monkeypatch):
         return type("Ended", (), {"returncode": 0})
 
     monkeypatch.setattr(runner.subprocess, "run", run)
+    monkeypatch.setattr(runner, "DATA", {})
     monkeypatch.setattr(runner, "_is_there", lambda name: name != "cifar_reliability")
     return called
 
@@ -512,11 +513,24 @@ def test_make_switches(value, quick):
     assert ("--quick" in printed, "--again" in printed) == (quick, quick)
 
 
-def test_runner_runs_a_part(tmp_path, capfd):
-    """For once really, in a process of its own: here it finds no faces."""
+def test_runner_looks_for_the_data_before_it_runs_anything(tmp_path, capfd):
+    assert runner.main(["--quick", "--data", str(tmp_path), "--output", str(tmp_path)]) == 2
+    said = capfd.readouterr().err
+    assert "faces_reliability, faces_inversion: no faces in" in said
+    assert "cifar_reliability, membership: there is no complete CIFAR-10" in said
+    assert "without data: --only running_time --only error_bounds --only costs" in said
+    assert not any(tmp_path.iterdir())
+
+
+def test_runner_runs_a_part(tmp_path, capfd, monkeypatch):
+    """For once really, in a process of its own: here it finds no faces, and says so in one line."""
+    monkeypatch.setattr(runner, "DATA", {})
     options = ["--quick", "--only", "faces_inversion", "--data", str(tmp_path), "--output", str(tmp_path)]
     assert runner.main(options) == 1
-    assert "kaggle" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "error: no faces in" in said
+    assert "kaggle" in said
+    assert "Traceback" not in said
 
 
 def test_no_growth_without_points():

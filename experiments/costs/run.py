@@ -32,7 +32,7 @@ from ccesa.protocol.server import Aggregate
 from ccesa.protocol.steps import STEPS
 from ccesa.simulate.dropout import Vanishing
 from experiments import chart, rounds
-from experiments.arguments import parse
+from experiments.arguments import parse, run
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -342,4 +342,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -22,7 +22,7 @@ from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 from ccesa.simulate import Independent, simulate
 from experiments import chart
-from experiments.arguments import parse
+from experiments.arguments import parse, run
 from experiments.error_bounds.exact import log_not_private
 from experiments.record import Key, save
 
@@ -159,4 +159,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -23,7 +23,7 @@ from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
 from experiments import faces, rounds, softmax
-from experiments.arguments import parse
+from experiments.arguments import parse, run
 from experiments.faces import Faces, Images
 from experiments.record import Key, save
 from experiments.softmax import Federation, Model
@@ -229,4 +229,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -28,7 +28,7 @@ from ccesa.ring import Vector
 from ccesa.simulate import usual_plan
 from ccesa.simulate.dropout import Vanishing
 from experiments import chart, faces, rounds, softmax
-from experiments.arguments import parse
+from experiments.arguments import parse, run
 from experiments.record import Key, save
 from experiments.softmax import Federation, Model
 
@@ -257,4 +257,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

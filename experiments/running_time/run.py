@@ -21,7 +21,7 @@ from ccesa.errors import RoundFailed
 from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate import Independent, Report, simulate
-from experiments.arguments import parse
+from experiments.arguments import parse, run
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -212,4 +212,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
