@@ -411,3 +411,14 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Where nothing else is asked for: no sum of two, no vector without a mask.
 BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_share=0.0, survivors=2)
+
+
+def active_floor(clients: int) -> Floor:
+    """The default under the guard ``active``, for so many admitted clients.
+
+    More than half of them take part; and where d neighbours hold shares more than d / 2 of them have to
+    agree, so with this degree whatever is opened has passed more than log2(clients) of them.
+    """
+    present = max(3, clients // 2 + 1)
+    degree = min(present - 1, 2 * math.ceil(math.log2(clients)))
+    return Floor(clients=present, degree=degree).over(BARE_FLOOR)

@@ -4,14 +4,13 @@ Each function checks what the server says against signatures and the committed r
 words of ``client_steps``, and lets those go on. Rules R1 to R3 are those of docs/security.md.
 """
 
-import math
 import os
 from collections.abc import MutableSet
 from dataclasses import dataclass
 
 import numpy as np
 
-from ccesa.config import BARE_FLOOR, Floor, RoundConfig
+from ccesa.config import Floor, RoundConfig, active_floor
 from ccesa.crypto import merkle, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.errors import ConfigError, FaultyServer
@@ -198,14 +197,8 @@ class ActiveClient(Client):
 
 
 def default_floor(admission: Admission) -> Floor:
-    """What a client asks for that was told nothing else.
-
-    More than half of the list takes part; and where d neighbours hold shares more than d / 2 of them have to
-    agree, so with this degree whatever is opened has passed more than log2(list) clients.
-    """
-    clients = max(3, len(admission) // 2 + 1)
-    degree = min(clients - 1, 2 * math.ceil(math.log2(len(admission))))
-    return Floor(clients=clients, degree=degree).over(BARE_FLOOR)
+    """What a client asks for that was told nothing else."""
+    return active_floor(len(admission))
 
 
 def check_admission(config: RoundConfig, admission: Admission) -> None:
