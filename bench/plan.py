@@ -1,9 +1,12 @@
-"""Does the planner estimate well? ``python -m bench.plan``: estimated over measured time of whole rounds.
+"""Does the planner estimate well, and how long does it take? ``python -m bench.plan``.
+
+Estimated over measured time of whole rounds, then the processor time of plans for a million clients.
 
 The machine is calibrated all through each round and the median counts: its speed changes from minute to
 minute, and that is not what is looked for here.
 """
 
+import time
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -12,6 +15,8 @@ import numpy as np
 
 from ccesa import ring
 from ccesa.config import Complete, ErdosRenyi, Graph, Harary, RoundConfig
+from ccesa.errors import ImpossiblePlan
+from ccesa.plan import plan
 from ccesa.plan.bounds import step_dropout
 from ccesa.plan.calibration import Rates, measure
 from ccesa.plan.cost import Shape, cost
@@ -102,6 +107,33 @@ def _estimated(shape: Shape, rates: list[Rates]) -> tuple[float, float]:
     return 1e3 * client, 1e3 * server
 
 
+MILLION = 1_000_000
+#: Dropout and collusion of the plans that are timed.
+DEMANDS = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.1), (0.3, 0.3), (0.49, 0.0)]
+
+
+def planning_seconds(graph: str, guard: str, dropout: float, collusion: float) -> tuple[float, str]:
+    """Processor time of one plan, and how many neighbours it has."""
+    start = time.process_time()
+    try:
+        found = f"{plan(MILLION, dropout, collusion, guard, graph=graph).degree:,.1f}"
+    except ImpossiblePlan:
+        found = "impossible"
+    return time.process_time() - start, found
+
+
+def planning() -> None:
+    print(f"\nplanning {MILLION:,} clients, seconds of processor time")
+    print(f"{'graph':12} {'guard':8} {'q':>5} {'γ':>5} {'seconds':>8} {'neighbours':>11}")
+    for graph in ("harary", "erdos-renyi"):
+        for guard in ("curious", "active"):
+            for dropout, collusion in DEMANDS:
+                seconds, found = planning_seconds(graph, guard, dropout, collusion)
+                print(
+                    f"{graph:12} {guard:8} {dropout:5} {collusion:5} {seconds:8.2f} {found:>11}", flush=True
+                )
+
+
 def main() -> None:
     one = f"{'estimated':>10} {'measured':>10} {'ratio':>6}"
     print(f"milliseconds{'':38}{'one client':^30}{'server':^30}")
@@ -110,6 +142,7 @@ def main() -> None:
         client, server = compare(case)
         head = f"{case.name:22} {case.clients:5} {case.length:9,} {case.bits:4} {case.dropout:4}"
         print(head, client, server, flush=True)
+    planning()
 
 
 if __name__ == "__main__":

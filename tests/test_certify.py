@@ -13,10 +13,12 @@ from scipy.special import logsumexp, xlog1py
 import enumeration
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import ConfigError
+from ccesa.graphs.assignment import draw
 from ccesa.plan import certify, connectivity
 from ccesa.plan.certify import Certificate, Degrees
 from ccesa.plan.population import Population
-from ccesa.plan.tails import SLACK, log_choose
+from ccesa.plan.rules import thresholds
+from ccesa.plan.tails import SLACK, Binomial, log_at_least, log_choose
 from exact import ln, pmf
 
 #: Graphs that can be enumerated, and for how many clients.
@@ -155,6 +157,57 @@ def test_certificates_of_a_ring_are_above_the_exact_sum_and_just_above(
     for name, union in truth.items():
         certified, summed = getattr(certificate, name), ln(Fraction(union)) / math.log(2)
         assert min(summed, 0.0) <= certified <= min(summed + 2 * SLACK, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("graph", "n"),
+    [(Harary(degree=38), 40), (Harary(degree=10), 16), (Complete(), 16), (Complete(), 40)],
+    ids=repr,
+)
+@pytest.mark.parametrize("threshold", [Majority(), Linear(slope=600, base=1), Fixed(t=12)], ids=repr)
+def test_rosters_that_are_too_small_for_a_ring_are_counted(graph, n, threshold):
+    """Everyone who vanishes does so in step 0, so that neighbourhoods and thresholds shrink."""
+    rng, graphs = np.random.default_rng(8), 400
+    population = Population(clients=n, dropout=0.3, collusion=0.375)
+    certificate, happened = certify.certify(graph, threshold, population), np.zeros(2)
+    for _ in range(graphs):
+        v1 = np.flatnonzero(rng.random(n) >= population.dropout)
+        colludes = np.zeros(n, bool)
+        colludes[rng.choice(n, population.colluders, replace=False)] = True
+        drawn, bad = draw(graph, rng.bytes(32), v1), colludes[v1]
+        held, t = drawn.live_neighbours(bad), thresholds(threshold, drawn.degrees)
+        happened += [(~bad & (held >= t)).any(), (~bad & (drawn.degrees + held + 1 >= 2 * t)).any()]
+    for count, log2 in zip(happened, (certificate.exposed, certificate.unmaskable), strict=True):
+        assert count / graphs <= bound(log2) + 4 * math.sqrt(bound(log2) / graphs)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("n", "degree"), [(12, 10), (20, 18), (40, 30), (40, 38), (60, 20)])
+def test_exposure_in_small_rosters_is_bounded_for_every_number_of_early_dropouts(n, degree, exact):
+    population = Population(clients=n, dropout=0.3, collusion=0.3, exact=exact)
+    certificate = certify.certify(Harary(degree=degree), Majority(), population)
+    honest = n - population.colluders
+    for share in (0.0, 0.25, 0.5, 1.0):
+        if exact:
+            sizes, weights = [n - 1 - round(share * population.dropped)], [1.0]
+        else:
+            sizes = range(n)
+            weights = np.exp(Binomial(1 - 0.3 * share).log_pmf(n - 1, np.arange(n)))
+        truth = 0.0
+        for others, weight in zip(sizes, weights, strict=True):
+            d = min(degree, others)
+            truth += weight * math.exp(log_at_least(population.colluding, d)[min(Majority().of(d), d + 1)])
+        assert min(1.0, honest * truth) <= bound(certificate.exposed) + ROUNDING
+
+
+@pytest.mark.parametrize("p", [0.02, 0.1, 0.3])
+def test_more_survivors_never_make_a_cut_likelier(p):
+    """What a roster of the fewest rests on: the union over all cuts falls with the number of survivors."""
+    sizes = np.arange(2, 600)
+    logs = connectivity._log_cuts(sizes, p)
+    assert (np.diff(logs) <= 1e-9).all()
+    few, all_of_them = (connectivity.edges(Population(clients=300, dropout=0.1), p, m) for m in (200, 300))
+    assert few >= all_of_them
 
 
 def test_what_cannot_happen_is_minus_infinity_and_what_must_is_zero():

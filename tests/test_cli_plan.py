@@ -45,6 +45,8 @@ def test_an_active_plan():
     assert made["mask_degree"] == made["degree"]
     assert made["failure"]["unmaskable"] <= -80
     assert made["least_honest"] > 2
+    assert made["least_roster"] == 839
+    assert made["colluders"] == 83  # of all 1000: a tenth of any roster that clients accept
 
 
 def test_exact_dropout_is_less_demanding():
@@ -60,6 +62,15 @@ def test_a_plan_fits_on_one_screen():
     text = " ".join(done.stdout.split())
     for words in ("harary", "unmaskable", "paper's rule", "conventional", "at least", "honest clients"):
         assert words in text
+    assert (
+        "whichever roster of at least 839 the server chooses and whoever it drops, as long as at most 83 of "
+        "all 1,000 clients collude with it"
+    ) in text
+
+
+def test_without_colluders_the_promise_says_so():
+    text = " ".join(run("plan", "--clients", "200", "--guard", "active").stdout.split())
+    assert "as long as no client colludes with it" in text
 
 
 def test_the_small_print_is_shown():

@@ -101,7 +101,10 @@ CASES = [
 
 @pytest.mark.parametrize(("graph", "threshold", "population", "visible"), CASES, ids=str)
 def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshold, population, visible):
-    graphs = 8000
+    compare(graph, threshold, population, visible, 8000)
+
+
+def compare(graph, threshold, population, visible, graphs):
     counted = estimate(graph, threshold, population, graphs, np.random.default_rng(1))
     certificate = certify(graph, threshold, population).as_dict()
     for name in EVENTS:
@@ -110,6 +113,54 @@ def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshol
         if name in visible:
             assert 1e-3 < frequency < 0.3
             assert frequency >= visible[name] * bound
+
+
+#: The same at the size that plans are made for: rings are arithmetic, edges are drawn.
+THOUSAND = [
+    (
+        Harary(degree=22, mask_degree=8),
+        Majority(),
+        people(1000, 0.1),
+        {"unreliable": 0.2, "disconnected": 0.6},
+        8000,
+    ),
+    (Harary(degree=36, mask_degree=12), Fixed(t=25), people(1000, 0.05, 0.1), {"unmaskable": 0.3}, 8000),
+    (
+        Harary(degree=16, mask_degree=8),
+        Fixed(t=9),
+        people(1000, 0.05, 0.1, exact=True),
+        {"exposed": 0.4, "disconnected": 0.5},
+        8000,
+    ),
+    (ErdosRenyi(p=0.012), Majority(), people(1000, 0.1), {"disconnected": 0.5}, 3000),
+]
+#: Seconds each, and in the slow suite.
+MANY = [
+    (
+        ErdosRenyi(p=0.027, mask_p=0.0115),
+        Majority(),
+        people(1000, 0.1),
+        {"unreliable": 0.3, "disconnected": 0.5},
+    ),
+    (
+        ErdosRenyi(p=0.05, mask_p=0.02),
+        Linear(slope=600, base=4),
+        people(1000, 0.05, 0.1),
+        {"unmaskable": 0.2},
+    ),
+    (ErdosRenyi(p=0.02), Linear(slope=400, base=5), people(1000, 0.05, 0.15, exact=True), {"exposed": 0.2}),
+]
+
+
+@pytest.mark.parametrize(("graph", "threshold", "population", "visible", "graphs"), THOUSAND, ids=str)
+def test_a_thousand_clients_agree_with_the_certificate(graph, threshold, population, visible, graphs):
+    compare(graph, threshold, population, visible, graphs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("graph", "threshold", "population", "visible"), MANY, ids=str)
+def test_many_graphs_of_a_thousand_clients_agree_with_the_certificate(graph, threshold, population, visible):
+    compare(graph, threshold, population, visible, 8000)
 
 
 def test_nobody_colludes_and_nobody_vanishes():

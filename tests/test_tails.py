@@ -1,6 +1,7 @@
 """Tails in logarithms against sums of exact fractions."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -8,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.plan.tails import SLACK, Binomial, Hypergeometric, log_at_least, log_below, log_choose
+from ccesa.plan.population import MAX_PLANNED, Population
+from ccesa.plan.tails import (
+    SLACK,
+    Binomial,
+    Hypergeometric,
+    log_at_least,
+    log_below,
+    log_choose,
+    log_falling,
+)
 from exact import ln, pmf
 
+PI = Decimal("3.14159265358979323846264338327950288419717")
 PROBABILITIES = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-300, 1e-9, 0.5, 1 - 2**-53])
 
 
@@ -99,13 +110,46 @@ def test_an_urn_cannot_give_more_than_it_has(total, good, draws, least, most):
     assert (at_least[most + 1 :] == -np.inf).all()
 
 
-@pytest.mark.parametrize("total", [10**5, 10**6, 10**7])
+@pytest.mark.parametrize("total", [10**5, 10**6, 10**7, MAX_PLANNED])
 def test_rounding_stays_below_the_slack_for_large_populations(total):
     urn = Hypergeometric(total, total // 10)
     for t in (1, 20, 50, 60):
         exact = sum(pmf(urn, 60, k) for k in range(t, 61))
-        assert log_at_least(urn, 60)[t] == pytest.approx(ln(exact), abs=1e-7)
-    assert SLACK >= 10 * 1e-7
+        assert log_at_least(urn, 60)[t] == pytest.approx(ln(exact), abs=1e-11)
+    population = Population(clients=total, dropout=0.1, collusion=0.1, exact=True)
+    exact = 1.0
+    for i in range(60):
+        exact += math.log(total // 10 - i) - math.log(total - i)
+    assert population.log_collude(np.array([60]), np.array([0]))[0] == pytest.approx(exact - 1, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**6, MAX_PLANNED])
+@pytest.mark.parametrize("share", [1e-6, 0.01, 0.1, 0.5, 0.9, 1.0])
+def test_choices_among_very_many_are_known_to_a_fraction_of_the_slack(n, share):
+    """Against logarithms of 40 digits."""
+    k = max(1, int(share * n))
+    with localcontext(prec=40):
+        falling = ln_factorial(n) - ln_factorial(n - k)
+        exact = falling - ln_factorial(k)
+    assert log_choose(n, np.array([k]))[0] == pytest.approx(float(exact), abs=2e-7, rel=0)
+    assert log_falling(n, np.array([k]))[0] == pytest.approx(float(falling), abs=5e-7, rel=0)
+    assert SLACK >= 2 * 5e-7
+
+
+def ln_factorial(n: int) -> Decimal:
+    """Exactly where that is possible, else by Stirling's series, whose next term is below 1e-20."""
+    if n < 1000:
+        return Decimal(math.factorial(n)).ln()
+    x = Decimal(n)
+    series = 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5)
+    return x * x.ln() - x + (2 * PI * x).ln() / 2 + series
+
+
+@given(st.floats(0.5, 2000), st.integers(0, 2000))
+def test_falling_factors_of_any_number(n, k):
+    if k < n + 1:
+        exact = math.fsum(math.log(n - i) for i in range(k) if n - i > 0)
+        assert log_falling(n, np.array([k]))[0] == pytest.approx(exact, abs=1e-8, rel=1e-9)
 
 
 def test_what_the_cache_shares_cannot_be_changed():

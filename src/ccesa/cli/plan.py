@@ -40,7 +40,9 @@ class Guard(StrEnum):
 def plan(
     clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     dropout: Annotated[float, typer.Option(help="Fraction that may vanish in a round.")] = 0.1,
-    collusion: Annotated[float, typer.Option(help="Fraction that may work together with the server.")] = 0.0,
+    collusion: Annotated[
+        float, typer.Option(help="Fraction of those who take part that may work with the server.")
+    ] = 0.0,
     guard: Annotated[
         Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
     ] = Guard.CURIOUS,
@@ -114,10 +116,16 @@ def _recommendation(made: Plan) -> Table:
     table.add_row("masks", report.masks_in_words(made))
     table.add_row("threshold", report.threshold_in_words(made))
     if made.least_honest is not None:
-        table.add_row(
-            "any sum", f"covers at least {made.least_honest} honest clients, whoever the server drops"
-        )
+        table.add_row("any sum", f"covers at least {made.least_honest} honest clients, {_whatever(made)}")
     return table
+
+
+def _whatever(made: Plan) -> str:
+    """What the promise of an active plan does not depend on, and what it does."""
+    whoever = f"whichever roster of at least {made.floor.clients:,} the server chooses and whoever it drops"
+    if made.colluders == 0:
+        return f"{whoever}, as long as no client colludes with it"
+    return f"{whoever}, as long as at most {made.colluders:,} of all {made.clients:,} clients collude with it"
 
 
 def _certificate(made: Plan) -> Table:

@@ -13,17 +13,20 @@ Tails are exact; clients are joined by union bounds. docs/planning.md derives ev
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
 
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary, Linear, Majority, Threshold
+from ccesa.config import ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.errors import ConfigError
-from ccesa.plan import connectivity
+from ccesa.plan import connectivity, rings
+from ccesa.plan.neighbourhoods import Live, Opened
 from ccesa.plan.population import Population
+from ccesa.plan.roster import LN2, Roster
+from ccesa.plan.rules import thresholds
 from ccesa.plan.tails import SLACK, Binomial, Counts, Logs, log_at_least, log_below
 
-LN2 = math.log(2.0)
 #: Which events a guard has to keep rare. All but "unreliable" are matters of privacy.
 EVENTS = {
     "curious": ("unreliable", "disconnected", "exposed"),
@@ -59,12 +62,11 @@ class Degrees:
     rest: float
 
     @classmethod
-    def of(cls, graph: Graph, clients: int, stay: float = 1.0) -> "Degrees":
-        """Over V1, where each other client advertises its keys with probability ``stay``."""
-        p = (graph.p if isinstance(graph, ErdosRenyi) else 1.0) * stay
-        if isinstance(graph, Harary) or p >= 1:
+    def of(cls, graph: Graph, clients: int) -> "Degrees":
+        """If everyone advertises."""
+        if not isinstance(graph, ErdosRenyi) or graph.p >= 1:
             return cls(np.array([graph.max_degree(clients)]), np.zeros(1), -math.inf)
-        return cls(*connectivity.window(Binomial(p), clients - 1))
+        return cls(*connectivity.window(Binomial(graph.p), clients - 1))
 
     def average(self, log_given: Callable[[int], float]) -> float:
         """ln of the mean over the degree of what is given for each degree."""
@@ -72,39 +74,60 @@ class Degrees:
         return float(logsumexp(np.append(self.logs + logs, self.rest)))
 
 
-def certify(graph: Graph, threshold: Threshold, population: Population) -> Certificate:
-    """Bound every event for this graph and threshold rule."""
-    degrees = Degrees.of(graph, population.clients)
-    honest = population.clients - population.colluders
-    alone = population.colluders == 0
-    # Neighbourhoods shrink when clients vanish in step 0; where t shrinks along, few colluders may suffice.
-    fewer = Degrees.of(graph, population.clients, 1.0 - population.dropout)
+def certify(
+    graph: Graph, threshold: Threshold, population: Population, roster: Roster | None = None
+) -> Certificate:
+    """Bound every event for this graph and threshold rule.
 
-    def fit(degree: int) -> int:
-        """t; one that nobody reaches for a client that is left out for having too many neighbours."""
-        return threshold.of(degree) if degree + 1 < 2 * threshold.of(degree) else degree + 2
-
-    def worst(event: Callable[[Degrees, Callable[[int], int], Population], float]) -> float:
-        return max(event(some, threshold.of, population) for some in (degrees, fewer))
-
+    With a ``roster`` a round that fewer clients join counts as unreliable; and where a lying server chooses
+    it, the privacy events are bounded for every roster that it may choose.
+    """
+    if roster is None:
+        roster = Roster(population=population, least=population.clients)
+    apart, opened = disconnected(graph, population, roster), opened_by(graph, threshold, roster)
     return Certificate(
-        unreliable=log2_of(population.clients, unreliable(degrees, fit, population)),
-        disconnected=log2_of(1, disconnected(graph, population)),
-        exposed=-math.inf if alone else log2_of(honest, worst(exposed)),
-        # Both rules exceed half of every neighbourhood, whatever its size.
-        unmaskable=-math.inf
-        if alone and isinstance(threshold, Majority | Linear)
-        else log2_of(honest, worst(unmaskable)),
+        unreliable=_log2(np.logaddexp(_unreliable(graph, threshold, population), roster.log_short)),
+        disconnected=_log2(apart),
+        exposed=_log2(opened[0]),
+        unmaskable=_log2(opened[1]),
     )
+
+
+def opened_by(graph: Graph, threshold: Threshold, roster: Roster) -> tuple[float, float]:
+    """ln P(someone honest is exposed), ln P(someone honest is unmaskable)."""
+    if roster.population.colluders == 0 and not isinstance(threshold, Fixed):
+        return -math.inf, -math.inf  # such rules exceed half of every neighbourhood
+    if isinstance(graph, ErdosRenyi) and graph.p < 1:
+        table, rule = Opened.of(graph.p, roster), partial(thresholds, threshold)
+        return table.exposed(rule) if roster.population.colluders else -math.inf, table.unmaskable(rule)
+    bound = rings.chosen if roster.chosen else rings.advertised
+    degree = graph.max_degree(roster.population.clients)
+    return bound(degree, threshold, roster, double=False), bound(degree, threshold, roster, double=True)
+
+
+def _unreliable(graph: Graph, threshold: Threshold, population: Population) -> float:
+    """ln P(some client has fewer than t live holders), everyone in V1: fewer there would only lower t.
+
+    One who may share among too few, or too many, for t counts as unreliable too: it is left out of the round.
+    """
+    n = population.clients
+    if isinstance(graph, ErdosRenyi) and graph.p < 1:
+        return Live.of(graph.p, population).unreliable(partial(_fit, threshold))
+    degree = graph.max_degree(n)
+    t = int(_fit(threshold, np.array([degree]))[0])
+    return math.log(n) + _at(log_below(population.live, degree), t)
+
+
+def _fit(threshold: Threshold, degrees: Counts) -> Counts:
+    """t; one that nobody reaches for a client that is left out for having too many neighbours."""
+    t = thresholds(threshold, degrees)
+    return np.where(degrees + 1 < 2 * t, t, degrees + 2)
 
 
 def unreliable(
     degrees: Degrees, t: Callable[[int], int], population: Population, own_share: bool = False
 ) -> float:
-    """ln P(a given client has fewer than t live holders). Its own share counts only if asked to.
-
-    One who may share among too few for t counts as unreliable too: it is left out of the round.
-    """
+    """ln P(a given client has fewer than t live holders). Its own share counts only if asked to."""
     live = population.live
     return degrees.average(lambda d: _at(log_below(live, d), t(d) - own_share))
 
@@ -115,21 +138,19 @@ def exposed(degrees: Degrees, t: Callable[[int], int], population: Population) -
     return degrees.average(lambda d: _at(log_at_least(colluding, d), t(d)))
 
 
-def unmaskable(
-    degrees: Degrees, t: Callable[[int], int], population: Population, own_share: bool = True
-) -> float:
+def unmaskable(degrees: Degrees, t: Callable[[int], int], population: Population) -> float:
     """ln P(h + 2 c + 1 >= 2 t for a given honest client): h honest and c colluding neighbours, itself."""
     colluding = population.colluding
-    return degrees.average(lambda d: _at(log_at_least(colluding, d), 2 * t(d) - d - own_share))
+    return degrees.average(lambda d: _at(log_at_least(colluding, d), 2 * t(d) - d - 1))
 
 
-def disconnected(graph: Graph, population: Population) -> float:
+def disconnected(graph: Graph, population: Population, roster: Roster | None = None) -> float:
     """ln P(the honest survivors' mask graph is not connected)."""
-    if isinstance(graph, ErdosRenyi):
-        return connectivity.edges(population, graph.mask_p or graph.p)
-    if isinstance(graph, Complete) and graph.mask_p is not None:
-        return connectivity.edges(population, graph.mask_p)
-    width = graph.mask_degree or graph.max_degree(population.clients)
+    mask_p = getattr(graph, "mask_p", None) or getattr(graph, "p", None)
+    if mask_p is not None:
+        fewest = roster.least - roster.colluders if roster and roster.chosen else None
+        return connectivity.edges(population, mask_p, fewest)
+    width = getattr(graph, "mask_degree", None) or graph.max_degree(population.clients)
     return connectivity.ring(population, width)
 
 
@@ -142,8 +163,6 @@ def _at(logs: Logs, place: int) -> float:
     return float(logs[min(max(place, 0), logs.size - 1)])
 
 
-def log2_of(clients: int, log_each: float) -> float:
-    """Union over the clients; upwards, so that rounding cannot flatter."""
-    if log_each == -math.inf or clients == 0:
-        return -math.inf
-    return min(0.0, (math.log(clients) + log_each + SLACK) / LN2)
+def _log2(log: float) -> float:
+    """Upwards, so that rounding cannot flatter."""
+    return -math.inf if log == -math.inf else min(0.0, (float(log) + SLACK) / LN2)

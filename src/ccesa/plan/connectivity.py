@@ -35,16 +35,16 @@ def ring(population: Population, mask_degree: int) -> float:
     return min(0.0, math.log(pairs) + float(logsumexp(terms)))
 
 
-def edges(population: Population, p: float) -> float:
+def edges(population: Population, p: float, fewest: int | None = None) -> float:
     """Each pair with probability p: the union over all cuts of the paper's Theorem 6, over honest survivors.
 
-    Over the number m of honest survivors; its bound is made monotone in m, so it also holds when more
-    stay than ``dropout`` says.
+    Over the number m of honest survivors, of all honest clients or of the ``fewest`` that a roster has; its
+    bound is made monotone in m, so it also holds when more stay than ``dropout`` says.
     """
     if p >= 1:
         return -math.inf
     family, honest = population.honest_survivors
-    sizes, weights, rest = window(family, honest)
+    sizes, weights, rest = window(family, honest if fewest is None else fewest)
     starts = np.unique(np.linspace(0, sizes.size, min(sizes.size, _GROUPS) + 1).astype(int)[:-1])
     grouped = np.logaddexp.reduceat(weights, starts)
     cuts = _log_cuts(sizes[starts], p)
@@ -52,14 +52,14 @@ def edges(population: Population, p: float) -> float:
     return min(0.0, float(logsumexp(np.append(grouped + worst, rest))))
 
 
-def window(family: Family, draws: int) -> tuple[Counts, Logs, float]:
-    """The outcomes worth summing, their log-probabilities, and a bound on all others together."""
+def window(family: Family, draws: int, nats: float = _NEGLIGIBLE) -> tuple[Counts, Logs, float]:
+    """The outcomes of at least e^-nats, their log-probabilities, and a bound on all others together."""
     mean, spread = _moments(family, draws)
     reach = 30 * spread + 300  # Chernoff: beyond it lies less than e^-450
     k = np.arange(max(0, int(mean - reach)), min(draws, int(mean + reach)) + 1)
     logs = family.log_pmf(draws, k)
-    kept = logs > -_NEGLIGIBLE
-    rest = math.log(draws + 1) - _NEGLIGIBLE if not kept.all() or k.size <= draws else -math.inf
+    kept = logs > -nats
+    rest = math.log(draws + 1) - nats if not kept.all() or k.size <= draws else -math.inf
     return k[kept], logs[kept], rest
 
 

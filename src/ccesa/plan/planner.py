@@ -17,16 +17,20 @@ from ccesa.config import (
     Majority,
     RoundConfig,
     Threshold,
+    threshold_share,
 )
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.plan import search
 from ccesa.plan.calibration import calibrate
-from ccesa.plan.certify import LN2, Certificate, Degrees, certify, check_guard
+from ccesa.plan.certify import Certificate, certify, check_guard
 from ccesa.plan.compare import Paper, conventional, paper_rule
+from ccesa.plan.connectivity import window
 from ccesa.plan.cost import Cost, Shape, cost
 from ccesa.plan.impossible import explain, reachable
 from ccesa.plan.population import Population
+from ccesa.plan.roster import LN2, Roster, roster
 from ccesa.plan.search import Demand
+from ccesa.plan.tails import Binomial
 
 GRAPHS = ("best", "harary", "erdos-renyi", "complete")
 #: A lying server draws as many rosters as it likes until the graph suits it; 40 bits are not enough then.
@@ -39,7 +43,7 @@ MAX_BITS = 128
 class Plan:
     """A graph and a threshold rule, what they promise, and what they cost."""
 
-    population: Population
+    roster: Roster
     guard: str
     length: int
     bits: int
@@ -49,6 +53,10 @@ class Plan:
     threshold: Threshold
     certificate: Certificate
     notes: tuple[str, ...] = ()
+
+    @property
+    def population(self) -> Population:
+        return self.roster.population
 
     @property
     def clients(self) -> int:
@@ -73,17 +81,44 @@ class Plan:
         return self.threshold.of(int(self.degree))
 
     @property
+    def colluders(self) -> int:
+        """Of the whole list: so many may collude.
+
+        Under ``active`` whichever roster of at least ``floor.clients`` the server chooses, and every one of
+        them is in it.
+        """
+        return self.roster.colluders if self.roster.chosen else self.population.colluders
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """Every number of neighbours that a client has to expect, in rosters from F clients to all.
+
+        Except with the probability that privacy may fail.
+        """
+        n, least = self.clients, self.roster.least
+        if not isinstance(self.graph, ErdosRenyi):
+            return tuple(range(self.graph.max_degree(least), self.graph.max_degree(n) + 1))
+        fewest, most = (self._likely(size) for size in (least, n))
+        # With a threshold above d + 1 nobody can share: such a client is left out.
+        return tuple(d for d in range(fewest[0], most[-1] + 1) if self.threshold.of(d) <= d + 1)
+
+    def _likely(self, size: int) -> list[int]:
+        """Degrees that are not too unlikely in a roster of this size, for all its clients."""
+        degrees, logs, _ = window(Binomial(getattr(self.graph, "p", 1.0)), size - 1)
+        rare = -self.privacy_bits * LN2 - math.log(self.clients)
+        fewer, more = np.logaddexp.accumulate(logs), np.logaddexp.accumulate(logs[::-1])[::-1]
+        return [int(degree) for degree in degrees[(fewer > rare) & (more > rare)]]
+
+    @property
     def least_honest(self) -> int | None:
         """Honest clients in any sum that can be opened, even if the server chooses who vanishes (active).
 
         t_i - c_i, with as many colluders as can be without being *unmaskable*, for the least favourable
-        degree that somebody has, except with the probability that privacy may fail.
+        degree that somebody has.
         """
         if self.guard != "active":
             return None
-        degrees = Degrees.of(self.graph, self.clients, 1.0 - self.population.dropout)
-        likely = np.logaddexp.accumulate(degrees.logs) + math.log(self.clients) > -self.privacy_bits * LN2
-        return min(self._least_around(int(degree)) for degree in degrees.values[likely])
+        return min(self._least_around(degree) for degree in self.degrees)
 
     def _least_around(self, degree: int) -> int:
         t = self.threshold.of(degree)
@@ -92,14 +127,18 @@ class Plan:
 
     @property
     def floor(self) -> Floor:
-        """What a client that knows this plan can insist on."""
+        """What a client that knows this plan can insist on, and an honest round has.
+
+        A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less.
+        """
         varies = isinstance(self.graph, ErdosRenyi)
-        present = math.floor(self.clients * (1.0 - self.population.dropout))
+        degree = int(self.degree) if varies else self.graph.max_degree(self.roster.least)
         return Floor(
-            clients=max(3, present),
-            degree=1 if varies else min(int(self.degree), max(present - 1, 1)),
-            mask_degree=1 if varies else min(int(self.mask_degree), max(present - 1, 1)),
-            threshold=2 if varies else self.threshold.of(min(int(self.degree), max(present - 1, 1))),
+            clients=self.roster.least,
+            degree=degree,
+            mask_degree=min(int(self.mask_degree), degree),
+            threshold=self.threshold.of(degree),
+            threshold_share=min(threshold_share(self.threshold.of(some), some) for some in self.degrees),
             survivors=max(2, self.least_honest or 0),
         )
 
@@ -145,16 +184,21 @@ class Plan:
         return conventional(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
-        """A ready configuration; ``round_id``, ``task`` and so on may be given."""
-        return RoundConfig(
-            clients=self.clients,
-            length=self.length,
-            bits=self.bits,  # type: ignore[arg-type]  # checked by the configuration itself
-            graph=self.graph,
-            threshold=self.threshold,
-            guard=self.guard,  # type: ignore[arg-type]  # the same
-            **others,
-        )
+        """A ready configuration; ``round_id``, ``task`` and so on may be given.
+
+        ``min_survivors`` is what ``floor`` insists on. No reliable round has fewer: each client that is
+        unmasked has t_i live neighbours, and no floor is above every t_i.
+        """
+        settings: dict[str, Any] = {
+            "clients": self.clients,
+            "length": self.length,
+            "bits": self.bits,
+            "graph": self.graph,
+            "threshold": self.threshold,
+            "guard": self.guard,
+            "min_survivors": max(3, self.floor.survivors or 0),
+        }
+        return RoundConfig(**(settings | others))
 
 
 def plan(
@@ -176,29 +220,13 @@ def plan(
     the guard have 2^-privacy_bits together (by default 40, under ``active`` 80).
     """
     population = Population(clients=clients, dropout=dropout, collusion=collusion, exact=exact_dropout)
-    demand = _demand(guard, privacy_bits, reliability_bits)
+    demand = _demand(population, guard, privacy_bits, reliability_bits)
     if graph not in GRAPHS:
         raise ConfigError(f"graph must be one of {', '.join(GRAPHS)}, not {graph!r}")
     RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
-    notes: tuple[str, ...] = ()
-    found = None if graph == "complete" else _sparse(population, demand, graph)
-    if found is None:
-        if graph != "complete":
-            notes = (f"{clients} clients are too few for a sparse graph: everyone with everyone",)
-        found = _complete(population, demand)
-    if found is None:
-        failure = explain(population, demand)
-        # Only a default gives way, and only in reliability: a lost round can be run again.
-        demand = replace(demand, reliability_bits=min(demand.reliability_bits, reachable(population)))
-        if reliability_bits is None and demand.reliability_bits >= 1:
-            found = _complete(population, demand)
-        if found is None:
-            raise failure
-        notes = (str(failure),)
-    shares, threshold = found
-    if guard == "curious":
-        shares = _thin(population, demand, shares, threshold)
-    return _judged(population, guard, demand, length, bits, shares, threshold, notes)
+    found, demand = _search(demand, graph, gives_way=reliability_bits is None)
+    shares = _thin(demand, found.graph, found.threshold) if guard == "curious" else found.graph
+    return _judged(demand, length, bits, replace(found, graph=shares))
 
 
 def check(
@@ -211,10 +239,8 @@ def check(
 ) -> Plan:
     """Certify a configuration that somebody else chose; ``shortfalls`` says what it does not keep."""
     population = Population(clients=config.clients, dropout=dropout, collusion=collusion, exact=exact_dropout)
-    demand = _demand(config.guard, privacy_bits, reliability_bits)
-    return _judged(
-        population, config.guard, demand, config.length, config.bits, config.graph, config.threshold
-    )
+    demand = _demand(population, config.guard, privacy_bits, reliability_bits)
+    return _judged(demand, config.length, config.bits, Found(config.graph, config.threshold))
 
 
 def plan_or_complete(
@@ -233,72 +259,108 @@ def plan_or_complete(
     try:
         return plan(clients, dropout, collusion, guard, length, bits, graph=graph)
     except ImpossiblePlan as error:
-        population = Population(clients=clients, dropout=dropout, collusion=collusion)
-        demand = _demand(guard, None, None)
         if clients > MAX_HOLDERS:
             raise
-        made = _judged(population, guard, demand, length, bits, Complete(), Majority(), (str(error),))
+        population = Population(clients=clients, dropout=dropout, collusion=collusion)
+        demand = _demand(population, guard, None, None)
+        made = _judged(demand, length, bits, Found(Complete(), Majority(), (str(error),)))
         if -made.certificate.privacy(guard) < made.privacy_bits:
             raise
         return made
 
 
-def _judged(
-    population: Population,
-    guard: str,
-    demand: Demand,
-    length: int,
-    bits: int,
-    graph: Graph,
-    threshold: Threshold,
-    notes: tuple[str, ...] = (),
-) -> Plan:
+@dataclass(frozen=True)
+class Found:
+    """A graph and a rule, and what the user has to know about them."""
+
+    graph: Graph
+    threshold: Threshold
+    notes: tuple[str, ...] = ()
+
+
+def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Demand]:
+    """The cheapest graph for the demand; or for a lower reliability, where nobody asked for the default."""
+    found = _cheapest(demand, graph)
+    if found is not None:
+        return found, demand
+    failure = explain(demand, graph)
+    if not gives_way:
+        raise failure
+    lower = _lowered(demand)
+    if lower is None:
+        raise failure
+    # Only a default gives way, and only in reliability: a lost round can be run again.
+    everyone = search.complete(lower)
+    if everyone is None:
+        raise failure
+    return Found(*everyone, notes=(str(failure),)), lower
+
+
+def _cheapest(demand: Demand, graph: str) -> Found | None:
+    """Of the kind that was asked for; everyone with everyone where no sparse graph will do."""
+    sparse = None if graph == "complete" else _sparse(demand, graph)
+    if sparse is not None:
+        return Found(*sparse)
+    everyone = search.complete(demand)
+    if everyone is None or graph == "complete":
+        return None if everyone is None else Found(*everyone)
+    note = f"{demand.population.clients} clients are too few for a sparse graph: everyone with everyone"
+    return Found(*everyone, notes=(note,))
+
+
+def _lowered(demand: Demand) -> Demand | None:
+    """The same with as much reliability as there is; none where that is less than a bit."""
+    bits = min(demand.reliability_bits, reachable(demand.population))
+    if bits < 1:
+        return None
+    return _demand(demand.population, demand.guard, demand.privacy_bits, bits)
+
+
+def _judged(demand: Demand, length: int, bits: int, found: Found) -> Plan:
     """A graph and a rule with their certificate."""
     return Plan(
-        population=population,
-        guard=guard,
+        roster=demand.roster,
+        guard=demand.guard,
         length=length,
         bits=bits,
         privacy_bits=demand.privacy_bits,
         reliability_bits=demand.reliability_bits,
-        graph=graph,
-        threshold=threshold,
-        certificate=certify(graph, threshold, population),
-        notes=notes,
+        graph=found.graph,
+        threshold=found.threshold,
+        certificate=certify(found.graph, found.threshold, demand.population, demand.roster),
+        notes=found.notes,
     )
 
 
-def _demand(guard: str, privacy_bits: float | None, reliability_bits: float | None) -> Demand:
+def _demand(
+    population: Population, guard: str, privacy_bits: float | None, reliability_bits: float | None
+) -> Demand:
     check_guard(guard)
     reliability_bits = RELIABILITY_BITS if reliability_bits is None else reliability_bits
     privacy_bits = PRIVACY_BITS[guard] if privacy_bits is None else privacy_bits
     for name, value in (("privacy_bits", privacy_bits), ("reliability_bits", reliability_bits)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_BITS:
             raise ConfigError(f"{name} must lie above 0 and be at most {MAX_BITS}, not {value!r}")
-    return Demand(privacy_bits=privacy_bits, reliability_bits=reliability_bits, unmaskable=guard == "active")
+    return Demand(
+        reliability_bits=reliability_bits,
+        privacy_bits=privacy_bits,
+        guard=guard,
+        roster=roster(population, reliability_bits, chosen=guard == "active"),
+    )
 
 
-def _sparse(population: Population, demand: Demand, graph: str) -> tuple[Graph, Threshold] | None:
+def _sparse(demand: Demand, graph: str) -> tuple[Graph, Threshold] | None:
     """Harary is best wherever it will do: for the same promises varying degrees need more neighbours."""
-    found = search.ring(population, demand)
-    if found is None:
-        return None
-    if graph == "erdos-renyi":
-        return search.edges(population, demand)
-    return Harary(degree=found[0]), search.rule_for(population, *found)
+    found = search.ring(demand)
+    if found is None or graph != "erdos-renyi":
+        return found
+    return search.edges(demand, found[0].max_degree(demand.population.clients))
 
 
-def _complete(population: Population, demand: Demand) -> tuple[Graph, Threshold] | None:
-    others = population.clients - 1
-    if others >= MAX_HOLDERS:
-        return None
-    t = search.OneDegree(population, others).threshold(demand, -math.inf)
-    return None if t is None else (Complete(), search.rule_for(population, others, t))
-
-
-def _thin(population: Population, demand: Demand, graph: Graph, threshold: Threshold) -> Graph:
+def _thin(demand: Demand, graph: Graph, threshold: Threshold) -> Graph:
     """The same graph with the thinnest mask subgraph for what the shares leave of the privacy budget."""
-    exposed = certify(graph, threshold, population).exposed * LN2
+    population = demand.population
+    exposed = certify(graph, threshold, population, demand.roster).exposed * LN2
     budget = demand.log_private + float(np.log1p(-np.exp(exposed - demand.log_private)))
     if isinstance(graph, ErdosRenyi):
         mask_p = search.edge_masks(population, budget, graph.p)

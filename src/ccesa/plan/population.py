@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import xlog1py, xlogy
 
 from ccesa.config import check_clients, whole_number
 from ccesa.errors import ConfigError
-from ccesa.plan.tails import Binomial, Counts, Family, Hypergeometric, Logs
+from ccesa.plan.tails import Binomial, Counts, Family, Hypergeometric, Logs, log_falling
 
 #: Beyond, differences of logarithms lose more than the slack of a certificate covers.
 MAX_PLANNED = 10**8
@@ -86,11 +86,5 @@ def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> 
     inside, outside = np.asarray(inside), np.asarray(outside)
     possible = (inside <= marked) & (outside <= n - marked)
     inside, outside = np.where(possible, inside, 0), np.where(possible, outside, 0)
-    logs = (
-        _log_falling(marked, inside) + _log_falling(n - marked, outside) - _log_falling(n, inside + outside)
-    )
+    logs = log_falling(marked, inside) + log_falling(n - marked, outside) - log_falling(n, inside + outside)
     return np.where(possible, logs, -np.inf)
-
-
-def _log_falling(n: int, k: Counts) -> Logs:
-    return np.asarray(gammaln(n + 1.0) - gammaln(n - k + 1.0))

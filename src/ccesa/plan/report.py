@@ -31,6 +31,8 @@ def as_json(plan: Plan) -> dict[str, object]:
         "threshold": _threshold(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in plan.certificate.as_dict().items()},
         "least_honest": plan.least_honest,
+        "least_roster": plan.floor.clients,
+        "colluders": plan.colluders,
         "cost": asdict(plan.cost),
         "paper": {
             "p_star": plan.paper.p_star,

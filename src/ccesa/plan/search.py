@@ -1,42 +1,53 @@
 """The sparsest graph that keeps every promise, for each kind of graph.
 
-A ring of degree d + 2 with threshold t + 1 keeps every promise that degree d with t keeps (docs/planning.md),
-and more edges do not hurt an Erdős-Rényi graph, so the smallest that will do is found by bisection.
+For rings a candidate is accepted by its certificate, and the search leaves out only degrees that cannot do
+(docs/planning.md): what it finds is the smallest. For Erdős-Rényi graphs it bisects.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 
-from ccesa.config import MAX_HOLDERS, ErdosRenyi, Fixed, Linear, Majority, Threshold
+from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Fixed, Graph, Harary, Linear, Majority, Threshold
 from ccesa.plan import connectivity
-from ccesa.plan.certify import LN2, Degrees
+from ccesa.plan.certify import certify, disconnected
+from ccesa.plan.neighbourhoods import NATS, Live, Opened
 from ccesa.plan.population import Population
+from ccesa.plan.roster import LN2, Roster
+from ccesa.plan.rules import linear
 from ccesa.plan.tails import SLACK, Counts, Logs, log_at_least, log_below
 
-#: Mean degrees of Erdős-Rényi graphs are planned in steps of a hundredth of a neighbour,
+#: Mean degrees of Erdős-Rényi graphs are planned in steps of a hundredth of a neighbour, above a hundred of a
+#: ten-thousandth of the degree,
 GRID = 100
 #: and up to here: the tails of all their degrees are held at once.
 MAX_MEAN_DEGREE = 4096
 _SLOPES = range(0, 1025, 32)
+#: Steps of the grid that a search goes up first.
+_STRIDE = 64
+#: Nats by which what is compared here stays below a budget: the certificate adds up in another order.
+_MARGIN = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What may happen at most: unreliable rounds, and all privacy events that count together, in bits.
-
-    The two switches are other planners' conventions, for comparison: ours never goes below the majority,
-    and counts a client's own share among those that could open it.
-    """
+    """What may happen at most: unreliable rounds, and all privacy events that count together, in bits."""
 
     reliability_bits: float
     privacy_bits: float
-    unmaskable: bool = False
-    majority: bool = True
-    own_share: bool = True
+    guard: str
+    roster: Roster
+
+    @property
+    def population(self) -> Population:
+        return self.roster.population
+
+    @property
+    def unmaskable(self) -> bool:
+        return self.guard == "active"
 
     @property
     def log_unreliable(self) -> float:
@@ -46,167 +57,224 @@ class Demand:
     def log_private(self) -> float:
         return -self.privacy_bits * LN2
 
+    def kept_by(self, graph: Graph, threshold: Threshold) -> bool:
+        """Whether the certificate says so."""
+        certificate = certify(graph, threshold, self.population, self.roster)
+        reliable = certificate.unreliable <= -self.reliability_bits
+        return reliable and certificate.privacy(self.guard) <= -self.privacy_bits
+
 
 @dataclass(frozen=True, eq=False)
 class OneDegree:
     """Every threshold there is, for a graph in which everyone has the same number of neighbours."""
 
-    population: Population
+    demand: Demand
     degree: int
 
     @cached_property
     def unreliable(self) -> Logs:
         """ln of the bound for t = 0 .. degree + 1."""
-        return log_below(self.population.live, self.degree) + math.log(self.population.clients) + SLACK
+        population = self.demand.population
+        logs = log_below(population.live, self.degree) + math.log(population.clients)
+        return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
 
     @cached_property
     def colluding(self) -> Logs:
         """ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
-        honest = max(self.population.clients - self.population.colluders, 1)
-        return log_at_least(self.population.colluding, self.degree) + math.log(honest) + SLACK
+        population = self.demand.population
+        honest = max(population.clients - population.colluders, 1)
+        return log_at_least(population.colluding, self.degree) + math.log(honest) + SLACK
 
-    def private(self, demand: Demand, t: Counts) -> Logs:
+    def private(self, t: Counts) -> Logs:
         """ln of the bound on the events of shares, for each t."""
         logs = self.colluding[t]
-        if demand.unmaskable:
-            both = np.clip(2 * t - self.degree - demand.own_share, 0, self.degree + 1)
+        if self.demand.unmaskable:
+            both = np.clip(2 * t - self.degree - 1, 0, self.degree + 1)
             logs = np.logaddexp(logs, self.colluding[both])
         return np.minimum(logs, 0.0)
 
-    def highest(self, demand: Demand) -> int:
-        """The largest t that is reliable enough."""
-        return int(np.searchsorted(self.unreliable, demand.log_unreliable, side="right")) - 1
+    @property
+    def majority(self) -> int:
+        return (self.degree + 1) // 2 + 1
 
-    def threshold(self, demand: Demand, log_apart: float) -> int | None:
-        """A threshold that keeps the demand, if there is one.
+    @cached_property
+    def highest(self) -> int:
+        """The largest t that is reliable enough. It rises with the degree, by one at most."""
+        return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
 
-        The lowest that leaves half of the privacy budget to the masks; else the highest, which leaves most.
+    @cached_property
+    def fewest(self) -> int:
+        """The smallest number of colluding neighbours that is rare enough. It rises with the degree."""
+        return int(np.count_nonzero(self.colluding > self.demand.log_private))
+
+    def thresholds(self, log_apart: float) -> Iterator[int]:
+        """Every threshold that may keep the demand, the best first.
+
+        That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
+        most.
         """
-        least = (self.degree + 1) // 2 + 1 if demand.majority else 2
-        t = np.arange(least, self.highest(demand) + 1)
-        if t.size == 0:
-            return None
-        private = self.private(demand, t)
-        half = np.flatnonzero(private <= demand.log_private - LN2)
-        choice = int(half[0]) if half.size else t.size - 1
-        fits = np.logaddexp(private[choice], log_apart) <= demand.log_private
-        return int(t[choice]) if fits else None
+        t = np.arange(self.majority, self.highest + 1)
+        private = self.private(t)
+        fits = np.logaddexp(private, log_apart) <= self.demand.log_private
+        half = private <= self.demand.log_private - LN2
+        yield from t[fits & half].tolist()
+        yield from t[fits & ~half][::-1].tolist()
 
 
-def ring(population: Population, demand: Demand) -> tuple[int, int] | None:
-    """Degree and threshold of the sparsest Harary graph that will do, masks on every edge."""
-
-    def threshold(degree: int) -> int | None:
-        return OneDegree(population, degree).threshold(demand, connectivity.ring(population, degree))
-
-    most = (min(population.clients - 2, MAX_HOLDERS - 1)) // 2
-    half = first(lambda half: threshold(2 * half) is not None, most)
-    if half is None:
+def complete(demand: Demand) -> tuple[Graph, Threshold] | None:
+    """Everyone with everyone, if secrets can be shared among so many and that will do."""
+    others = demand.population.clients - 1
+    if others >= MAX_HOLDERS:
         return None
-    found = threshold(2 * half)
-    return None if found is None else (2 * half, found)
+    return _first_kept(demand, Complete(), OneDegree(demand, others), -math.inf)
+
+
+def ring(demand: Demand) -> tuple[Graph, Threshold] | None:
+    """The sparsest Harary graph that will do and its threshold, masks on every edge."""
+    population = demand.population
+    one = cache(partial(OneDegree, demand))
+
+    def found(half: int) -> tuple[Graph, Threshold] | None:
+        graph = Harary(degree=2 * half)
+        return _first_kept(demand, graph, one(2 * half), disconnected(graph, population) + SLACK)
+
+    def possible(low: int, high: int) -> bool:
+        return _may_hold(demand, one(2 * low), one(2 * high))
+
+    most = min(population.clients - 2, MAX_HOLDERS - 1) // 2
+    least = first(lambda half: connectivity.ring(population, 2 * half) <= demand.log_private, most)
+    return None if least is None else leftmost(least, most, found, possible)
+
+
+def _may_hold(demand: Demand, low: OneDegree, high: OneDegree) -> bool:
+    """Whether some degree between these two may do: each side of every condition at its best end."""
+    if high.highest < low.majority:
+        return False
+    if demand.population.colluders == 0:
+        return True
+    most = 2 * high.highest - low.degree - 1 if demand.unmaskable else high.highest
+    return most >= low.fewest
+
+
+def _first_kept(
+    demand: Demand, graph: Graph, one: OneDegree, log_apart: float
+) -> tuple[Graph, Threshold] | None:
+    for t in one.thresholds(log_apart):
+        rule = rule_for(demand.population, one.degree, t)
+        if demand.kept_by(graph, rule):
+            return graph, rule
+    return None
 
 
 def ring_masks(population: Population, log_budget: float, degree: int) -> int:
     """The thinnest mask subgraph on a ring; at most ``degree``."""
-    half = first(lambda half: connectivity.ring(population, 2 * half) <= log_budget, degree // 2 - 1)
+
+    def enough(half: int) -> bool:
+        return connectivity.ring(population, 2 * half) + SLACK + _MARGIN <= log_budget
+
+    half = first(enough, degree // 2 - 1)
     return degree if half is None else 2 * half
 
 
-def edges(population: Population, demand: Demand) -> tuple[ErdosRenyi, Threshold] | None:
-    """The sparsest Erdős-Rényi graph that will do and its threshold rule, masks on every edge."""
-    others = population.clients - 1
+def edges(demand: Demand, least: int) -> tuple[Graph, Threshold] | None:
+    """A sparse Erdős-Rényi graph that will do and its threshold rule, masks on every edge.
 
-    def rule(steps: int) -> Threshold | None:
-        return _rule(population, demand, min(1.0, steps / GRID / others))
+    ``least`` is the degree of a ring that will do. Nearly always more edges do not hurt, so bisection finds
+    the sparsest; where thresholds are rounded it may miss one that is sparser by a fraction of a neighbour.
+    """
+    others = demand.population.clients - 1
+    most = _step_below(min(others, MAX_MEAN_DEGREE))
+    found: dict[int, Threshold | None] = {}
 
-    most = min(GRID * others - 1, GRID * MAX_MEAN_DEGREE)
-    steps = first(lambda steps: rule(steps) is not None, most)
-    if steps is None:
-        return None
-    found = rule(steps)
-    return None if found is None else (ErdosRenyi(p=steps / GRID / others), found)
+    def enough(step: int) -> bool:
+        found[step] = _rule(demand, _mean(step) / others)
+        return found[step] is not None
+
+    step = first(enough, most, _step_below(least))
+    rule = None if step is None else found[step]
+    return None if step is None or rule is None else (ErdosRenyi(p=_mean(step) / others), rule)
+
+
+def _mean(step: int) -> float:
+    """The mean degree at this step of the grid."""
+    hundred = 100 * GRID
+    return step / GRID if step <= hundred else 100 * (1 + 1 / hundred) ** (step - hundred)
+
+
+def _step_below(mean: float) -> int:
+    """The last step before this mean degree."""
+    hundred = 100 * GRID
+    if mean <= 100:
+        return math.ceil(mean * GRID) - 1
+    return hundred + math.ceil(math.log(mean / 100) / math.log1p(1 / hundred)) - 1
 
 
 def edge_masks(population: Population, log_budget: float, p: float) -> float:
     """The thinnest mask probability; at most p."""
     others = population.clients - 1
-    most = math.ceil(p * others * GRID) - 1
-    steps = first(lambda steps: connectivity.edges(population, steps / GRID / others) <= log_budget, most)
-    return p if steps is None else steps / GRID / others
+
+    def enough(step: int) -> bool:
+        return connectivity.edges(population, _mean(step) / others) + SLACK + _MARGIN <= log_budget
+
+    step = first(enough, _step_below(p * others))
+    return p if step is None else _mean(step) / others
 
 
-def _rule(population: Population, demand: Demand, p: float) -> Threshold | None:
+def _rule(demand: Demand, p: float) -> Threshold | None:
     """A threshold rule that keeps the demand on an Erdős-Rényi graph, if there is one."""
-    log_apart = connectivity.edges(population, p)
+    population = demand.population
+    log_apart = disconnected(ErdosRenyi(p=p), population, demand.roster) + SLACK
     if log_apart > demand.log_private:
         return None
-    graph = ErdosRenyi(p=p)
-    mixture = _Mixture(population, demand, Degrees.of(graph, population.clients))
-    majority = mixture.thresholds()
-    if mixture.unreliable(majority) > demand.log_unreliable:
+    nats = _needed(demand)
+    live = Live.of(p, population, nats)
+    if _unreliable(demand, live, 0, 0):
         return None  # a higher threshold is no more reliable
     if population.colluders == 0:
         return Majority()
-    # The privacy events may be worse in the smaller neighbourhoods that dropouts in step 0 leave.
-    fewer = _Mixture(population, demand, Degrees.of(graph, population.clients, 1 - population.dropout))
-    private = max(mixture.private(majority), fewer.private(fewer.thresholds()))
-    if np.logaddexp(private, log_apart) <= demand.log_private:
-        return Majority()
+    rules = [(0, 0), *_highest(demand, live)]
+    for ends in (True, False):  # first a look that rules out most
+        around = Opened.of(p, demand.roster, nats, ends=ends)
+        rules = [rule for rule in rules if _private(demand, around, *rule, log_apart)]
+        if not rules or not demand.roster.chosen:
+            break
+    if not rules:
+        return None
+    slope, most = rules[0]
+    base = first(lambda base: _private(demand, around, slope, base, log_apart), most)
+    return Majority() if most == 0 else Linear(slope=slope, base=most if base is None else base)
+
+
+def _highest(demand: Demand, live: Live) -> Iterator[tuple[int, int]]:
+    """For every slope the largest base that is reliable enough."""
+    most = int(live.degrees[-1])
     for slope in _SLOPES:
-        bases = [some.least_base(slope, log_apart) for some in (mixture, fewer)]
-        if None in bases:
+        too_high = first(partial(_unreliable, demand, live, slope), most)
+        if too_high is None or too_high == 1:
             continue
-        base = max(base for base in bases if base is not None)
-        if mixture.unreliable(mixture.thresholds(slope, base)) <= demand.log_unreliable:
-            return Linear(slope=slope, base=base)
-    return None
+        most = too_high  # a steeper rule leaves no more room
+        yield slope, too_high - 1
 
 
-class _Mixture:
-    """Events of a graph whose degrees vary: a row of tails for every degree, looked up at its threshold."""
+def _needed(demand: Demand) -> float:
+    """Outcomes of less than e to minus this may be left out: all of them hardly touch a budget."""
+    bits = max(demand.privacy_bits, demand.reliability_bits)
+    return min(NATS, bits * LN2 + 2 * math.log(demand.population.clients) + 12)
 
-    def __init__(self, population: Population, demand: Demand, degrees: Degrees) -> None:
-        self._population, self._demand, self._degrees = population, demand, degrees
-        self._rows = np.arange(degrees.values.size)
-        shape = (degrees.values.size, int(degrees.values[-1]) + 2)
-        hopeless = math.log(population.clients) + SLACK  # where t exceeds the holders there are
-        self._unreliable, self._colluding = np.full(shape, hopeless), np.full(shape, -np.inf)
-        for row, degree in enumerate(degrees.values.tolist()):
-            one = OneDegree(population, degree)
-            self._unreliable[row, : degree + 2] = one.unreliable
-            self._colluding[row, : degree + 2] = one.colluding
 
-    def thresholds(self, slope: int = 0, base: int = 0) -> Counts:
-        """What ``Linear(slope, base)`` gives each degree; with zeros, the majority."""
-        d = self._degrees.values
-        return np.maximum((d + 1) // 2 + 1, slope * d // 1024 + base)
+def _unreliable(demand: Demand, live: Live, slope: int, base: int) -> bool:
+    """Whether the rule is not reliable enough."""
+    log = live.unreliable(partial(linear, slope, base))
+    return bool(np.logaddexp(log, demand.roster.log_short) + SLACK + _MARGIN > demand.log_unreliable)
 
-    def unreliable(self, t: Counts) -> float:
-        return self._sum(self._unreliable, t)
 
-    def private(self, t: Counts) -> float:
-        if self._population.colluders == 0:
-            return -math.inf
-        exposed = self._sum(self._colluding, t)
-        if not self._demand.unmaskable:
-            return exposed
-        both = 2 * t - self._degrees.values - self._demand.own_share
-        return float(np.logaddexp(exposed, self._sum(self._colluding, both)))
-
-    def least_base(self, slope: int, log_apart: float) -> int | None:
-        """The smallest base that is private enough."""
-
-        def enough(base: int) -> bool:
-            private = self.private(self.thresholds(slope, base))
-            return bool(np.logaddexp(private, log_apart) <= self._demand.log_private)
-
-        return first(enough, int(self._degrees.values[-1]))
-
-    def _sum(self, tails: Logs, places: Counts) -> float:
-        logs = tails[self._rows, np.clip(places, 0, tails.shape[1] - 1)] + self._degrees.logs
-        rest = self._degrees.rest + math.log(self._population.clients)
-        return float(np.logaddexp(np.logaddexp.reduce(logs), rest))
+def _private(demand: Demand, around: Opened, slope: int, base: int, log_apart: float) -> bool:
+    rule, log = partial(linear, slope, base), log_apart
+    for event in (around.unmaskable, around.exposed) if demand.unmaskable else (around.exposed,):
+        log = float(np.logaddexp(log, event(rule) + SLACK))
+        if log + _MARGIN > demand.log_private:
+            return False
+    return True
 
 
 def rule_for(population: Population, degree: int, t: int) -> Threshold:
@@ -218,14 +286,50 @@ def rule_for(population: Population, degree: int, t: int) -> Threshold:
     return Majority() if majority else Fixed(t=t)
 
 
-def first(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest of 1 .. most that is enough, where everything above it is enough as well."""
-    high = 1
-    while high < most and not enough(high):
-        high = min(2 * high, most)
-    if most < 1 or not enough(high):
+def leftmost(
+    low: int,
+    high: int,
+    found: Callable[[int], tuple[Graph, Threshold] | None],
+    possible: Callable[[int, int], bool],
+) -> tuple[Graph, Threshold] | None:
+    """What is found at the smallest of low .. high; ``possible`` says where it is worth looking.
+
+    Looks at 1, 2, 4, ... numbers at a time, and divides in two what may hold something.
+    """
+    width = 1
+    while low <= high:
+        last = min(low + width - 1, high)
+        answer = _within(low, last, found, possible)
+        if answer is not None:
+            return answer
+        low, width = last + 1, 2 * width
+    return None
+
+
+def _within(
+    low: int,
+    high: int,
+    found: Callable[[int], tuple[Graph, Threshold] | None],
+    possible: Callable[[int, int], bool],
+) -> tuple[Graph, Threshold] | None:
+    if not possible(low, high):
         return None
-    low = high // 2  # not enough, or zero
+    if low == high:
+        return found(low)
+    middle = (low + high) // 2
+    return _within(low, middle, found, possible) or _within(middle + 1, high, found, possible)
+
+
+def first(enough: Callable[[int], bool], most: int, start: int = 1) -> int | None:
+    """The smallest of 1 .. most that is enough, where everything above it is enough as well."""
+    if most < 1:
+        return None
+    low, high = 0, max(1, min(start, most))
+    step = max(1, min(start // 8, _STRIDE))
+    while not enough(high):
+        if high == most:
+            return None
+        low, high, step = high, min(high + step, most), 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -1,0 +1,229 @@
+"""What can be around one client of an Erdős-Rényi graph, with its probability, as tables.
+
+``Live``: how many of its d neighbours stay. ``Opened``: how many, h, are honest and how many, c, collude.
+Looking up a threshold rule in a table is a sum over it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln, xlog1py, xlogy
+
+from ccesa.plan.connectivity import window
+from ccesa.plan.population import Population
+from ccesa.plan.roster import Roster
+from ccesa.plan.tails import Binomial, Counts, Logs, log_choose, log_falling
+
+#: Outcomes of less than e to minus this are left out; they count as failures. Enough for 128 bits.
+NATS = 150.0
+#: How much the bound over all rosters may exceed the largest of them, in nats.
+_LOOSE = 0.1
+
+Flags = NDArray[np.bool_]
+
+
+#: What a threshold rule gives each degree.
+Rule = Callable[[Counts], Counts]
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """For each degree its probability times n, and P(fewer than ``first`` + j live holders) for each j."""
+
+    degrees: Counts
+    likely: Logs
+    below: Logs
+    first: int
+    #: What the table leaves out, counted as failure.
+    rest: float
+
+    @classmethod
+    def of(cls, p: float, population: Population, nats: float = NATS) -> "Live":
+        """Everyone in V1. Outcomes of less than e^-nats are left out."""
+        n, stay = population.clients, 1.0 - population.dropout
+        degrees, logs, _ = window(Binomial(p), n - 1, nats)
+        live = _range((p * stay, n - 1), (p * stay, n - 1), nats)
+        terms = np.exp(_log_live(population, degrees, live))
+        below = np.zeros((degrees.size, live.size + 1))
+        np.cumsum(terms, axis=1, out=below[:, 1:])
+        return cls(degrees, n * np.exp(logs), below, int(live[0]), _left_out(n, nats))
+
+    def unreliable(self, rule: Rule) -> float:
+        """ln of a bound on P(someone has fewer than t live holders)."""
+        t = rule(self.degrees)
+        place = np.maximum(t - self.first, 0)
+        beyond = place >= self.below.shape[1]
+        few = self.below[np.arange(t.size), np.where(beyond, 0, place)]
+        return _log(float(self.likely @ np.where(beyond | (t > self.degrees), 1.0, few)) + self.rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """For every h and c the mean number of honest clients with h honest and at least c colluding neighbours.
+
+    Under ``curious`` V1 is who happens to advertise, and every degree counts with the largest probability
+    that any number of dropouts in step 0 gives it. Where the server chooses the roster, every (h, c) counts
+    with its largest value over all rosters from F on with a fraction γ of colluders.
+    """
+
+    honest: Counts
+    colluding: Counts
+    tails: Logs
+    #: What the table leaves out, counted as failure.
+    rest: float
+
+    @classmethod
+    def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "Opened":
+        """Outcomes of less than e^-nats are left out.
+
+        ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
+        """
+        population = roster.population
+        n, most = population.clients, min(population.colluders, population.clients - 1)
+        least, each = (roster.least, p) if roster.chosen else (n, p * (1.0 - population.dropout))
+        fewest = min(roster.of(least), most)
+        honest = _range((each, least - 1 - fewest), (p, n - 1 - most), nats)
+        colluding = _range((each, fewest), (p, most), nats)
+        if roster.chosen:
+            logs = _log_chosen(p, roster, honest[:, None], colluding, ends=ends)
+        else:
+            logs = _log_advertised(p, roster, honest[:, None], colluding)
+        tails = np.zeros((honest.size, colluding.size + 1))
+        np.cumsum(np.exp(logs)[:, ::-1], axis=1, out=tails[:, -2::-1])
+        return cls(honest, colluding, tails, _left_out(n, nats))
+
+    def exposed(self, rule: Rule) -> float:
+        """ln of a bound on P(some honest client has t colluding neighbours)."""
+        return self._log_sum(lambda c: c >= rule(self.honest + c))
+
+    def unmaskable(self, rule: Rule) -> float:
+        """ln of a bound on P(h + 2 c + 1 >= 2 t for some honest client)."""
+        return self._log_sum(lambda c: self.honest + 2 * c + 1 >= 2 * rule(self.honest + c))
+
+    def _log_sum(self, bad: Callable[[Counts], Flags]) -> float:
+        """A rule rises by one with a neighbour at most, so for each h what is bad is all from some c on."""
+        low = np.zeros(self.honest.size, np.int64)
+        high = np.full_like(low, self.colluding.size)  # nothing in the table is bad
+        while np.any(low < high):
+            middle = (low + high) // 2
+            found = bad(self.colluding[np.minimum(middle, self.colluding.size - 1)])
+            low, high = np.where(found | (low >= high), low, middle + 1), np.where(found, middle, high)
+        return min(0.0, _log(float(self.tails[np.arange(low.size), low].sum()) + self.rest))
+
+
+def _log_live(population: Population, degrees: Counts, live: Counts) -> Logs:
+    """ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
+    most = int(degrees[-1])
+    factorial = gammaln(np.arange(max(most, int(live[-1])) + 1) + 1.0)
+    gone = np.arange(most + 1)
+    if population.exact:
+        others = population.clients - 1
+        stays = max(others - population.dropped, 0)
+        log_live, log_gone = _falling(stays, live), _falling(others - stays, gone)
+        log_all = factorial[degrees] - _falling(others, degrees)
+    else:
+        log_live, log_gone = xlogy(live, 1.0 - population.dropout), xlogy(gone, population.dropout)
+        log_all = factorial[degrees]
+    # Behind what is gone lie as many places for what cannot be: more live than neighbours.
+    log_gone = np.concatenate([log_gone - factorial[gone], np.full(live.size + int(live[0]), -np.inf)])
+    return log_all[:, None] + (log_live - factorial[live]) + log_gone[degrees[:, None] - live]
+
+
+def _falling(n: int, k: Counts) -> Logs:
+    """``log_falling``, and minus infinity where k exceeds n."""
+    return np.where(k <= n, log_falling(n, np.minimum(k, n)), -np.inf)
+
+
+def _log_advertised(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
+    """ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
+
+    d of V1 are neighbours, whoever V1 is: c ~ Hyp(n - 1, colluders, d).
+    """
+    population = roster.population
+    n, many = population.clients, population.colluders
+    degrees = np.arange(int(honest[-1, 0]) + int(colluding[-1]) + 1)
+    if population.exact:
+        # How many others are in V1: P(d of N) is largest at N = d / p.
+        others = np.clip((degrees / p).astype(np.int64), n - 1 - population.dropped, n - 1)
+        likely = log_choose(others, degrees) + degrees * math.log(p) + xlog1py(others - degrees, -p)
+        likely = np.where(degrees <= others, likely, -np.inf) - log_choose(n - 1, np.minimum(degrees, n - 1))
+    else:
+        each = np.clip(degrees / (n - 1), p * (1.0 - population.dropout), p)
+        likely = xlogy(degrees, each) + xlog1py(n - 1 - degrees, -each)
+    logs = log_choose(n - 1 - min(many, n - 1), honest) + log_choose(many, colluding)
+    return np.asarray(logs + likely[honest + colluding] + math.log(max(n - many, 1)))
+
+
+def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
+    """ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
+
+    K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1
+    factors from m - K down, so it is at most what γ m and m - γ m + 1 in their places give. That is
+    log-concave in m: between two sizes it lies below both tangents.
+    """
+    n, least = roster.population.clients, roster.least
+
+    def tangent(size: float) -> tuple[Logs, Logs]:
+        return _tangent(p, size, roster, honest, colluding)
+
+    if ends:
+        return np.maximum(tangent(least)[0], tangent(n)[0])
+    largest = int(honest[-1, 0] + colluding[-1] + 1)
+    steps = math.ceil((n - least) / least * math.sqrt(largest / (8 * _LOOSE)))
+    sizes = np.linspace(least, n, steps + 1)
+    value, slope = tangent(sizes[0])
+    found = value.copy()
+    for step, size in zip(np.diff(sizes), sizes[1:], strict=True):
+        after, after_slope = tangent(size)
+        np.maximum(found, after, out=found)
+        peaks = np.flatnonzero((slope > 0) & (after_slope < 0))
+        ends_there = (some.take(peaks) for some in (value, slope, after, after_slope))
+        found.put(peaks, np.maximum(found.take(peaks), _crossing(step, *ends_there)))
+        value, slope = after, after_slope
+    return found
+
+
+def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: Logs) -> Logs:
+    """Where the tangents at both ends of a step meet, the peak being between them."""
+    back = after - after_slope * step
+    known = np.isfinite(value)  # otherwise there are too few clients at the beginning of the step
+    there, rise = np.where(known, value, back), np.where(known, slope, 0.0)
+    return np.asarray(there + rise * (back - there) / (rise - after_slope))
+
+
+def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: Counts) -> tuple[Logs, Logs]:
+    """Value and slope in the size m of every term."""
+    share = roster.population.collusion
+    least = min(1, roster.population.colluders) / roster.least  # there is one at least, if any
+    log_c, slope_c = _factor(max(share, least) * size, colluding)
+    log_h, slope_h = _factor(size - share * size + (share > 0), honest + 1)
+    odds, none = math.log(p) - math.log1p(-p), math.log1p(-p)
+    log_c = log_c - gammaln(colluding + 1.0) + colluding * odds + (size - 1) * none
+    log_h = log_h - gammaln(honest + 1.0) + honest * odds
+    return log_c + log_h, (max(share, least) * slope_c + none) + (1.0 - share) * slope_h
+
+
+def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
+    """ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
+    possible = k < n + 1
+    inside = np.where(possible, k, 0)
+    slope = digamma(n + 1.0) - digamma(n - inside + 1.0)
+    return np.where(possible, log_falling(n, inside), -np.inf), np.where(possible, slope, np.inf)
+
+
+def _range(low: tuple[float, int], high: tuple[float, int], nats: float) -> Counts:
+    """Every number worth listing, from the fewest of the one binomial to the most of the other."""
+    fewest, most = (window(Binomial(p), draws, nats)[0] for p, draws in (low, high))
+    return np.arange(int(fewest[0]), int(most[-1]) + 1)
+
+
+def _left_out(clients: int, nats: float) -> float:
+    """What two numbers outside their tables have together, at every client."""
+    return 2.0 * clients * clients * math.exp(-nats)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf

@@ -1,0 +1,65 @@
+"""V1: how many clients advertise their keys, and how many colluders that leaves room for.
+
+A client that knows the plan refuses a roster of fewer than F clients (``Plan.floor.clients``). F is as large
+as an honest round allows, and the fraction of colluders is one of the roster: whichever roster of at least F
+clients a lying server chooses, at most a fraction γ of it may collude.
+"""
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import bdtr, bdtrik
+
+from ccesa.plan.population import Population
+
+LN2 = math.log(2.0)
+#: Set aside of the reliability budget for rounds that fewer than F clients join: 2^-10 of it.
+SHORT_BITS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster:
+    """The V1 that clients accept: ``least`` = F of them or more."""
+
+    population: Population
+    least: int
+    #: ln of a bound on the probability that fewer advertise in an honest round.
+    log_short: float = -math.inf
+    #: A lying server chooses it: any F clients or more, every colluder among them.
+    chosen: bool = False
+
+    @property
+    def colluders(self) -> int:
+        """Of the whole list: with so many, no roster of F or more has more than the fraction γ of them.
+
+        One at least where there is a fraction at all: nobody who fears colluders plans for none.
+        """
+        return self.of(self.least)
+
+    def of(self, size: int) -> int:
+        """How many may collude in a roster of this size."""
+        share = math.floor(round(self.population.collusion * size, 6))
+        return max(share, min(1, self.population.colluders))
+
+
+def roster(population: Population, reliability_bits: float, *, chosen: bool) -> Roster:
+    """The largest F that an honest round reaches, whichever of its dropouts happen before step 0."""
+    if population.exact or population.dropout == 0:
+        return Roster(
+            population=population, least=max(3, population.clients - population.dropped), chosen=chosen
+        )
+    bits = reliability_bits + SHORT_BITS
+    return Roster(
+        population=population,
+        least=max(3, _quantile(population.clients, 1.0 - population.dropout, 2.0**-bits)),
+        log_short=-bits * LN2,
+        chosen=chosen,
+    )
+
+
+def _quantile(draws: int, p: float, at_most: float) -> int:
+    """The largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
+    least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
+    while least > 0 and bdtr(least - 1, draws, p) > at_most:
+        least -= 1
+    return least

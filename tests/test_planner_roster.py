@@ -1,0 +1,251 @@
+"""V1: what a planned floor accepts, how many colluders that allows, and that certificates cover all of it."""
+
+import math
+from functools import partial
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.errors import ConfigError, FaultyServer
+from ccesa.graphs.assignment import draw
+from ccesa.plan import connectivity, plan, rings
+from ccesa.plan.certify import certify
+from ccesa.plan.neighbourhoods import Opened
+from ccesa.plan.population import Population
+from ccesa.plan.roster import roster
+from ccesa.plan.rules import thresholds
+from ccesa.plan.tails import Binomial, Hypergeometric, log_at_least
+from rounds import ActivePlay, admission
+
+GRAPHS = ["harary", "erdos-renyi", "complete"]
+
+
+def active(graph, collusion=0.05, clients=48):
+    return plan(
+        clients, 0.1, collusion, "active", length=4, privacy_bits=20, reliability_bits=10, graph=graph
+    )
+
+
+def played(made):
+    return ActivePlay(made.config(admission=admission(made.clients).digest), floor=made.floor)
+
+
+# What a plan's own clients accept
+
+
+@pytest.mark.parametrize("collusion", [0.0, 0.05])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_planned_round_passes_the_plans_own_floor(graph, collusion):
+    """Even if as many leave in step 0 as the plan allows."""
+    made = active(graph, collusion)
+    assert type(made.graph).__name__.lower() == graph.replace("erdos-renyi", "erdosrenyi")
+    gone = range(made.clients - made.floor.clients)
+    play = played(made)
+    assert play.config.min_survivors >= made.floor.survivors == made.least_honest
+    result = play.finish({"advertise": gone})
+    assert len(result.survivors) == made.floor.clients
+    assert np.array_equal(result.vector, play.expected(result.survivors))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_one_client_fewer_is_refused(graph):
+    made = active(graph)
+    play = played(made)
+    play.step(range(made.clients - made.floor.clients + 1))
+    with pytest.raises(FaultyServer, match="roster has clients"):
+        play.replies()
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_weaker_configuration_is_refused(graph):
+    made = active(graph)
+    config = made.config(admission=bytes(32))
+    made.floor.check(config)
+    weaker = [{"threshold": Majority()}, {"graph": ErdosRenyi(p=0.2)}, {"graph": Harary(degree=12)}]
+    if made.floor.survivors > 2:  # of random degrees the least is hardly any
+        weaker.append({"min_survivors": 2})
+    for change in weaker:
+        with pytest.raises(ConfigError, match=r"floor|unsafe|exceeds"):
+            made.floor.check(msgspec.structs.replace(config, **change))
+
+
+def test_more_neighbours_with_the_same_threshold_are_refused():
+    made = plan(1000, 0.1, 0.1, "active", privacy_bits=40)
+    denser = made.config(admission=bytes(32), graph=Harary(degree=140))
+    with pytest.raises(ConfigError, match="threshold_share"):
+        made.floor.check(denser)
+
+
+def test_survivors_can_be_asked_for():
+    assert active("harary").config(admission=bytes(32), min_survivors=40).min_survivors == 40
+    assert plan(100, 0.1).config().min_survivors == 3
+
+
+@pytest.mark.parametrize("guard", ["curious", "active"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_floor_is_about_every_degree_that_a_plan_can_meet(graph, guard):
+    made = plan(200, 0.1, 0.05, guard, graph=graph, reliability_bits=10, privacy_bits=20)
+    floor, most = made.floor, max(made.degrees)
+    assert floor.threshold_share == min(made.threshold.of(d) / d for d in made.degrees)
+    assert floor.threshold_share > 0.5
+    assert floor.degree >= min(int(made.degree), floor.clients - 1)
+    assert most >= made.degree
+    if graph == "complete":
+        assert made.degrees == tuple(range(floor.clients - 1, 200))
+
+
+# F
+
+
+@given(st.integers(3, 2000), st.floats(0.001, 0.6), st.floats(1, 60))
+def test_honest_rounds_have_the_roster_that_is_insisted_on(clients, dropout, bits):
+    """All dropouts may happen in step 0. F is as large as a thousandth of the reliability budget allows."""
+    population = Population(clients=clients, dropout=dropout)
+    found = roster(population, bits, chosen=True)
+    budget = 2.0 ** -(bits + 10)
+    assert math.exp(found.log_short) == pytest.approx(budget)
+    if found.least > 3:
+        assert binom.cdf(found.least - 1, clients, 1 - dropout) <= budget * (1 + 1e-9)
+    assert binom.cdf(found.least, clients, 1 - dropout) >= budget * (1 - 1e-9)
+
+
+def test_where_exactly_a_fraction_vanishes_so_many_are_left():
+    found = roster(Population(clients=1000, dropout=0.1, exact=True), 20, chosen=True)
+    assert (found.least, found.log_short) == (900, -math.inf)
+
+
+def test_a_roster_that_is_too_small_counts_as_unreliable():
+    population = Population(clients=1000, dropout=0.1)
+    case = Harary(degree=38), Majority(), population
+    alone = certify(*case)
+    for chosen in (False, True):
+        counted = certify(*case, roster(population, 20, chosen=chosen))
+        assert 2**counted.unreliable == pytest.approx(2**alone.unreliable + 2**-30, rel=1e-4)
+
+
+# How many may collude
+
+
+def test_colluders_are_a_fraction_of_the_smallest_roster():
+    made = plan(1000, 0.1, 0.1, "active")
+    assert made.floor.clients == 839
+    assert made.colluders == 83
+    assert plan(1000, 0.1, 0.1).colluders == 100  # the server follows the protocol
+    assert plan(60, 0.1, 0.01, "active", privacy_bits=20).colluders == 1
+    assert plan(60, 0.1, 0.0, "active").colluders == 0
+
+
+cases = st.fixed_dictionaries(
+    {
+        "clients": st.sampled_from([6, 9, 20, 40, 80, 150]),
+        "dropout": st.sampled_from([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4]),
+        "collusion": st.sampled_from([0.003, 0.01, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45]),
+        "exact": st.booleans(),
+    }
+)
+rules = st.one_of(
+    st.just(Majority()),
+    st.builds(Fixed, t=st.integers(2, 100)),
+    st.builds(Linear, slope=st.sampled_from([0, 300, 448, 512, 600, 700]), base=st.integers(1, 9)),
+)
+
+
+def union_over_a_ring(degree, rule, size, colluders, double):
+    """The mean number of honest clients with enough colluding neighbours, in a roster of this size."""
+    d = min(degree, size - 1)
+    place = 2 * rule.of(d) - d - 1 if double else rule.of(d)
+    tail = log_at_least(Hypergeometric(size - 1, colluders), d)[min(max(place, 0), d + 1)]
+    return (size - colluders) * math.exp(tail)
+
+
+@settings(deadline=None, max_examples=150)
+@given(cases, st.integers(1, 70), rules, st.sampled_from([3, 10, 20, 40]))
+def test_rings_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, bits):
+    """By all sizes from F on, with as many colluders as the fraction allows, and with the number promised."""
+    found = roster(Population(**case), bits, chosen=True)
+    degree = min(2 * half, case["clients"] - 1)
+    for double in (False, True):
+        bound = math.exp(rings.chosen(degree, rule, found, double=double))
+        for size in range(found.least, case["clients"] + 1):
+            for colluders in {found.colluders, found.of(size)}:
+                if colluders < size:
+                    truth = union_over_a_ring(degree, rule, size, colluders, double)
+                    assert min(truth, 1.0) <= bound * (1 + 1e-9)
+
+
+def union_over_edges(p, rule, size, colluders):
+    h, c = np.arange(size - colluders)[:, None], np.arange(colluders + 1)
+    logs = Binomial(p).log_pmf(size - 1 - colluders, h) + Binomial(p).log_pmf(colluders, c)
+    t = thresholds(rule, h + c)
+    events = (c >= t, h + 2 * c + 1 >= 2 * t)
+    return [(size - colluders) * float(np.exp(logs).sum(where=bad)) for bad in events]
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases, st.floats(0.05, 0.97), rules, st.sampled_from([3, 10, 20]))
+def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, rule, bits):
+    found = roster(Population(**case), bits, chosen=True)
+    table, t = Opened.of(p, found), partial(thresholds, rule)
+    bounds = math.exp(table.exposed(t)), math.exp(table.unmaskable(t))
+    for size in range(found.least, case["clients"] + 1):
+        for colluders in {found.colluders, found.of(size)}:
+            if colluders < size:
+                for truth, bound in zip(union_over_edges(p, rule, size, colluders), bounds, strict=True):
+                    assert min(truth, 1.0) <= bound * (1 + 1e-9)
+
+
+def test_the_bound_over_all_rosters_is_hardly_above_the_worst_of_them():
+    found = roster(Population(clients=1000, dropout=0.1, collusion=0.1), 20, chosen=True)
+    table, rule = Opened.of(120 / 999, found), Linear(slope=672, base=5)
+    worst = max(
+        union_over_edges(120 / 999, rule, size, found.of(size))[1] for size in range(found.least, 1001)
+    )
+    assert 1 <= math.exp(table.unmaskable(partial(thresholds, rule))) / worst < 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(cases, st.integers(1, 40))
+def test_masks_on_a_ring_are_certified_for_every_roster(case, half):
+    population = Population(**case)
+    if population.dropout >= 0.5:
+        return
+    found = roster(population, 10, chosen=True)
+    bound = connectivity.ring(population, 2 * half)
+    for size in range(max(found.least, 2 * half + 2), case["clients"] + 1):
+        share = found.of(size) / size
+        if found.of(size) > case["collusion"] * size:
+            continue  # the one colluder of a list that has less than one
+        smaller = Population(clients=size, dropout=case["dropout"], collusion=share)
+        if not case["exact"]:
+            assert connectivity.ring(smaller, 2 * half) <= bound + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("graph", "threshold"),
+    [
+        (Harary(degree=20), Fixed(t=15)),
+        (ErdosRenyi(p=0.4), Linear(slope=600, base=6)),
+        (Complete(), Fixed(t=36)),
+    ],
+    ids=str,
+)
+def test_a_server_that_keeps_every_colluder_stays_below_the_certificate(graph, threshold):
+    """Real graphs over the rosters that it would choose: the smallest, and all of the list."""
+    population, rng = Population(clients=60, dropout=0.1, collusion=0.15), np.random.default_rng(7)
+    found = roster(population, 10, chosen=True)
+    bound, graphs = 2 ** certify(graph, threshold, population, found).unmaskable, 600
+    for size in (found.least, 60):
+        happened = 0
+        for _ in range(graphs):
+            drawn = draw(graph, rng.bytes(32), np.arange(size))
+            colludes = np.arange(size) < found.colluders
+            held = drawn.live_neighbours(colludes)
+            t = thresholds(threshold, drawn.degrees)
+            happened += bool((~colludes & (drawn.degrees + held + 1 >= 2 * t)).any())
+        assert happened / graphs <= bound + 4 * math.sqrt(bound / graphs)
+    assert bound < 0.7
