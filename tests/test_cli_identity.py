@@ -133,7 +133,7 @@ def test_what_is_no_identity_cannot_be_shown(tmp_path, make, says, code):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    fails(run("new", tmp_path / "no" / "key"), "No such file", 1)
+    fails(run("new", tmp_path / "no" / "key"), f"there is no folder {tmp_path / 'no'}", 2)
 
 
 @pytest.mark.parametrize("arguments", [["new"], ["remove", "key"]])

@@ -189,6 +189,12 @@ def test_a_list_in_a_file(tmp_path):
         Admission.load(path)
 
 
+def test_a_list_without_anybody_is_a_mistake(tmp_path):
+    (tmp_path / "list").write_text("# nobody yet\n")
+    with pytest.raises(ConfigError, match="admits nobody"):
+        Admission.load(str(tmp_path / "list"))
+
+
 @given(st.text(max_size=80))
 def test_any_text_is_a_list_or_a_mistake_of_the_caller(text):
     try:

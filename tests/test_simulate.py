@@ -113,12 +113,29 @@ def test_mean_mistakes():
         ccesa.aggregate(models, weights=[1, 2])
     with pytest.raises(VectorError, match="shapes"):
         ccesa.aggregate([*models, [np.zeros(3)]])
-    with pytest.raises(VectorError, match="NaN"):
+    with pytest.raises(VectorError, match="client 4: array 0 contains NaN"):
         ccesa.aggregate([*models, [np.array([0, np.nan])]])
+    for bad in (-1, float("nan"), "heavy"):
+        with pytest.raises(VectorError, match="client 2: a weight is a number from 0 on"):
+            ccesa.aggregate(models, weights=[1, 1, bad, 1])
+    with pytest.raises(ConfigError, match="dropout is a number or a dropout model, not 'x'"):
+        ccesa.aggregate(models, dropout="x")
     with pytest.raises(VectorError, match="zero"):
         ccesa.aggregate(models, weights=[0, 0, 0, 0])
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))
+
+
+def test_models_may_come_from_a_generator_and_hold_whole_numbers():
+    result = ccesa.aggregate(([np.array([i])] for i in range(4)), weights=iter([1, 1, 1, 1]))
+    assert result.mean[0] == pytest.approx([1.5], abs=1e-6)
+
+
+def test_small_arrays_beside_large_ones_keep_their_digits():
+    models = [{"small": np.array([1e-4 * i]), "large": np.array([1000.0 * i])} for i in range(4)]
+    mean = ccesa.aggregate(models, bits=16).mean
+    assert mean["small"] == pytest.approx([1.5e-4], rel=0.01)
+    assert mean["large"] == pytest.approx([1500.0], rel=0.01)
 
 
 def test_a_bare_array_is_no_model():

@@ -6,7 +6,7 @@ import traceback
 import numpy as np
 import pytest
 
-from ccesa.errors import FaultyServer, OrderError
+from ccesa.errors import FaultyServer, OrderError, UsageError
 from ccesa.protocol.client import Client
 from rounds import Play, changed, configure, ids, read
 
@@ -109,3 +109,27 @@ def test_the_vector_is_not_kept_once_it_is_sent_or_the_round_is_over():
         assert client._round.vector is not vector
         with pytest.raises(OrderError):
             client._round.vector()
+
+
+@pytest.mark.parametrize(
+    ("client", "reply"), [("a", b"x"), (None, b"x"), (1.5, b"x"), (0, None), (0, "text"), (0, 123)]
+)
+def test_a_mistake_of_the_transport_costs_nothing(client, reply):
+    """Neither the client nor the round: it is known before anything is touched."""
+    play = Play(configure(6)).until("mask")
+    with pytest.raises(UsageError):
+        play.server.receive(client, reply)
+    if not isinstance(reply, bytes):
+        with pytest.raises(UsageError, match="a request is bytes, not"):
+            play.clients[0].receive(reply)
+    aggregate = play.finish()
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_any_kind_of_bytes_will_do(kind):
+    play = Play(configure(6))
+    reply = play.clients[0].receive(kind(play.requests[0]))
+    play.server.receive(np.int64(0), kind(reply))
+    play.server.receive(0, reply)
+    assert play.server.waiting == set(range(1, 6))

@@ -52,17 +52,19 @@ class Identity:
     def sign(self, text: bytes) -> bytes:
         return primitives.sign(self._key, text)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Into a new file that only its owner can read; a file that is there is never overwritten."""
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileNotFoundError as error:
+            raise ConfigError(f"there is no folder {Path(path).parent}") from error
         except FileExistsError as error:
             raise ConfigError(f"{path} is there already; an identity is never overwritten") from error
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(f"{_HEADER} {_encode(self.seed)}\n")
 
     @classmethod
-    def load(cls, path: Path) -> "Identity":
+    def load(cls, path: Path | str) -> "Identity":
         """From its file; one that others can read is refused."""
         with open(path, "rb") as file:
             _check_private(path, file.fileno())
@@ -124,13 +126,16 @@ class Admission:
         return cls(Member.parse(line) for line in lines if line and not line.startswith("#"))
 
     @classmethod
-    def load(cls, path: Path) -> "Admission":
+    def load(cls, path: Path | str) -> "Admission":
         try:
-            return cls.parse(path.read_text(encoding="utf-8-sig"))
+            found = cls.parse(Path(path).read_text(encoding="utf-8-sig"))
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path} is no text") from error
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
+        if not found.members:
+            raise ConfigError(f"{path} admits nobody; `ccesa identity new` prints the line of a client")
+        return found
 
     def __str__(self) -> str:
         return "".join(f"{member}\n" for member in self.members)
@@ -157,10 +162,10 @@ class Admission:
         raise ConfigError("this identity is not in the admission list")
 
 
-def _check_private(path: Path, handle: int) -> None:
+def _check_private(path: Path | str, handle: int) -> None:
     mode = os.fstat(handle).st_mode
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{path} can be read by others; make it private first: chmod 600 {path}")
+        raise ConfigError(f"{path} can be read by others; if it is an identity: chmod 600 {path}")
 
 
 def _encode(data: bytes) -> str:

@@ -12,7 +12,7 @@ from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common import log
 
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, ConfigError, VectorError
 from ccesa.flower import members, records
 from ccesa.flower.memory import Sleeping, UsedRounds
@@ -22,7 +22,7 @@ from ccesa.flower.slots import Metrics, schema
 from ccesa.flower.terms import Terms, counters_of, model_of
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient, default_floor
+from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
 from ccesa.ring import Vector
@@ -95,12 +95,10 @@ class _Node:
         if config.guard == "active":
             identity = Identity.load(self._site.identity)
             admission = Admission.load(self._site.admission)
-            floor = self._site.floor(default_floor(admission))
-            return ActiveClient(config, identity, admission, vector, floor=floor, used_rounds=used)
+            return ActiveClient(config, identity, admission, vector, floor=self._site.floor, used_rounds=used)
         if self._site.has_identity:
             raise ConfigError("this node has an identity and takes part under guard = active only")
-        floor = self._site.floor(Floor())
-        return Client(config, _addressee(request), vector, floor=floor, used_rounds=used)
+        return Client(config, _addressee(request), vector, floor=self._site.floor, used_rounds=used)
 
     def _check(self, config: RoundConfig, terms: Terms) -> None:
         kind = records.kind_of(self._message)

@@ -20,7 +20,7 @@ _IDENTITY, _ADMISSION = "ccesa-identity", "ccesa-admission"
 _FLOORS = {_FLOOR + name: name for name in Floor.__struct_fields__}
 _KEYS: dict[str, type] = {
     _REQUIRED: bool,
-    **dict.fromkeys(_FLOORS, int),
+    **{key: float if name == "threshold_share" else int for key, name in _FLOORS.items()},
     _METRIC_CLIP: float,
     _MAX_CLIP: float,
     _IDENTITY: str,
@@ -65,10 +65,10 @@ class Site:
     def admission(self) -> Path:
         return self._path(_ADMISSION)
 
-    def floor(self, default: Floor) -> Floor:
-        """The guard's own floor, with what this site says instead."""
-        given = {name: int(self.given[key]) for key, name in _FLOORS.items() if key in self.given}
-        return msgspec.structs.replace(default, **given)
+    @property
+    def floor(self) -> Floor:
+        """What this site says itself; the rest is up to the guard."""
+        return Floor(**{name: self.given[key] for key, name in _FLOORS.items() if key in self.given})
 
     def check(self, config: RoundConfig, terms: Terms) -> None:
         """Where values are cut off: a server that lies could choose bounds by which one node stands out."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 from ccesa import ring
 from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError, UsageError
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_steps import (
@@ -105,6 +105,9 @@ class Client:
 
     def receive(self, request: bytes) -> bytes:
         """Answer the server's next request. The same request again gets the same answer."""
+        if not isinstance(request, bytes | bytearray | memoryview):
+            raise UsageError(f"a request is bytes, not {type(request).__name__}")
+        request = bytes(request)
         with self._turns:
             fingerprint = hashlib.sha256(request).digest()
             if fingerprint == self._last_request:

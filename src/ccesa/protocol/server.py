@@ -28,6 +28,7 @@ from ccesa.errors import (
     RoundFailed,
     TooFewClients,
     Unreliable,
+    UsageError,
 )
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
@@ -132,8 +133,11 @@ class Server:
 
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply; a faulty one raises FaultyClient and changes nothing."""
+        client = whole_number("client id", client)
+        if not isinstance(reply, bytes | bytearray | memoryview):
+            raise UsageError(f"a reply is bytes, not {type(reply).__name__}")
         with self._turns:
-            self._receive(client, reply)
+            self._receive(client, bytes(reply))
 
     def close(self) -> Requests:
         """Close the step. Returns the requests of the next one; none when the round is over."""

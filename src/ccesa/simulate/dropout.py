@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ccesa.protocol.steps import Step
 Vanishing = Mapping[str, frozenset[int]]
 
 
+@runtime_checkable
 class Dropout(Protocol):
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing: ...
 

@@ -1,14 +1,17 @@
 """``ccesa.aggregate``: models in, their weighted mean out, through a real round in memory."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccesa.config import Graph, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.plan.planner import Plan, plan_or_complete
-from ccesa.quantize import Arrays, Layout, Quantizer
+from ccesa.quantize import Arrays, Clip, Layout, Quantizer
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
 
@@ -35,9 +38,12 @@ def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
 
-def _check(models: Sequence[Arrays], weights: Sequence[float] | None, seed: int | None) -> None:
-    if weights is not None and len(weights) != len(models):
+def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None) -> None:
+    if len(weights) != len(models):
         raise VectorError(f"{len(weights)} weights for {len(models)} models")
+    for client, weight in enumerate(weights):
+        if not isinstance(weight, Real) or not 0 <= weight < math.inf:
+            raise VectorError(f"client {client}: a weight is a number from 0 on, not {weight!r}")
     if seed is not None and seed < 0:
         raise ConfigError(f"seed must not be negative, it is {seed}")
     if len(models) == 0:
@@ -49,16 +55,38 @@ def _quantizer(
 ) -> Quantizer:
     """Wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
-    if clip is None:
-        clip = max(float(np.abs(layout.flatten(model)).max(initial=0.0)) for model in models) or 1.0
+    largest = np.zeros(layout.size)
+    for client, model in enumerate(models):
+        try:
+            np.maximum(largest, np.abs(layout.flatten(model)), out=largest)
+        except VectorError as error:
+            raise VectorError(f"client {client}: {error}") from error
+    bound = _clip(layout, largest) if clip is None else clip
     heaviest = max(weights) or 1.0
-    return Quantizer(layout=layout, clients=len(models), clip=clip, bits=bits, max_weight=heaviest)
+    return Quantizer(layout=layout, clients=len(models), clip=bound, bits=bits, max_weight=heaviest)
+
+
+def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
+    """The largest value of each array: one bound for all would round small arrays to nothing."""
+    ends = np.cumsum(layout.sizes)[:-1]
+    bounds = [float(row.max(initial=0.0)) or 1.0 for row in np.split(largest, ends)]
+    if layout.names is None:
+        return bounds if layout.sizes else 1.0
+    return dict(zip(layout.names, bounds, strict=True)) if layout.sizes else 1.0
+
+
+def _dropout_model(dropout: float | Dropout) -> Dropout:
+    if isinstance(dropout, Dropout):
+        return dropout
+    if not isinstance(dropout, Real):
+        raise ConfigError(f"dropout is a number or a dropout model, not {dropout!r}")
+    return Independent(float(dropout))
 
 
 def aggregate(
-    models: Sequence[Arrays],
+    models: Iterable[Arrays],
     *,
-    weights: Sequence[float] | None = None,
+    weights: Iterable[float] | None = None,
     dropout: float | Dropout = 0.0,
     clip: float | None = None,
     bits: int = 32,
@@ -69,13 +97,14 @@ def aggregate(
 ) -> FirstTry:
     """The weighted mean of the models, computed by a secure aggregation round in this process.
 
-    ``models[i]`` is client i's list or dict of arrays. ``clip`` defaults to the largest value there is:
+    The i-th model is client i's list or dict of arrays. ``clip`` defaults to the largest value of each array:
     fine for a first try, where all models are at hand; in a federation it is agreed on beforehand.
     """
+    models = list(models)
+    weights = [1.0] * len(models) if weights is None else list(weights)
     _check(models, weights, seed)
-    weights = [1.0] * len(models) if weights is None else weights
     quantizer = _quantizer(models, weights, clip, bits)
-    model = dropout if hasattr(dropout, "draw") else Independent(float(dropout))
+    model = _dropout_model(dropout)
     planned = usual_plan(len(models), model.total if isinstance(model, Independent) else USUAL_DROPOUT)
     config = RoundConfig(
         clients=len(models),
