@@ -14,41 +14,29 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_first_example_gives_the_weighted_mean():
-    models = [{"w": np.full((2, 3), float(i))} for i in range(10)]
-    names = {"models": models, "sizes": list(range(1, 11))}
-    exec(BLOCKS[0], names)  # noqa: S102 - our own words
+def run(block: int, names: dict) -> None:
+    exec(BLOCKS[block], names)  # noqa: S102 - our own words
+
+
+def weighted_mean(names: dict, kept) -> float:
+    """Of the numbers that fill the example's models."""
+    return np.average(np.arange(40.0)[list(kept)], weights=np.array(names["sizes"])[list(kept)])
+
+
+def test_the_examples_run_as_they_stand(capsys):
+    """One after the other, as a reader pastes them; the third ends where the loop of the second begins."""
+    names: dict = {}
+    run(0, names)
     kept = names["result"].survivors
-    wanted = np.average(np.arange(10.0)[list(kept)], weights=np.arange(1, 11)[list(kept)])
-    assert np.allclose(names["result"].mean["w"], wanted, atol=1e-6)
-
-
-def test_the_second_example_uses_what_there_is():
-    """It is cut in two halves by a network, so its lines are played through here in their order."""
-    model, weight = [np.ones(3)], 1.0
-    code = BLOCKS[1].replace("clients=100", "clients=10")
-    lines = [line for line in code.splitlines() if line.strip()]
-    names = {"ccesa": ccesa, "model": model, "weight": weight, "train": lambda model: [3 * model[0]]}
-
-    def run(start: str) -> None:
-        (line,) = [line for line in lines if line.startswith(start)]
-        exec(line, names)  # noqa: S102 - our own words
-
-    for start in ("quantizer =", "config =", "server =", "requests = server.open"):
-        run(start)
-    clients = {}
-    while names["requests"]:
-        for number, request in names["requests"].items():
-            names |= {"client_id": number, "request": request}
-            if number not in clients:
-                run("client =")
-                clients[number] = names["client"]
-            names["client"] = clients[number]
-            run("reply =")
-            run("server.receive")
-        run("requests = server.close")
-    run("mean =")
-    assert np.allclose(names["mean"].arrays[0], 1.0)  # clipped at 1.0, as the example says
+    assert np.allclose(names["result"].mean["weights"], weighted_mean(names, kept), atol=1e-5)
+    run(1, names)
+    assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
+    assert names["mean"].weight == sum(names["sizes"])
+    run(2, names)
+    loop = BLOCKS[1][BLOCKS[1].index("requests = server.open") :]
+    exec(loop, names)  # noqa: S102 - our own words
+    assert isinstance(names["server"], ccesa.ActiveServer)
+    assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
 
 
 def test_the_commands_shown_are_there():
