@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from ccesa.flower.terms import Terms
 from ccesa.protocol import suspended
 from fuzz import stage
 from fuzz.harnesses import CORPUS
@@ -47,6 +48,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "packed": _packed(),
         "quantized": _sums(),
         "suspended": _sleepers(),
+        "terms": _terms(),
     }
 
 
@@ -59,6 +61,33 @@ def _sleepers() -> dict[str, bytes]:
         body = suspended.encode(msgspec.structs.replace(saved, nonce=bytes(16)))[32:]
         found[f"{guard}-{saved.step}"] = bytes([index]) + body
     return found
+
+
+def _terms() -> dict[str, bytes]:
+    plain = Terms(
+        kind="train",
+        clients=9,
+        clip=2.0,
+        metric_clip=1e6,
+        bits=32,
+        max_weight=65536.0,
+        weighted_by="num-examples",
+        slots=2,
+        counters=["steps"],
+    )
+    others: dict[str, dict[str, object]] = {
+        "evaluate": {"kind": "evaluate", "counters": []},
+        "bits-8": {"bits": 8},
+        "bits-12": {"bits": 12},
+        "many-clients": {"clients": 2**31, "bits": 64},
+        "too-many-clients": {"clients": 2**40},
+        "no-slots": {"slots": 0},
+        "many-slots": {"slots": 2**40},
+        "tiny-weight": {"max_weight": 5e-324},
+        "no-name": {"weighted_by": ""},
+    }
+    found = {name: msgspec.structs.replace(plain, **changes) for name, changes in others.items()}
+    return {"plain": plain.encode()} | {name: terms.encode() for name, terms in found.items()}
 
 
 def _bad(cases: list[dict[str, str]]) -> dict[str, bytes]:

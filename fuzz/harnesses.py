@@ -15,6 +15,7 @@ NAMES = (
     "requests",
     "replies",
     "suspended",
+    "terms",
 )
 
 

@@ -187,6 +187,18 @@ def test_other_terms_than_those_of_the_round_are_refused(changes, reason):
     assert ("train", 1004) not in app.calls
 
 
+def test_terms_for_another_length_are_refused_before_training():
+    """The server itself made the round with them, so everything else fits."""
+    app = make_app()
+    grid = MemoryGrid(app, NODES)
+    secure = SecureGrid(grid)
+    planned = secure._plan
+    secure._plan = lambda kind, nodes, length: planned(kind, nodes, length + 1)
+    assert list(secure.send_and_receive(messages(grid, new_model()))) == []
+    assert all("elements in a round of" in one.error.reason for one in grid.replies("mask"))
+    assert app.calls == []
+
+
 @pytest.mark.parametrize(
     "fields",
     [{}, {"step": 1}, {"step": "mask", "config": b"", "terms": b""}, {"other": "x"}],

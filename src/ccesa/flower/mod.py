@@ -116,6 +116,8 @@ class _Node:
         if terms.task(content) != config.task:
             raise ConfigError("the model or its settings are not those that this round was announced for")
         model = model_of(content)
+        if terms.length(model) != config.length:
+            raise ConfigError(f"terms for {terms.length(model)} elements in a round of {config.length}")
         self._message.content = content
         reply = self._call_next(self._message, self._context)
         if reply.has_error():

@@ -1,0 +1,23 @@
+"""Terms of a round in Flower: refused, or one encoding, and a length that can be computed."""
+
+import numpy as np
+
+from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.flower.terms import Arrays, Terms
+
+MODEL: Arrays = {"w": np.zeros((2, 3), np.float32), "steps": np.zeros((), np.int64)}
+
+
+def one(data: bytes) -> None:
+    try:
+        terms = Terms.decode(data)
+    except (MalformedMessage, ConfigError):
+        return
+    if terms.encode() != data:
+        raise AssertionError("terms with two encodings")
+    try:
+        length = terms.length(MODEL)
+    except ConfigError:
+        return
+    if length <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
+        raise AssertionError("terms without room for the weight")
