@@ -179,19 +179,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return planned
 
     def _config(self, planned: Plan, terms: Terms, content: RecordDict) -> RoundConfig:
-        others: dict[str, Any] = (
-            {"admission": self._members.admission.digest} if planned.guard == "active" else {}
-        )
-        return RoundConfig(
-            clients=terms.clients,
-            length=planned.length,
-            bits=planned.bits,  # type: ignore[arg-type]  # checked by the configuration itself
-            graph=planned.graph,
-            threshold=planned.threshold,
-            guard=planned.guard,  # type: ignore[arg-type]  # the same
-            task=terms.task(content),
-            **others,
-        )
+        """Of the plan; under ``active`` everyone on the list has a place, whoever was sampled."""
+        others: dict[str, Any] = {"clients": terms.clients, "task": terms.task(content)}
+        if planned.guard == "active":
+            others["admission"] = self._members.admission.digest
+        return planned.config(**others)
 
     # What is not ours goes to the wrapped grid.
 
