@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.graphs.assignment import draw
-from ccesa.plan import connectivity, plan, rings
+from ccesa.plan import check, connectivity, plan, rings
 from ccesa.plan.certify import certify
 from ccesa.plan.neighbourhoods import Opened
 from ccesa.plan.population import Population
@@ -53,6 +53,16 @@ def test_a_planned_round_passes_the_plans_own_floor(graph, collusion):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
+def test_leaving_at_any_step_does_not_fall_below_the_planned_survivors(graph):
+    made = active(graph)
+    gone = {"advertise": [0], "share": [1], "mask": [2], "confirm": [3], "unmask": [4]}
+    play = played(made)
+    result = play.finish(gone)
+    assert set(result.survivors) == set(range(3, made.clients))
+    assert np.array_equal(result.vector, play.expected(result.survivors))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_one_client_fewer_is_refused(graph):
     made = active(graph)
     play = played(made)
@@ -79,6 +89,11 @@ def test_more_neighbours_with_the_same_threshold_are_refused():
     denser = made.config(admission=bytes(32), graph=Harary(degree=140))
     with pytest.raises(ConfigError, match="threshold_share"):
         made.floor.check(denser)
+
+
+def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
+    config = RoundConfig(clients=100, length=1, graph=ErdosRenyi(p=0.1), threshold=Fixed(t=60))
+    assert check(config, 0.1).floor.threshold == 60
 
 
 def test_survivors_can_be_asked_for():

@@ -82,10 +82,9 @@ class Plan:
 
     @property
     def colluders(self) -> int:
-        """Of the whole list: so many may collude.
+        """So many clients of the whole list may collude.
 
-        Under ``active`` whichever roster of at least ``floor.clients`` the server chooses, and every one of
-        them is in it.
+        Under ``active`` whichever roster of at least ``floor.clients`` the server chooses, be they all in it.
         """
         return self.roster.colluders if self.roster.chosen else self.population.colluders
 
@@ -99,8 +98,9 @@ class Plan:
         if not isinstance(self.graph, ErdosRenyi):
             return tuple(range(self.graph.max_degree(least), self.graph.max_degree(n) + 1))
         fewest, most = (self._likely(size) for size in (least, n))
+        every = range(fewest[0], most[-1] + 1)
         # With a threshold above d + 1 nobody can share: such a client is left out.
-        return tuple(d for d in range(fewest[0], most[-1] + 1) if self.threshold.of(d) <= d + 1)
+        return tuple(d for d in every if self.threshold.of(d) <= d + 1) or tuple(every)
 
     def _likely(self, size: int) -> list[int]:
         """Degrees that are not too unlikely in a roster of this size, for all its clients."""
@@ -138,7 +138,7 @@ class Plan:
             degree=degree,
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
-            threshold_share=min(threshold_share(self.threshold.of(some), some) for some in self.degrees),
+            threshold_share=min(2.0, *(threshold_share(self.threshold.of(d), d) for d in self.degrees)),
             survivors=max(2, self.least_honest or 0),
         )
 
