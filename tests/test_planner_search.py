@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Fixed, Harary, Majority, RoundConfig
+from ccesa.config import Fixed, Harary, Majority, RoundConfig, active_floor
 from ccesa.errors import ImpossiblePlan
 from ccesa.plan import check, connectivity, plan
 from ccesa.plan.certify import certify
@@ -110,6 +110,13 @@ def test_active_plans_that_bisection_missed(clients, dropout, collusion, degree)
     assert plan(clients, dropout, collusion, "active", privacy_bits=40).degree == degree
 
 
+@pytest.mark.parametrize("clients", [10, 33, 100, 1000, 10_000])
+@pytest.mark.parametrize("dropout", [0.0, 0.01, 0.05])
+def test_active_plans_pass_the_floor_of_a_client_that_was_not_told_the_plan(clients, dropout):
+    made = plan(clients, dropout, guard="active", privacy_bits=20, reliability_bits=1)
+    active_floor(clients).check(made.config(admission=bytes(32)))
+
+
 few = st.fixed_dictionaries(
     {
         "clients": st.integers(10, 250),
@@ -137,9 +144,11 @@ few = st.fixed_dictionaries(
 @settings(deadline=None, max_examples=25)
 @given(few)
 def test_no_ring_with_fewer_neighbours_would_do(demands):
+    """Under ``active`` none that a client would accept which was not told the plan."""
     made = planned({**demands, "graph": "harary"})
     largest = int(made.degree) - 2 if made else (demands["clients"] - 2) // 2 * 2
-    for degree in range(largest, max(0, largest - 30), -2):
+    least = active_floor(demands["clients"]).degree if demands["guard"] == "active" else 1
+    for degree in range(largest, max(least - 1, largest - 30), -2):
         for t in range((degree + 1) // 2 + 1, degree + 2):
             found = certified(degree, t, demands)
             if found.shortfalls and found.shortfalls[0].startswith("reliability"):

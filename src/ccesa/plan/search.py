@@ -11,7 +11,18 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
-from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Fixed, Graph, Harary, Linear, Majority, Threshold
+from ccesa.config import (
+    MAX_HOLDERS,
+    Complete,
+    ErdosRenyi,
+    Fixed,
+    Graph,
+    Harary,
+    Linear,
+    Majority,
+    Threshold,
+    active_floor,
+)
 from ccesa.plan import connectivity
 from ccesa.plan.certify import certify, disconnected
 from ccesa.plan.neighbourhoods import NATS, Live, Opened
@@ -56,6 +67,13 @@ class Demand:
     @property
     def log_private(self) -> float:
         return -self.privacy_bits * LN2
+
+    @property
+    def least_half(self) -> int:
+        """Half the degree that a client asks for under ``active`` if nobody tells it the plan."""
+        if self.guard != "active":
+            return 1
+        return math.ceil((active_floor(self.population.clients).degree or 0) / 2)
 
     def kept_by(self, graph: Graph, threshold: Threshold) -> bool:
         """Whether the certificate says so."""
@@ -143,7 +161,7 @@ def ring(demand: Demand) -> tuple[Graph, Threshold] | None:
 
     most = min(population.clients - 2, MAX_HOLDERS - 1) // 2
     least = first(lambda half: connectivity.ring(population, 2 * half) <= demand.log_private, most)
-    return None if least is None else leftmost(least, most, found, possible)
+    return None if least is None else leftmost(max(least, demand.least_half), most, found, possible)
 
 
 def _may_hold(demand: Demand, low: OneDegree, high: OneDegree) -> bool:
