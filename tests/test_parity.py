@@ -1,5 +1,7 @@
+"""Shares that do not fit the others: seen, and named while they can be told."""
+
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa.crypto import parity, shamir
@@ -33,20 +35,33 @@ def named(sharing, shares, suspects=()):
     return parity.odd_ones(xs, every, threshold, doubted, randomness(seed + 2)).tolist()
 
 
-@given(sharings())
-def test_shares_as_they_were_dealt_fit(sharing):
-    _, threshold, xs, shares, seed = sharing
-    assert parity.fit_each(xs[None], shares[None], threshold, randomness(seed + 2)).tolist() == [True]
-    assert named(sharing, shares) == []
+def fit(secrets, spare, seed) -> list[bool]:
+    """Of pairs of xs and shares."""
+    rows = np.repeat(np.arange(len(secrets)), [xs.size for xs, _ in secrets])
+    xs, shares = (np.concatenate(parts) for parts in zip(*secrets, strict=True))
+    return parity.fit_each(rows, xs, shares, spare, randomness(seed + 2)).tolist()
 
 
-@given(sharings(), st.data())
-def test_any_wrong_share_shows_if_there_is_one_to_spare(sharing, data):
-    _, threshold, xs, shares, seed = sharing
-    place = data.draw(st.integers(0, xs.size - 1))
-    rows = np.stack([shares, spoiled(shares, [place]), shares])
-    fits = parity.fit_each(np.tile(xs, (3, 1)), rows, threshold, randomness(seed + 2))
-    assert fits.tolist() == [True, xs.size == threshold, True]
+@given(st.lists(sharings(), min_size=1, max_size=4), st.data())
+def test_shares_as_they_were_dealt_fit(some, data):
+    """Secrets with several thresholds and numbers of shares at once."""
+    most = min(xs.size - threshold for _, threshold, xs, _, _ in some)
+    assume(most >= 1)
+    rows = [(xs, shares) for _, _, xs, shares, _ in some]
+    assert fit(rows, data.draw(st.integers(1, most)), some[0][-1]) == [True] * len(some)
+    assert named(some[0], some[0][3]) == []
+
+
+@given(sharings(), sharings(), st.data())
+@settings(max_examples=200)
+def test_wrong_shares_show_if_they_are_no_more_than_there_are_to_spare(sharing, other, data):
+    _, _, xs, shares, seed = sharing
+    most = min(one[2].size - one[1] for one in (sharing, other))
+    assume(most >= 1)
+    spare = data.draw(st.integers(1, most))
+    places = sorted(data.draw(st.sets(st.integers(0, xs.size - 1), min_size=1, max_size=spare)))
+    rows = [(xs, shares), (xs, spoiled(shares, places)), (other[2], other[3])]
+    assert fit(rows, spare, seed) == [True, False, True]
 
 
 @given(sharings(), st.data())

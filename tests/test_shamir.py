@@ -165,6 +165,21 @@ def test_words_outside_the_field_are_skipped_and_the_rest_kept_in_order(words, c
     assert sum(asked) <= len(words) + count
 
 
+@pytest.mark.parametrize("largest", [9, 300, 511, 512, 900, 3000])
+def test_logarithms_of_differences_are_those_of_the_product(largest):
+    """By a table among few holders, by factorials among many."""
+    rng = np.random.default_rng(largest)
+    xs = np.array([np.sort(rng.choice(largest, largest // 2, replace=False)) + 1 for _ in range(3)])
+    xs[0, -1] = largest
+    found = shamir.log_differences(xs)
+    for row, logs in zip(xs.tolist(), found.tolist(), strict=True):
+        for place in (0, len(row) // 2, len(row) - 1):
+            product = 1
+            for other in row:
+                product = product * (other - row[place] or 1) % FIELD
+            assert pow(17, logs[place] % (FIELD - 1), FIELD) == product
+
+
 # Correcting
 
 

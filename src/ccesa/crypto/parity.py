@@ -20,25 +20,27 @@ TIMES = 2
 
 
 def combined(shares: shamir.Elements, random: shamir.Randomness) -> Values:
-    """One value a share: a random combination of its elements, in which a wrong one shows as well."""
-    factors = shamir.random_elements(random, shares.shape[-1]).astype(np.float64)
-    return (shares.astype(np.float64) @ factors).astype(np.int64) % FIELD  # exact: below 2^53
+    """For each share TIMES random combinations of its elements, in which a wrong one shows as well."""
+    size = shares.shape[1]
+    factors = shamir.random_elements(random, size * TIMES).reshape(size, TIMES).astype(np.float64)
+    return (shares.astype(np.float64) @ factors).astype(np.int64).T % FIELD  # exact: below 2^53
 
 
 def fit_each(
-    xs: Values, shares: shamir.Elements, threshold: int, random: shamir.Randomness
+    rows: Values, xs: Values, shares: shamir.Elements, spare: int, random: shamir.Randomness
 ) -> NDArray[np.bool_]:
-    """For each row, whether its shares lie on polynomials with ``threshold`` terms."""
-    spare = xs.shape[1] - threshold
-    fits = np.ones(len(xs), bool)
-    if spare < 1:
-        return fits
-    weights = EXP[-_log_differences(xs) % (FIELD - 1)]
-    for _ in range(TIMES):
+    """For each secret, whether up to ``spare`` of its shares are wrong; ``rows`` says whose share one is.
+
+    ``spare`` is at most the number of shares beyond the threshold, of every secret. A g with so many terms
+    sees all wrong values if they are no more: so secrets with more and with fewer shares can have one g.
+    """
+    weights = EXP[-_log_differences(rows, xs) % (FIELD - 1)]
+    fits = np.ones(int(rows.max()) + 1, bool)
+    for ys in combined(shares, random):
         factors = shamir.random_elements(random, spare)
-        test = np.insert(shamir.values(factors[:, None], int(xs.max()))[:, 0], 0, 0)  # no x is 0
-        ys = combined(shares, random)
-        fits &= (weights * test[xs] % FIELD * ys).sum(axis=1) % FIELD == 0
+        test = shamir.values(factors[:, None], int(xs.max()))[:, 0]
+        terms = weights * test[xs - 1] % FIELD * ys
+        fits &= np.bincount(rows, terms) % FIELD == 0  # exact: sums stay below 2^53
     return fits
 
 
@@ -54,8 +56,7 @@ def odd_ones(
     That only ``suspects`` are wrong is tried first, because decoding is slow.
     """
     wrong = np.zeros(len(xs), bool)
-    for _ in range(TIMES):
-        at_zero, *values = combined(secret_and_shares, random).tolist()
+    for at_zero, *values in combined(secret_and_shares, random).tolist():
         wrong |= _odd_values(xs, np.array(values), threshold, at_zero, suspects)
     return np.flatnonzero(wrong)
 
@@ -95,9 +96,14 @@ def _values_at(points: Values, xs: Values, ys: Values) -> Values:
     return (weights * ys % FIELD).sum(axis=1) % FIELD
 
 
-def _log_differences(xs: Values) -> Values:
-    """Row by row; in a complete graph all rows are the same, and one is enough."""
+def _log_differences(rows: Values, xs: Values) -> Values:
+    """For each share; in a complete graph all secrets have the same holders, and one row is enough."""
+    sizes = np.bincount(rows)
+    starts = np.cumsum(sizes) - sizes
+    places = np.arange(xs.size) - starts[rows]
+    table = np.zeros((sizes.size, int(sizes.max())), np.int64)
+    table[rows, places] = xs
     kinds: dict[bytes, int] = {}
-    kind = [kinds.setdefault(row.tobytes(), len(kinds)) for row in xs]
+    kind = np.array([kinds.setdefault(row.tobytes(), len(kinds)) for row in table])
     firsts = np.unique(kind, return_index=True)[1]
-    return shamir.log_differences(xs[firsts])[kind]
+    return shamir.log_differences(table[firsts])[kind[rows], places]

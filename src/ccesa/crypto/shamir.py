@@ -24,6 +24,8 @@ SHARE_BYTES = 2 * SECRET_ELEMENTS
 #: Multiplications in one matrix product. Below this BLAS stays in the calling thread; above it, it wakes
 #: threads of its own, which costs more than the product (and would fight with ours).
 _PRODUCT = 1 << 18
+#: Holders among whom a table of all differences is small.
+_FEW = 512
 
 
 class OutsideField(ValueError):
@@ -132,11 +134,14 @@ def _weights_at_zero(xs: NDArray[np.int64]) -> NDArray[np.int64]:
 def log_differences(xs: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row and each of its x, the logarithm of prod_{j != i} (x_j - x_i).
 
-    Holders are mostly 1 … k without a few: the product over all of 1 … k is a quotient of factorials,
-    from which the absent ones are divided out. Differences index the table of logarithms directly: a
-    negative index counts from its end, which is reduction modulo the field; 0 stands for no factor.
+    Among few holders one matrix product adds up the logarithms. Else: holders are mostly 1 … k without a few,
+    the product over all of 1 … k is a quotient of factorials, from which the absent ones are divided out.
+    Differences index the table of logarithms directly: a negative index counts from its end, which is
+    reduction modulo the field; 0 stands for no factor.
     """
     largest = xs.max(axis=1, keepdims=True)
+    if int(largest.max()) < _FEW:
+        return _log_differences_of_few(xs)
     absent = _absent(xs, largest)
     differences = (
         polynomial.LOG_FACTORIAL[xs - 1]
@@ -149,6 +154,26 @@ def log_differences(xs: NDArray[np.int64]) -> NDArray[np.int64]:
         logs_gone = polynomial.LOG[np.where(gone, gone - some, 0)]
         differences[first : first + rows] -= logs_gone.sum(axis=2, dtype=np.int64)
     return differences
+
+
+def _log_differences_of_few(xs: NDArray[np.int64]) -> NDArray[np.int64]:
+    size = int(xs.max()) + 1
+    present = np.zeros((len(xs), size))
+    np.put_along_axis(present, xs, 1.0, axis=1)
+    present[:, 0] = 0.0
+    table = _log_table(-(-size // 64) * 64)[:size, :size]
+    sums = np.empty_like(present)
+    rows = max(1, _PRODUCT // table.size)
+    for first in range(0, len(xs), rows):
+        np.matmul(present[first : first + rows], table, out=sums[first : first + rows])
+    return np.take_along_axis(sums, xs, axis=1).astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _log_table(size: int) -> NDArray[np.float64]:
+    """The logarithm of row - column; 0, for no factor, where they are the same."""
+    numbers = np.arange(size)
+    return polynomial.LOG[numbers[:, None] - numbers].astype(np.float64)
 
 
 def _absent(xs: NDArray[np.int64], largest: NDArray[np.int64]) -> NDArray[np.int64]:

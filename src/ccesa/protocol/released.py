@@ -14,7 +14,7 @@ from ccesa.graphs.evolution import Evolution
 
 Nodes = NDArray[np.int64]
 #: Shares that are looked at together; bounds the memory.
-AT_ONCE = 1 << 17
+AT_ONCE = 1 << 15
 
 
 class WrongShare(NamedTuple):
@@ -50,27 +50,25 @@ class Holdings:
 
     def on_edges(self, edges: Nodes) -> NDArray[np.uint16]:
         """Of each edge (i, j) the share that j holds of i."""
-        return self.released.on_edges[self.evolution.graph.reverse[edges]]
+        return self.released.on_edges.take(self.evolution.graph.reverse[edges], axis=0)
 
     def of(self, node: int) -> tuple[Nodes, Nodes, NDArray[np.uint16]]:
         """Live holders of this client's shares, their x-coordinates, and the shares; its own comes last."""
-        holders, xs, shares = self.of_each(np.array([node]))
-        return holders[0], xs[0], shares[0]
+        return self.of_each(np.array([node]))[1:]
 
-    def of_each(self, nodes: Nodes) -> tuple[Nodes, Nodes, NDArray[np.uint16]]:
-        """A row for each, of clients with the same number of live holders that all or none still live."""
+    def of_each(self, nodes: Nodes) -> tuple[Nodes, Nodes, Nodes, NDArray[np.uint16]]:
+        """The same of many, one after the other; first comes whose a share is, as a place in ``nodes``."""
         graph, v4 = self.evolution.graph, self.evolution.v4
         first, sizes = graph.starts[nodes], graph.degrees[nodes]
         edges = np.repeat(first - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        edges = edges[v4[graph.columns[edges]]].reshape(nodes.size, -1)
-        holders, xs, shares = graph.columns[edges], self.xs(edges), self.on_edges(edges)
-        if not v4[nodes[0]]:
-            return holders, xs, shares
-        return (
-            np.column_stack([holders, nodes]),
-            np.column_stack([xs, self._own_xs[nodes]]),
-            np.concatenate([shares, self.released.own[nodes, None]], axis=1),
-        )
+        rows = np.repeat(np.arange(nodes.size), sizes)
+        live, own = v4[graph.columns[edges]], np.flatnonzero(v4[nodes])
+        edges, rows = edges[live], np.concatenate([rows[live], own])
+        order = np.argsort(rows, kind="stable")
+        holders = np.concatenate([graph.columns[edges], nodes[own]])
+        xs = np.concatenate([self.xs(edges), self._own_xs[nodes[own]]])
+        shares = np.concatenate([self.on_edges(edges), self.released.own[nodes[own]]])
+        return rows[order], holders[order], xs[order], shares.take(order, axis=0)
 
     def wrong(self, secrets: Mapping[int, bytes], known: Iterable[WrongShare] = ()) -> frozenset[WrongShare]:
         """All shares that do not lie on the polynomial of their secret, which has been rebuilt.
@@ -78,10 +76,9 @@ class Holdings:
         Of a secret with r shares and threshold t as long as at most floor((r - t) / 2) are wrong.
         """
         found = set(known)
-        for nodes in self._alike(np.array(sorted(secrets), np.int64)):
-            threshold = int(self.evolution.thresholds[nodes[0]])
-            _, xs, shares = self.of_each(nodes)
-            fits = parity.fit_each(xs, shares, threshold, os.urandom)
+        for spare, nodes in self._alike(np.array(sorted(secrets), np.int64)):
+            rows, _, xs, shares = self.of_each(nodes)
+            fits = parity.fit_each(rows, xs, shares, spare, os.urandom)
             for node in nodes[~fits].tolist():
                 found |= self._wrong_of(node, secrets[node], found)
         return frozenset(found)
@@ -95,15 +92,21 @@ class Holdings:
         places = parity.odd_ones(xs, every, threshold, suspects, os.urandom)
         return {WrongShare(sender, int(ids[node])) for sender in ids[holders[places]].tolist()}
 
-    def _alike(self, nodes: Nodes) -> Iterator[Nodes]:
-        """Parts that can be looked at together: as many holders, the same threshold."""
+    def _alike(self, nodes: Nodes) -> Iterator[tuple[int, Nodes]]:
+        """Parts that can be looked at together, and how many shares each of their secrets has to spare.
+
+        In a part nobody has twice as many as another, and half of them is what can be told apart anyway.
+        """
         evolution = self.evolution
-        live = evolution.graph.live_neighbours(evolution.v4)
-        kinds = np.stack([live, evolution.thresholds, evolution.v4], axis=1)[nodes]
-        _, kind = np.unique(kinds, axis=0, return_inverse=True)
-        for number in range(kind.max(initial=-1) + 1):
-            some = nodes[kind.ravel() == number]
-            yield from np.array_split(some, -(-some.size * (int(live[some[0]]) + 1) // AT_ONCE))
+        shares = evolution.graph.live_neighbours(evolution.v4) + evolution.v4
+        spare = (shares - evolution.thresholds)[nodes]
+        nodes, spare = nodes[spare > 0], spare[spare > 0]
+        kinds = np.frexp(spare.astype(np.float64))[1]
+        for kind in np.unique(kinds).tolist():
+            some = nodes[kinds == kind]
+            parts = -(-some.size * int(shares[some].max()) // AT_ONCE)
+            for part in np.array_split(some, parts):
+                yield 1 << (kind - 1), part
 
     @cached_property
     def _own_xs(self) -> Nodes:
