@@ -68,7 +68,7 @@ def _all_of(population: Population) -> str:
 
 def _bits(possible: float) -> str:
     whole = math.floor(possible)
-    return f"there are at most {whole}" if whole >= 1 else "there is less than one"
+    return f"it is at most {whole} bit{'s' * (whole > 1)}" if whole >= 1 else "it is less than one bit"
 
 
 def _way_out(demand: Demand) -> str:
