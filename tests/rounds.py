@@ -5,9 +5,11 @@ from functools import lru_cache
 
 import msgspec
 import numpy as np
+import pytest
 
 from ccesa import ring
 from ccesa.config import Complete, Floor, RoundConfig
+from ccesa.errors import FaultyClient
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
@@ -114,3 +116,13 @@ def changed(data: bytes, **fields) -> bytes:
 
 def ids(*numbers: int) -> bytes:
     return np.array(numbers, "<u4").tobytes()
+
+
+def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
+    """Refused, the sender named, and nothing else has changed: the honest answer is still taken."""
+    waiting, total = play.server.waiting, play.server._total.copy()
+    with pytest.raises(kind, match=match) as error:
+        play.server.receive(client, reply)
+    assert error.value.client == client
+    assert play.server.waiting == waiting
+    assert np.array_equal(play.server._total, total)

@@ -6,7 +6,6 @@ import pytest
 from active_rounds import flipped, played
 from ccesa.errors import (
     ConflictingMessage,
-    FaultyClient,
     LateMessage,
     MalformedMessage,
 )
@@ -14,24 +13,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import in_memory, run_round
-from rounds import (
-    ActivePlay,
-    admission,
-    changed,
-    configure_active,
-    identity,
-    read,
-)
-
-
-def refuses(play: ActivePlay, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
-    """Refused, the sender named, and nothing else has changed."""
-    waiting, total = play.server.waiting, play.server._total.copy()
-    with pytest.raises(kind, match=match) as error:
-        play.server.receive(client, reply)
-    assert error.value.client == client
-    assert play.server.waiting == waiting
-    assert np.array_equal(play.server._total, total)
+from rounds import ActivePlay, admission, changed, configure_active, identity, read, refuses
 
 
 @pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])

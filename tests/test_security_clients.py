@@ -21,19 +21,9 @@ from ccesa.errors import (
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
-from rounds import Play, changed, configure, read
+from rounds import Play, changed, configure, read, refuses
 
 STEP_NAMES = [step.name for step in STEPS["curious"]]
-
-
-def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
-    """Refused, the sender named, and nothing else has changed: the honest answer is still taken."""
-    waiting, total = play.server.waiting, play.server._total.copy()
-    with pytest.raises(kind, match=match) as error:
-        play.server.receive(client, reply)
-    assert error.value.client == client
-    assert play.server.waiting == waiting
-    assert np.array_equal(play.server._total, total)
 
 
 def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:

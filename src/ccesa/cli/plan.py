@@ -177,7 +177,7 @@ _LINES: dict[str, Callable[[Cost], str]] = {
     "client checks signatures": lambda cost: f"{cost.verifications:,.0f}",
     "client makes keystream": lambda cost: _bytes(cost.keystream_bytes),
     "client works, about": lambda cost: _seconds(cost.client_seconds),
-    "server passes on": lambda cost: _bytes(cost.server_bytes),
+    "through the server": lambda cost: _bytes(cost.server_bytes),
     "server makes keystream": lambda cost: _bytes(cost.server_keystream_bytes),
     "server works, about": lambda cost: _seconds(cost.server_seconds),
 }
