@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from ccesa.charter import Learning
 from ccesa.flower.terms import Terms
 from ccesa.protocol import suspended
 from fuzz import stage
@@ -44,6 +45,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "requests": requests,
         "replies": replies,
         "admission": _lists(),
+        "charter": _charters(),
         "identity": _identities(),
         "packed": _packed(),
         "quantized": _sums(),
@@ -96,7 +98,7 @@ def _bad(cases: list[dict[str, str]]) -> dict[str, bytes]:
 
 
 def _lists() -> dict[str, bytes]:
-    text = str(stage.ADMISSION)
+    text = str(stage.CHARTER.admission)
     first = text.splitlines()[0]
     return {
         "plain": text.encode(),
@@ -107,6 +109,22 @@ def _lists() -> dict[str, bytes]:
         "no-key": b"hospital-a\n",
         "short-key": b"hospital-a Zm9vYmFy\n",
         "no-text": b"\xff\xfe" + first.encode(),
+        "empty": b"",
+    }
+
+
+def _charters() -> dict[str, bytes]:
+    text = str(stage.CHARTER)
+    learning = msgspec.structs.replace(stage.CHARTER, learning=Learning(metrics=("loss",), counters=("n",)))
+    return {
+        "plain": text.encode(),
+        "learning": str(learning).encode(),
+        "date": text.replace("expires = 9007199254740991", "expires = 2030-01-31").encode(),
+        "local-time": text.replace("expires = 9007199254740991", "expires = 2030-01-31T12:00:00").encode(),
+        "erdos-renyi": text.replace('"harary"\ndegree = 4', '"erdos-renyi"\np = 0.5').encode(),
+        "twice": text.replace("client-1", "client-0").encode(),
+        "unknown-key": f"{text}more = 1\n".encode(),
+        "not-toml": b"serial = \xff",
         "empty": b"",
     }
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
 
@@ -142,11 +141,6 @@ class Admission:
 
     def __len__(self) -> int:
         return len(self.members)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """Of the keys in order; names and comments are for people."""
-        return labels.digest(labels.ADMISSION, b"".join(member.public for member in self.members))
 
     def key(self, client: int) -> primitives.VerifyingKey:
         """Of one client, loaded when it is needed: a client looks at its neighbours' only."""

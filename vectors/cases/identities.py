@@ -8,7 +8,7 @@ from ccesa.identity import Admission, Identity, Member
 DESCRIPTION = (
     "Ed25519 identities from their seeds, with the file that keeps one and the line that admits it; "
     "signatures, deterministic as in RFC 8032, and some that must not verify; admission lists as text, with "
-    "the keys in order and their digest. Everything under a bad key must be refused with the named error."
+    "their members in order. Everything under a bad key must be refused with the named error."
 )
 #: The order of the base point. S and S + _ORDER say the same; only the smaller is a signature.
 _ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -126,7 +126,6 @@ def _admission_list(name: str, text: str) -> Case:
             {"name": member.name, "public": member.public, "comment": member.comment}
             for member in admission.members
         ],
-        "digest": admission.digest,
     }
 
 

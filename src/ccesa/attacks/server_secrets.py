@@ -1,6 +1,5 @@
 """A server that is after both secrets of one client. S1, S6, S16: ``curious`` has to hold."""
 
-from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -128,18 +127,20 @@ def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neig
     return keys.Sealing(key, key)
 
 
-def seal_between(key: keys.Sealing, text: bytes, context: bytes, one: int, other: int) -> bytes:
-    return keys.seal_shares(key, text, context, min(one, other), max(one, other))
+def between(sender: int, recipient: int, sender_keys: bytes, recipient_keys: bytes) -> keys.Ends:
+    """The same, whoever of the two seals."""
+    (low, low_keys), (high, high_keys) = sorted([(sender, sender_keys), (recipient, recipient_keys)])
+    return keys.Ends(low, high, low_keys, high_keys)
 
 
-def open_between(round: steps.Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
-    low, high = min(neighbour, round.client), max(neighbour, round.client)
-    return keys.unseal_shares(sealing, text, round.context, low, high)
+class _Undirected:
+    """``keys`` for clients that seal without a direction."""
 
-
-_UNDIRECTED = SimpleNamespace(
-    sealing=one_key_for_both_directions, seal_shares=seal_between, commitment=keys.commitment
-)
+    sealing = staticmethod(one_key_for_both_directions)
+    Ends = staticmethod(between)
+    seal_shares = staticmethod(keys.seal_shares)
+    unseal_shares = staticmethod(keys.unseal_shares)
+    commitment = staticmethod(keys.commitment)
 
 
 class NoDirections(Client):
@@ -147,8 +148,11 @@ class NoDirections(Client):
 
     functions: ClassVar[dict[str, StepFunction]] = {
         **Client.functions,
-        "share": relaxed(steps.share, keys=_UNDIRECTED),
-        "mask": relaxed(steps.mask, take_hold=relaxed(steps.take_hold, _open=open_between)),
+        "share": relaxed(steps.share, keys=_Undirected),
+        "mask": relaxed(
+            steps.mask,
+            take_hold=relaxed(steps.take_hold, _open=relaxed(steps._open, keys=_Undirected)),  # noqa: SLF001
+        ),
     }
 
 

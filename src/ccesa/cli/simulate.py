@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from msgspec import UNSET
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -62,20 +61,21 @@ def simulate(
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
     of a client that stays to the end.
     """
-    identities = simulation.enrol(clients) if guard is Guard.ACTIVE else []
     rule: Threshold = Majority()
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
     if chosen is None:
         chosen, rule = _planned(clients, dropout, graph, guard)
-    config = RoundConfig(
-        clients=clients,
-        length=length,
-        bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=chosen,
-        threshold=rule if threshold is None else Fixed(t=threshold),
-        generator=generator.value,
-        guard=guard.value,
-        admission=simulation.admit(identities).digest if identities else UNSET,
+    agreed: dict[str, Any] = {
+        "bits": bits,
+        "graph": chosen,
+        "threshold": rule if threshold is None else Fixed(t=threshold),
+        "generator": generator.value,
+    }
+    federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
+    config = (
+        federation.charter.config(length=length)
+        if federation
+        else RoundConfig(clients=clients, length=length, **agreed)
     )
     with _progress() as progress:
         report = simulation.simulate(
@@ -83,7 +83,7 @@ def simulate(
             dropout=simulation.Independent(dropout),
             seed=seed,
             threads=threads,
-            identities=identities,
+            federation=federation,
             progress=progress,
         )
     _print(report, as_json)

@@ -21,7 +21,6 @@ from ccesa.config import (
     Linear,
     Majority,
     Threshold,
-    active_floor,
 )
 from ccesa.plan import connectivity
 from ccesa.plan.certify import certify, disconnected
@@ -73,7 +72,7 @@ class Demand:
         """Half the degree that a client asks for under ``active`` if nobody tells it the plan."""
         if self.guard != "active":
             return 1
-        return math.ceil((active_floor(self.population.clients).degree or 0) / 2)
+        return 1
 
     def kept_by(self, graph: Graph, threshold: Threshold) -> bool:
         """Whether the certificate says so."""
