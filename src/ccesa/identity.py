@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ccesa import labels
 from ccesa.crypto import primitives
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, quoted
 
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
@@ -88,15 +88,15 @@ class Member:
             if not isinstance(value, str):
                 raise ConfigError(f"the {name} of a client is text, not {type(value).__name__}")
         if self.name.startswith("#") or self.name.split() != [self.name]:
-            raise ConfigError(f"{self.name!r} is no name: one word, not starting with #")
+            raise ConfigError(f"{quoted(self.name)} is no name: one word, not starting with #")
         if not (self.name + self.comment).isprintable():
-            raise ConfigError(f"the line of {self.name!r} has characters that cannot be printed")
+            raise ConfigError(f"the line of {quoted(self.name)} has characters that cannot be printed")
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
-            raise ConfigError(f"the public key of {self.name!r} must be {KEY_BYTES} bytes")
+            raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
         try:
             primitives.check_verifying_key(self.public)
         except primitives.LowOrderKey as error:
-            raise ConfigError(f"the line of {self.name!r}: {error}") from error
+            raise ConfigError(f"the line of {quoted(self.name)}: {error}") from error
 
     def __str__(self) -> str:
         return f"{self.name} {_encode(self.public)} {self.comment}".strip()
@@ -104,7 +104,7 @@ class Member:
     @classmethod
     def parse(cls, line: str) -> "Member":
         name, key, *comment = [*line.split(maxsplit=2), "", ""][:3]
-        return cls(name, _decode(key, f"the line of {name!r}"), " ".join(comment).strip())
+        return cls(name, _decode(key, f"the line of {quoted(name)}"), " ".join(comment).strip())
 
 
 class Admission:
@@ -116,7 +116,9 @@ class Admission:
         names, public = set[str](), set[bytes]()
         for member in self.members:
             if member.name in names or member.public in public:
-                raise ConfigError(f"the name or the key of {member.name!r} is in the admission list twice")
+                raise ConfigError(
+                    f"the name or the key of {quoted(member.name)} is in the admission list twice"
+                )
             names.add(member.name)
             public.add(member.public)
 
