@@ -12,19 +12,19 @@ Every client holds the list for itself; the server's word does not count.
 import base64
 import binascii
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ccesa import labels
+from ccesa import files, labels
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, quoted
 
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
-_MOST = 256  # bytes of an identity file
+_MOST_IDENTITY = 256  # bytes of the file
+_MOST_ADMISSION = 1 << 28  # bytes; millions of clients
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,13 @@ class Identity:
 
     def save(self, path: Path | str) -> None:
         """Into a new file that only its owner can read; a file that is there is never overwritten."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileNotFoundError as error:
-            raise ConfigError(f"there is no folder {Path(path).parent}") from error
-        except FileExistsError as error:
-            raise ConfigError(f"{path} is there already; an identity is never overwritten") from error
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(f"{_HEADER} {_encode(self.seed)}\n")
+        files.write_new(path, f"{_HEADER} {_encode(self.seed)}\n", private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
         """From its file; one that others can read is refused."""
-        with open(path, "rb") as file:
-            _check_private(path, file.fileno())
-            text = file.read(_MOST + 1)
-        words = text.decode("ascii", "replace").split()
-        if len(text) > _MOST or len(words) != 2 or words[0] != _HEADER:
+        words = files.read_trusted(path, _MOST_IDENTITY, private=True).split()
+        if len(words) != 2 or words[0] != _HEADER:
             raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
         return cls(_decode(words[1], str(path)))
 
@@ -129,10 +119,10 @@ class Admission:
 
     @classmethod
     def load(cls, path: Path | str) -> "Admission":
+        """From its file; one that others can write to is refused."""
+        text = files.read_trusted(path, _MOST_ADMISSION)
         try:
-            found = cls.parse(Path(path).read_text(encoding="utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is no text") from error
+            found = cls.parse(text)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
         if not found.members:
@@ -162,12 +152,6 @@ class Admission:
             if member.public == public:
                 return place
         raise ConfigError("this identity is not in the admission list")
-
-
-def _check_private(path: Path | str, handle: int) -> None:
-    mode = os.fstat(handle).st_mode
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{path} can be read by others; if it is an identity: chmod 600 {path}")
 
 
 def _encode(data: bytes) -> str:
