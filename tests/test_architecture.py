@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"errors"},
-    {"labels", "ring", "wire"},
+    {"files", "labels", "ring", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},
@@ -19,7 +19,7 @@ ORDER = [
     {"demo", "flower"},
     {"cli"},
 ]
-INNER = ["labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]
+INNER = ["files", "labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
 
 

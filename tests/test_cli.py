@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -197,10 +198,29 @@ def test_progress_is_shown_to_a_person_watching():
     assert "/60" in shown
 
 
+@contextmanager
+def on_ctrl_c(handler):
+    """What is started inside inherits whether Ctrl-C is ignored: as it is for a job in the background."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
+def _job(request):
+    """How these tests themselves were started."""
+    with on_ctrl_c(request.param):
+        yield
+
+
+@pytest.mark.usefixtures("_job")
 @pytest.mark.parametrize("after", [0.05, 2.0], ids=["while importing", "while working"])
 def test_ctrl_c_says_stopped(after):
     command = [*COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with on_ctrl_c(signal.default_int_handler):
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(after)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)

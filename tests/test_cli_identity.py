@@ -132,6 +132,12 @@ def test_what_is_no_identity_cannot_be_shown(tmp_path, make, says, code):
     fails(run("show", path), says, code)
 
 
+def test_what_a_terminal_would_obey_is_not_printed(tmp_path):
+    done = run("show", tmp_path / "a\x1b[2Jb\nc")
+    fails(done, r"a\x1b[2Jb c", 1)
+    assert "\x1b" not in done.stderr
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     fails(run("new", tmp_path / "no" / "key"), f"there is no folder {tmp_path / 'no'}", 2)
 

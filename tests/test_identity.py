@@ -1,5 +1,7 @@
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -100,6 +102,33 @@ def test_a_file_that_others_can_read_is_refused_before_it_is_read(tmp_path):
         Identity.load(path)
 
 
+FULL_DISK = """
+import os, resource, sys
+from ccesa.identity import Identity
+
+os.chdir(sys.argv[1])
+one = Identity.new()
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+try:
+    one.save("key")
+except OSError:
+    assert os.listdir() == [], os.listdir()
+else:
+    raise SystemExit("it was saved")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+one.save("key")
+assert Identity.load("key") == one
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files")
+def test_an_identity_that_did_not_fit_on_the_disk_can_be_saved_again(tmp_path):
+    """The system takes twenty bytes and refuses the rest, as a full disk does."""
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_missing_file_is_not_called_an_identity(tmp_path):
     with pytest.raises(FileNotFoundError):
         Identity.load(tmp_path / "key")
@@ -187,6 +216,18 @@ def test_a_list_in_a_file(tmp_path):
     path.write_bytes(b"a \xff\n")
     with pytest.raises(ConfigError, match="no text"):
         Admission.load(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_a_list_that_others_can_write_to_is_refused(mode, tmp_path):
+    path = tmp_path / "admission.txt"
+    path.write_text(f"{member('a', 0)}\n")
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=r"admission\.txt can be changed by others"):
+        Admission.load(path)
+    path.chmod(0o644)
+    assert len(Admission.load(path)) == 1
 
 
 def test_a_list_without_anybody_is_a_mistake(tmp_path):

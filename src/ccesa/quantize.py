@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import ring
-from ccesa.errors import ConfigError, VectorError
+from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.ring import Vector
 
 Arrays = Sequence[NDArray[Any]] | Mapping[str, NDArray[Any]]
@@ -64,9 +64,9 @@ class Layout:
             arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
             found = Layout.of(arrays)
         if found.names != self.names:
-            raise VectorError(f"the arrays are called {found.names}, {self.names} are due")
+            raise VectorError(f"the arrays are called {quoted(found.names)}, {quoted(self.names)} are due")
         if found.shapes != self.shapes:
-            raise VectorError(f"the arrays have shapes {found.shapes}, {self.shapes} are due")
+            raise VectorError(f"the arrays have shapes {quoted(found.shapes)}, {quoted(self.shapes)} are due")
         values = [np.asarray(array, np.float64).ravel() for array in _values(arrays)]
         flat = np.concatenate(values) if values else np.empty(0)
         if not np.isfinite(flat).all():
@@ -123,7 +123,7 @@ class Quantizer:
     def __post_init__(self) -> None:
         for name in ("bits", "clients", "levels"):
             if type(getattr(self, name)) is not int:
-                raise ConfigError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be a whole number, not {quoted(getattr(self, name))}")
         self._check_choices()
         self._check_headroom()
 
@@ -133,12 +133,12 @@ class Quantizer:
         if self.clients < 1:
             raise ConfigError(f"clients must be at least 1, not {self.clients}")
         if not _is_positive(self.max_weight):
-            raise ConfigError(f"max_weight must be a positive number, not {self.max_weight!r}")
+            raise ConfigError(f"max_weight must be a positive number, not {quoted(self.max_weight)}")
         if self.rounding not in ("stochastic", "nearest"):
-            raise ConfigError(f"rounding must be stochastic or nearest, not {self.rounding!r}")
+            raise ConfigError(f"rounding must be stochastic or nearest, not {quoted(self.rounding)}")
         for bound in self._bounds:
             if not _is_positive(bound):
-                raise ConfigError(f"clip must be a positive number, not {bound!r}")
+                raise ConfigError(f"clip must be a positive number, not {quoted(bound)}")
 
     def _check_headroom(self) -> None:
         """All clients at the bound must fit; this is where the default for levels comes from."""
@@ -200,7 +200,8 @@ class Quantizer:
         """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
-                f"weight {weight!r} does not lie in 0..{self.max_weight:g}; the Quantizer has a max_weight"
+                f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
+                "the Quantizer has a max_weight"
             )
         units = round(weight / self.max_weight * WEIGHT_UNITS)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
@@ -243,7 +244,7 @@ class Quantizer:
         if isinstance(clip, Mapping):
             missing = [name for name in names or () if name not in clip]
             if missing:
-                raise ConfigError(f"clip has no bound for {missing[0]!r}")
+                raise ConfigError(f"clip has no bound for {quoted(missing[0])}")
             return tuple(clip[name] for name in names or ())
         return tuple(clip)
 
@@ -291,4 +292,4 @@ def _values(arrays: Arrays) -> list[NDArray[Any]]:
 
 
 def _called(names: tuple[str, ...] | None, place: int) -> str:
-    return repr(names[place]) if names is not None else str(place)
+    return quoted(names[place]) if names is not None else str(place)

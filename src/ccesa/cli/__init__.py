@@ -45,5 +45,8 @@ def _run() -> int:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    print("ccesa: " + " ".join(text.split()), file=sys.stderr)  # noqa: T201 - the one line
+    line = " ".join(text.split())
+    # Names of files are not ours: what a terminal would obey is escaped.
+    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    print(f"ccesa: {safe}", file=sys.stderr)  # noqa: T201 - the one line
     sys.exit(code)
