@@ -83,8 +83,17 @@ def test_mean_of_models_in_five_lines():
 def test_mean_reports_what_it_clipped():
     models = [[np.array([0.5, float(i)])] for i in range(4)]
     result = ccesa.aggregate(models, clip=1.0)
-    assert result.clipped == 2
+    assert (result.clipped, result.clipped_by, result.values) == (2, (0, 0, 1, 1), 8)
+    assert repr(result) == "FirstTry(4 of 4 clients in the mean, weight 4, 2 of 8 values clipped)"
     assert np.allclose(result.mean[0], [0.5, (0 + 1 + 1 + 1) / 4], atol=1e-6)
+
+
+def test_mean_takes_a_bound_for_each_array():
+    models = [{"a": np.array([float(i)]), "b": np.array([float(i)])} for i in range(4)]
+    result = ccesa.aggregate(models, clip={"a": 1.0, "b": 2.0})
+    assert result.clipped_by == (0, 0, 1, 2)
+    assert result.mean["a"] == pytest.approx([3 / 4], abs=1e-6)
+    assert result.mean["b"] == pytest.approx([5 / 4], abs=1e-6)
 
 
 @pytest.mark.parametrize("graph", [Complete(), Harary(degree=6), ErdosRenyi(p=0.9)])
