@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from ccesa.attacks.registry import ATTACKS
 
 COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
 FIELDS = {
@@ -30,9 +33,9 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
-def simulate(*arguments: str) -> dict:
+def simulate(*arguments: str, status: int = 0) -> dict:
     done = run("simulate", "--length", "100", "--json", *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
@@ -75,13 +78,22 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
+LOST = ["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
+
+
 def test_a_failure_is_named_and_never_called_exact():
-    report = simulate(
-        *["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
-    )
+    report = simulate(*LOST, status=3)
     assert report["outcome"] in {"Unreliable", "TooFewClients"}
     assert report["exact"] is False
     assert report["survivors"] == 0
+
+
+def test_a_lost_round_is_told_to_people_and_to_scripts():
+    done = run("simulate", *LOST)
+    assert done.returncode == 3
+    assert re.search("outcome +(Unreliable|TooFewClients)", done.stdout)
+    assert "3 if the round was lost" in " ".join(run("simulate", "--help").stdout.split())
+    assert "3 a round without a sum" in " ".join(run("--help").stdout.split())
 
 
 def test_a_seed_fixes_inputs_and_dropouts():
@@ -136,6 +148,55 @@ def test_a_mistake_ends_in_one_clear_line(arguments, says):
     assert len(done.stderr.strip().splitlines()) == 1
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shows"),
+    [
+        (["simulate", "--clints", "3"], "ccesa simulate --help"),
+        (["attack"], "ccesa attack --help"),
+        (["identity", "new"], "ccesa identity new --help"),
+        (["--clients", "3"], "ccesa --help"),
+    ],
+)
+def test_a_wrong_call_says_whose_help_helps(arguments, shows):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert f"({shows} shows what there is)" in done.stderr
+
+
+def complete(*words: str, at: str = "bash") -> list[str]:
+    """What the shell offers for the last of the words."""
+    line = " ".join(["ccesa", *words])
+    asked = {
+        "_CCESA_COMPLETE": f"complete_{at}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words)),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_shell_completes_commands_options_and_names_of_attacks():
+    assert complete("si") == ["simulate"]
+    assert "--dropout" in complete("simulate", "--")
+    assert complete("simulate", "--graph", "er") == ["erdos-renyi"]
+    assert complete("attack", "lis") == ["list"]
+    assert {name for name in ATTACKS if name.startswith("s")} == set(complete("attack", "s"))
+    assert complete("attack", "spl", at="fish") == [f"split-view\t{ATTACKS['split-view'].title}"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_had_for_each_shell(shell):
+    plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        [*COMMAND, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
+    )
+    assert done.returncode == 0
+    assert f"_CCESA_COMPLETE=complete_{shell}" in done.stdout
 
 
 def test_unknown_command():
