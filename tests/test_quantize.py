@@ -331,7 +331,7 @@ def test_rows_of_different_lengths_are_no_array(ragged):
     [
         ({"a": np.zeros(2)}, "are called"),
         ({"a": np.zeros(2), "b": np.zeros((2, 3)), "c": np.zeros(1)}, "are called"),
-        ({"a": np.zeros(2), "x": np.zeros((2, 3))}, r"are called \('a', 'x'\), expected \('a', 'b'\)"),
+        ({"a": np.zeros(2), "x": np.zeros((2, 3))}, r"are called \('a', 'x'\), \('a', 'b'\) are due"),
         ([np.zeros(2), np.zeros((2, 3))], "are called None"),
         ({"a": np.zeros(2), "b": np.zeros((3, 2))}, "have shapes"),
         ({"a": np.zeros((2, 1)), "b": np.zeros((2, 3))}, "have shapes"),

@@ -25,21 +25,27 @@ from ccesa.errors import ConfigError
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
 _MOST = 256  # bytes of an identity file
+_MOST_NAME = 128  # bytes of the name in it
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's Ed25519 key pair."""
+    """A client's Ed25519 key pair, and the name it goes by, if it has one: that is for people."""
 
     seed: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
             raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+        if self.name != "":
+            _check_name(self.name)
+            if len(self.name.encode()) > _MOST_NAME:
+                raise ConfigError(f"the name of an identity has at most {_MOST_NAME} bytes")
 
     @classmethod
-    def new(cls) -> "Identity":
-        return cls(os.urandom(KEY_BYTES))
+    def new(cls, name: str = "") -> "Identity":
+        return cls(os.urandom(KEY_BYTES), name)
 
     @cached_property
     def _key(self) -> primitives.SigningKey:
@@ -60,8 +66,8 @@ class Identity:
             raise ConfigError(f"there is no folder {Path(path).parent}") from error
         except FileExistsError as error:
             raise ConfigError(f"{path} is there already; an identity is never overwritten") from error
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(f"{_HEADER} {_encode(self.seed)}\n")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(" ".join([_HEADER, _encode(self.seed), *self.name.split()]) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
@@ -69,10 +75,10 @@ class Identity:
         with open(path, "rb") as file:
             _check_private(path, file.fileno())
             text = file.read(_MOST + 1)
-        words = text.decode("ascii", "replace").split()
-        if len(text) > _MOST or len(words) != 2 or words[0] != _HEADER:
+        words = _words(text)
+        if len(text) > _MOST or len(words) not in (2, 3) or words[0] != _HEADER:
             raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
-        return cls(_decode(words[1], str(path)))
+        return cls(_decode(words[1], str(path)), *words[2:])
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,10 @@ class Member:
     comment: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in (("name", self.name), ("comment", self.comment)):
-            if not isinstance(value, str):
-                raise ConfigError(f"the {name} of a client is text, not {type(value).__name__}")
-        if self.name.startswith("#") or self.name.split() != [self.name]:
-            raise ConfigError(f"{self.name!r} is no name: one word, not starting with #")
-        if not (self.name + self.comment).isprintable():
+        _check_name(self.name)
+        if not isinstance(self.comment, str):
+            raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
+        if not self.comment.isprintable():
             raise ConfigError(f"the line of {self.name!r} has characters that cannot be printed")
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
             raise ConfigError(f"the public key of {self.name!r} must be {KEY_BYTES} bytes")
@@ -162,10 +166,28 @@ class Admission:
         raise ConfigError("this identity is not in the admission list")
 
 
+def _check_name(name: str) -> None:
+    """A name can stand in a line of the list, and in the file of an identity."""
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
+    if name.startswith("#") or name.split() != [name]:
+        raise ConfigError(f"{name!r} is no name: one word, not starting with #")
+    if not name.isprintable():
+        raise ConfigError(f"the name {name!r} has characters that cannot be printed")
+
+
 def _check_private(path: Path | str, handle: int) -> None:
     mode = os.fstat(handle).st_mode
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"{path} can be read by others; if it is an identity: chmod 600 {path}")
+
+
+def _words(text: bytes) -> list[str]:
+    """None, where it is no text."""
+    try:
+        return text.decode("utf-8").split()
+    except UnicodeDecodeError:
+        return []
 
 
 def _encode(data: bytes) -> str:

@@ -79,9 +79,9 @@ class Layout:
             arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
             found = Layout.of(arrays)
         if found.names != self.names:
-            raise VectorError(f"the arrays are called {found.names}, expected {self.names}")
+            raise VectorError(f"the arrays are called {found.names}, {self.names} are due")
         if found.shapes != self.shapes:
-            raise VectorError(f"the arrays have shapes {found.shapes}, expected {self.shapes}")
+            raise VectorError(f"the arrays have shapes {found.shapes}, {self.shapes} are due")
         values = [_numbers(array).ravel() for array in _values(arrays)]
         flat = np.concatenate(values) if values else np.empty(0)
         if not np.isfinite(flat).all():
