@@ -131,6 +131,19 @@ def test_mean_mistakes():
         ccesa.aggregate(models, dropout="x")
     with pytest.raises(VectorError, match="zero"):
         ccesa.aggregate(models, weights=[0, 0, 0, 0])
+    for one in ({"w": np.zeros(2)}, "w", 5, None):
+        with pytest.raises(VectorError, match="models must be a list with one entry per client, not"):
+            ccesa.aggregate(one)
+    with pytest.raises(VectorError, match="weights must be a list with one entry per client, not int"):
+        ccesa.aggregate(models, weights=5)
+    for seed in ("x", 1.5):
+        with pytest.raises(ConfigError, match="seed must be a whole number"):
+            ccesa.aggregate(models, seed=seed)
+    for wrong in ("complete", "harary", "", ccesa.Complete):
+        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\(\)"):
+            ccesa.aggregate(models, graph=wrong)
+    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give ccesa\.Majority\(\)"):
+        ccesa.aggregate(models, threshold=3)
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))
 

@@ -202,6 +202,11 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "generator": ("aes128-ctr", "chacha20"),
     "guard": ("curious", "active"),
 }
+#: What is given in place of a name.
+_MEANT = {
+    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=…) or ccesa.ErdosRenyi(p=…)",
+    "threshold": ": give ccesa.Majority(), ccesa.Linear(slope=…, base=…) or ccesa.Fixed(t=…)",
+}
 
 
 class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
@@ -254,7 +259,7 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         for name, kind in (("round_id", bytes), ("task", bytes), ("graph", Graph), ("threshold", Threshold)):
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigError(f"{name} cannot be {value!r}")
+                raise ConfigError(f"{name} cannot be {value!r}{_MEANT.get(name, '')}")
 
     def _check_sizes(self) -> None:
         for name in ("clients", "length", "min_survivors"):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import Graph, Majority, RoundConfig, Threshold
+from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
@@ -65,13 +65,19 @@ def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
 
+def _listed(name: str, given: Iterable[Any]) -> list[Any]:
+    if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
+        raise VectorError(f"{name} must be a list with one entry per client, not {type(given).__name__}")
+    return list(given)
+
+
 def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None) -> None:
     if len(weights) != len(models):
         raise VectorError(f"{len(weights)} weights for {len(models)} models")
     for client, weight in enumerate(weights):
         if not isinstance(weight, Real) or not 0 <= weight < math.inf:
             raise VectorError(f"client {client}: a weight is a number from 0 on, not {weight!r}")
-    if seed is not None and seed < 0:
+    if seed is not None and whole_number("seed", seed) < 0:
         raise ConfigError(f"seed must not be negative, it is {seed}")
     if len(models) == 0:
         raise ConfigError("a round needs at least 3 clients, not 0")
@@ -150,8 +156,8 @@ def aggregate(
     form of the first. ``clip`` defaults to the largest value of each array: fine for a first try, where all
     models are at hand; in a federation it is agreed on beforehand. It counts what it cuts off (``clipped``).
     """
-    models = list(models)
-    weights = [1.0] * len(models) if weights is None else list(weights)
+    models = _listed("models", models)
+    weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
     _check(models, weights, seed)
     quantizer = _quantizer(models, weights, clip, bits)
     model = _dropout_model(dropout)
