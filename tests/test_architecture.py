@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"errors"},
-    {"labels", "ring", "tensors", "wire"},
+    {"extras", "labels", "ring", "tensors", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},
