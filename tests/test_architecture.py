@@ -18,6 +18,7 @@ ORDER = [
     {"attacks"},
     {"demo", "flower"},
     {"cli"},
+    {"__main__"},
 ]
 INNER = ["labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}

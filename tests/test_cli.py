@@ -43,6 +43,13 @@ def test_version():
     assert run("--version").stdout.startswith("ccesa ")
 
 
+def test_the_package_can_be_run_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "ccesa", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, run("--version").stdout)
+
+
 @pytest.mark.parametrize("command", [[], ["simulate"], ["demo"], ["plan"]])
 def test_help_says_what_there_is(command):
     done = run(*command, "--help")

@@ -12,8 +12,9 @@ from ccesa.cli import main
 from test_cli import run
 
 
-def test_list():
-    done = run("attack", "list")
+@pytest.mark.parametrize("word", ["list", "LIST"])
+def test_list(word):
+    done = run("attack", word)
     assert done.returncode == 0
     for attack in ATTACKS.values():
         assert re.search(rf"^{attack.number} +{attack.name} +{attack.guard}", done.stdout, re.MULTILINE)

@@ -30,7 +30,9 @@ def _names(incomplete: str) -> Iterator[tuple[str, str]]:
 
 
 def attack(
-    name: Annotated[str, typer.Argument(help="Its name or number, or 'list'.", autocompletion=_names)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Its name or number, or 'list'.", autocompletion=_names)
+    ],
     defence: Annotated[
         Defence, typer.Option(help="Leave the defence in place, or take it away.")
     ] = Defence.ON,
@@ -42,7 +44,7 @@ def attack(
     `held` if the attack failed, `broken` if it succeeded. It has to fail with its defence in place, and to
     succeed with that one defence taken away: the exit status is 0 if it came out like that, 1 if not.
     """
-    if name == "list":
+    if name.lower() == "list":
         _list(as_json)
         return
     chosen, defended = find(name), defence is Defence.ON

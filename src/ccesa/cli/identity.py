@@ -14,7 +14,7 @@ identity = typer.Typer(
     help="A client's long-lived key, for rounds with a server that may lie.",
     no_args_is_help=True,
 )
-_File = Annotated[Path, typer.Argument(help="File of the private key.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.", show_default=False)]
 _Name = Annotated[
     str | None,
     typer.Option(help="Name in the admission list; by default that of the file.", show_default=False),
@@ -33,7 +33,7 @@ def new(
 ) -> None:
     """Make a new key, write it to a file that only you can read, print its admission line.
 
-    PATH is the file. The name goes into it too, so that `ccesa identity show` prints the same line.
+    The name goes into FILE too, so that `ccesa identity show` prints the same line.
     """
     with _hint():
         made = Identity.new(path.stem if name is None else name)
@@ -46,7 +46,7 @@ def new(
 def show(path: _File, name: _OtherName = None) -> None:
     """Print the admission line of a key. It is public; the file is not.
 
-    PATH is the file that `ccesa identity new` wrote.
+    FILE is the one that `ccesa identity new` wrote.
     """
     one = Identity.load(path)
     with _hint():
