@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ccesa.attacks.registry import ATTACKS
+from ccesa.cli.output import check_output
+from ccesa.errors import ConfigError
 
 COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
 FIELDS = {
@@ -237,14 +239,23 @@ def test_demo_reaches_what_plain_averaging_reaches(tmp_path):
     [
         (["--clients", "5000"], "clients"),
         (["--output", "no/such/folder/r.html"], "no/such/folder"),
+        (["--output", "."], "is a folder; name a file in it"),
         (["--rounds", "0"], "--rounds"),
     ],
 )
 def test_demo_mistakes(arguments, says, tmp_path):
     done = run("demo", "--rounds", "1", "--clients", "5", *arguments, cwd=tmp_path)
-    assert done.returncode != 0
+    assert done.returncode == 2
+    assert done.stdout == ""
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigError, match="no permission to write"):
+        check_output(tmp_path / "r.html")
 
 
 def test_progress_is_shown_to_a_person_watching():
