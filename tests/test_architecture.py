@@ -8,8 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
+    {"evidence"},
     {"errors"},
-    {"files", "labels", "ring", "wire"},
+    {"extras", "files", "labels", "ring", "tensors", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},
@@ -18,6 +19,7 @@ ORDER = [
     {"attacks"},
     {"demo", "flower"},
     {"cli"},
+    {"__main__"},
 ]
 INNER = ["files", "labels", "ring", "wire", "config", "crypto", "identity", "graphs", "protocol"]
 FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
@@ -59,6 +61,11 @@ def test_inner_rooms_have_no_sockets_clocks_logs_or_weak_randomness(path):
     used = {name.split(".")[0] for name in imported(path)}
     assert not used & FORBIDDEN
     assert "np.random" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_torch_is_left_to_those_who_have_it(path):
+    assert not any(name.split(".")[0] == "torch" for name in imported(path))
 
 
 def test_only_one_file_calls_the_cryptographic_library():

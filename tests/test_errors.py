@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+import ccesa
 from ccesa import errors
 
 EXAMPLES = [
@@ -33,3 +34,12 @@ def test_every_error_is_in_the_tree_and_in_its_drawing():
         if issubclass(kind, Exception):
             assert issubclass(kind, errors.CcesaError)
             assert kind.__name__ in errors.__doc__
+
+
+def test_every_error_can_be_caught_by_its_name_at_the_top():
+    public = {name for name, kind in vars(errors).items() if isinstance(kind, type) and name[0] != "_"}
+    kinds = {name for name in public if issubclass(getattr(errors, name), errors.CcesaError)}
+    assert "FaultyClient" in kinds
+    assert kinds <= set(ccesa.__all__)
+    for name in kinds:
+        assert getattr(ccesa, name) is getattr(errors, name)

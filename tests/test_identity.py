@@ -76,12 +76,34 @@ def test_a_seed_has_32_bytes(seed):
         Identity(seed)
 
 
-@given(seed=seeds)
-def test_a_saved_identity_comes_back(seed, tmp_path_factory):
+@given(seed=seeds, name=words | st.just(""))
+def test_a_saved_identity_comes_back_with_its_name(seed, name, tmp_path_factory):
     path = tmp_path_factory.mktemp("identity") / "key"
-    Identity(seed).save(path)
-    assert Identity.load(path) == Identity(seed)
+    Identity(seed, name).save(path)
+    found = Identity.load(path)
+    assert found == Identity(seed)
+    assert found.name == name
     assert path.read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["two words", "#hidden", " ", "a\nb", "a\x1bb", "ü" * 65, None, 5])
+def test_a_name_that_no_list_can_hold_is_none_of_an_identity(name):
+    with pytest.raises(ConfigError, match="name"):
+        Identity.new(name)
+
+
+def test_the_longest_name_fits_into_the_file(tmp_path):
+    Identity.new("ü" * 64).save(tmp_path / "key")
+    assert Identity.load(tmp_path / "key").name == "ü" * 64
+
+
+@pytest.mark.parametrize("name", [b"hopital\xf4", b"two words", b"#hidden", b"a\x1bb", b"x" * 200])
+def test_a_file_with_a_name_that_is_none_is_refused(tmp_path, name):
+    path = tmp_path / "key"
+    Identity.new("name").save(path)
+    path.write_bytes(path.read_bytes().replace(b"name", name))
+    with pytest.raises(ConfigError):
+        Identity.load(path)
 
 
 def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):

@@ -4,7 +4,24 @@ from importlib.metadata import version
 
 from ccesa import plan
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
-from ccesa.errors import CcesaError, RoundFailed
+from ccesa.errors import (
+    CcesaError,
+    ConfigError,
+    ConflictingMessage,
+    CorruptShares,
+    Disconnected,
+    FaultyClient,
+    FaultyServer,
+    ImpossiblePlan,
+    LateMessage,
+    MalformedMessage,
+    OrderError,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+    UsageError,
+    VectorError,
+)
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
@@ -23,18 +40,32 @@ __all__ = [
     "CcesaError",
     "Client",
     "Complete",
+    "ConfigError",
+    "ConflictingMessage",
+    "CorruptShares",
+    "Disconnected",
     "ErdosRenyi",
+    "FaultyClient",
+    "FaultyServer",
     "Fixed",
     "Floor",
     "Harary",
     "Identity",
+    "ImpossiblePlan",
+    "LateMessage",
     "Linear",
     "Majority",
+    "MalformedMessage",
     "Member",
+    "OrderError",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
     "Server",
+    "TooFewClients",
+    "Unreliable",
+    "UsageError",
+    "VectorError",
     "aggregate",
     "plan",
 ]

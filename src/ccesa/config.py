@@ -206,6 +206,11 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "generator": ("aes128-ctr", "chacha20"),
     "guard": ("curious", "active"),
 }
+#: What is given in place of a name.
+_MEANT = {
+    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=…) or ccesa.ErdosRenyi(p=…)",
+    "threshold": ": give ccesa.Majority(), ccesa.Linear(slope=…, base=…) or ccesa.Fixed(t=…)",
+}
 
 
 class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
@@ -267,7 +272,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         for name, kind in (("round_id", bytes), ("task", bytes), ("graph", Graph), ("threshold", Threshold)):
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigError(f"{name} cannot be {quoted(value)}")
+                raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
 
     def _check_sizes(self) -> None:
         for name in ("clients", "length", "min_survivors"):
