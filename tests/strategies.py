@@ -61,17 +61,20 @@ def graphs(draw: st.DrawFn, clients: int) -> Graph:
 
 
 @st.composite
-def linear_thresholds(draw: st.DrawFn, degree: int) -> Linear:
+def linear_thresholds(draw: st.DrawFn, degree: int, most: int) -> Linear:
     """Those that a mean degree, cut to a whole number, allows."""
-    slope = draw(st.integers(0, 1024))
-    return Linear(slope=slope, base=draw(st.integers(0, degree + 1 - slope * degree // 1024)))
+    slope = draw(st.integers(0, 1024).filter(lambda slope: slope * degree // 1024 <= most))
+    return Linear(slope=slope, base=draw(st.integers(0, most - slope * degree // 1024)))
 
 
-def thresholds(graph: Graph, clients: int) -> st.SearchStrategy[Threshold]:
-    mean, most = graph.mean_degree(clients), graph.max_degree(clients) + 1
-    least = max(2, int((mean + 1) // 2) + 1)
+def thresholds(graph: Graph, clients: int, guard: str = "curious") -> st.SearchStrategy[Threshold]:
+    """Under ``active`` a client's neighbours have to reach it, under ``curious`` it counts itself."""
+    mean, itself = graph.mean_degree(clients), guard == "curious"
+    least, most = max(2, int((mean + 1) // 2) + 1), graph.max_degree(clients) + itself
     fixed = st.builds(Fixed, t=st.integers(least, most)) if least <= most else st.nothing()
-    return st.just(Majority()) | linear_thresholds(int(mean)) | fixed
+    line = int(mean) + itself
+    possible = Majority().of(int(mean)) <= line
+    return st.just(Majority()) | (linear_thresholds(int(mean), line) if possible else st.nothing()) | fixed
 
 
 def without_thin_masks(graph: Graph) -> Graph:
@@ -81,14 +84,19 @@ def without_thin_masks(graph: Graph) -> Graph:
     return Harary(degree=graph.degree) if isinstance(graph, Harary) else Complete()
 
 
+def active_graphs(clients: int) -> st.SearchStrategy[Graph]:
+    """With masks on every edge, and a neighbour for each client on average, as every client wants it."""
+    return graphs(clients).map(without_thin_masks).filter(lambda graph: graph.mean_degree(clients) >= 1)
+
+
 @st.composite
-def configs(draw: st.DrawFn) -> RoundConfig:
-    clients = draw(st.integers(3, 300))
+def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) -> RoundConfig:
+    clients, guard = draw(st.integers(3, 300)), draw(st.sampled_from(guards))
     graph = draw(graphs(clients))
-    guard: dict[str, Any] = {}
-    if draw(st.booleans()):
+    charter: dict[str, Any] = {}
+    if guard == "active":
         graph = without_thin_masks(graph)
-        guard = {"guard": "active", "admission": draw(st.binary(min_size=32, max_size=32))}
+        charter = {"charter": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
         round_id=draw(st.binary(min_size=32, max_size=32)),
@@ -96,11 +104,12 @@ def configs(draw: st.DrawFn) -> RoundConfig:
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
         graph=graph,
-        threshold=draw(thresholds(graph, clients)),
+        threshold=draw(thresholds(graph, clients, guard)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
         task=draw(st.binary(max_size=64)),
-        **guard,
+        guard=guard,
+        **charter,
     )
 
 
