@@ -1,5 +1,6 @@
 """What several property tests draw from."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ccesa import ring
+from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.config import (
     MAX_VECTOR_BYTES,
     Complete,
@@ -20,6 +22,7 @@ from ccesa.config import (
     Threshold,
 )
 from ccesa.crypto.shamir import Randomness
+from ccesa.identity import Identity
 
 bits = st.sampled_from(ring.BITS)
 generators = st.sampled_from(["aes128-ctr", "chacha20"])
@@ -111,6 +114,57 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         guard=guard,
         **charter,
     )
+
+
+_words = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
+_names = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=" "), min_size=1)
+_counts = st.integers(0, 1000)
+_numbers = st.floats(allow_nan=False)
+_positive = st.floats(0, exclude_min=True, allow_infinity=False)
+
+
+def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(texts, min_size=least, max_size=3, unique=True).map(tuple)
+
+
+_certificates = st.builds(
+    Stated,
+    **dict.fromkeys(Stated.__struct_fields__, _numbers)
+    | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
+    | {"exact_dropout": st.booleans()},
+)
+_learning = st.builds(
+    Learning,
+    **dict.fromkeys(["clip", "metric_clip", "max_weight"], _positive)
+    | dict.fromkeys(["metrics", "counters"], _few(_names))
+    | {"message_types": _few(_names, 1), "weighted_by": _names},
+)
+
+
+@st.composite
+def charters(draw: st.DrawFn) -> Charter:
+    """Of a few members, in any words, with any agreement that can work."""
+    names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=3, max_size=12, unique=True))
+    clients, graph = len(names), draw(active_graphs(len(names)))
+    return Charter(
+        serial=draw(st.integers(1, 2**53 - 1)),
+        expires=draw(st.integers(1, 2**53 - 1) | st.integers(1, 10**10)),
+        members=tuple(Seat(name, _member(place).public) for place, name in enumerate(names)),
+        graph=graph,
+        threshold=draw(thresholds(graph, clients, "active")),
+        generator=draw(generators),
+        bits=draw(bits),
+        least_roster=draw(st.integers(3, clients)),
+        min_survivors=draw(st.integers(2, clients)),
+        attempts=draw(st.integers(1, 1000)),
+        certificate=draw(_certificates),
+        learning=draw(st.none() | _learning),
+    )
+
+
+@cache
+def _member(place: int) -> Identity:
+    return Identity(place.to_bytes(32, "little"))
 
 
 @st.composite
