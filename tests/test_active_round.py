@@ -17,12 +17,11 @@ from ccesa.protocol import roster
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import in_memory, run_round
 from rounds import (
-    LOOSE,
     ActivePlay,
-    admission,
+    charter_of,
     configure_active,
 )
-from strategies import graphs, thresholds, without_thin_masks
+from strategies import active_graphs, graphs, thresholds
 
 THREE_GRAPHS = {
     "erdos-renyi": ErdosRenyi(p=0.97),
@@ -49,17 +48,17 @@ def check(play: ActivePlay, gone) -> str:
 @given(st.data())
 def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
     n = data.draw(st.integers(3, 12))
-    graph = without_thin_masks(data.draw(graphs(n)))
+    graph = data.draw(active_graphs(n))
     config = configure_active(
         n,
         graph=graph,
-        threshold=data.draw(thresholds(graph, n)),
+        threshold=data.draw(thresholds(graph, n, "active")),
         bits=data.draw(st.sampled_from([8, 16, 32, 64])),
         length=data.draw(st.integers(1, 20)),
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
     )
     gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3)) for step in STEP_NAMES}
-    check(ActivePlay(config, seed=data.draw(st.integers(0, 100)), floor=LOOSE), gone)
+    check(ActivePlay(config, seed=data.draw(st.integers(0, 100))), gone)
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
@@ -88,7 +87,7 @@ def test_somebody_drops_in_every_step(name, rule):
 
 @pytest.mark.parametrize("absent", [{0}, {19}, {0, 1, 8, 19}, set(range(0, 18, 2))], ids=str)
 def test_ids_that_never_join(absent):
-    play = ActivePlay(configure_active(20, graph=Harary(degree=8)), floor=LOOSE)
+    play = ActivePlay(configure_active(20, graph=Harary(degree=8)))
     assert check(play, {"advertise": absent}) == "aggregate"
     assert set(play.server.aggregate.survivors) == set(range(20)) - absent
 
@@ -100,7 +99,7 @@ def test_the_smallest_round():
 
 def test_the_driver_knows_nothing_of_the_guard():
     play = ActivePlay(configure_active(8))
-    server = ActiveServer(play.config, admission(8))
+    server = ActiveServer(play.config, charter_of(play.config))
     aggregate = run_round(server, in_memory(play.clients, lambda step, i: (step.name, i) == ("confirm", 3)))
     assert np.array_equal(aggregate.vector, play.expected(range(8)))
 
@@ -130,9 +129,9 @@ def test_fewer_than_min_survivors_confirm():
 def test_whoever_confirmed_is_asked_for_shares_in_a_reliable_round(data):
     """t_i holders that can be shown enough are t_i neighbours that confirmed: nobody is left over."""
     n = data.draw(st.integers(4, 12))
-    graph = without_thin_masks(data.draw(graphs(n)))
+    graph = data.draw(active_graphs(n))
     gone = data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3))  # before keys make a difference
-    play = ActivePlay(configure_active(n, graph=graph), floor=LOOSE)
+    play = ActivePlay(configure_active(n, graph=graph))
     try:
         play.until("confirm")
         confirmed = set(play.requests) - gone

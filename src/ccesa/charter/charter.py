@@ -5,6 +5,7 @@ graph with the same mean degree lies within every limit, and its tail is another
 """
 
 import math
+import numbers
 import time
 from datetime import UTC, datetime
 from functools import cached_property
@@ -63,6 +64,7 @@ class Stated(Part, frozen=True, kw_only=True):
     unmaskable: float
 
     def __post_init__(self) -> None:
+        _settle_numbers(self)
         for name in self.__struct_fields__:
             if math.isnan(getattr(self, name)):
                 raise ConfigError(f"{name} in the charter's certificate is no number")
@@ -84,6 +86,7 @@ class Learning(Part, frozen=True, kw_only=True):
     max_weight: float = 65536.0
 
     def __post_init__(self) -> None:
+        _settle_numbers(self)
         for name in ("clip", "metric_clip", "max_weight"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(
@@ -122,13 +125,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     learning: Learning | None = None
 
     def __post_init__(self) -> None:
+        _settle_numbers(self)
         for name, least, most in (
             ("serial", 1, _MOST),
             ("expires", 1, _MOST),
             ("attempts", 1, 1000),
             ("least_roster", 3, len(self.members)),
         ):
-            if not least <= whole_number(name, getattr(self, name)) <= most:
+            if not least <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} of a charter lies in {least}..{most}, it is {getattr(self, name)}")
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
@@ -226,6 +230,19 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             guard="active",
             **others,
         )
+
+
+def _settle_numbers(part: Part) -> None:
+    """Each in one form: 20 and 20.0 would have two digests, and numpy's numbers none."""
+    for field in msgspec.structs.fields(part):
+        value = getattr(part, field.name)
+        if field.type is int:
+            value = int(whole_number(field.name, value))
+        elif field.type is float:
+            if not isinstance(value, numbers.Real):
+                raise ConfigError(f"{field.name} of a charter is a number, not {value!r:.60}")
+            value = float(value) + 0.0  # the other zero is the same number
+        msgspec.structs.force_setattr(part, field.name, value)
 
 
 def _check_name(text: str) -> None:

@@ -12,7 +12,7 @@ from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import merkle, primitives
 from ccesa.crypto.primitives import SIGNATURE_BYTES
-from ccesa.errors import MalformedMessage
+from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
@@ -38,6 +38,15 @@ class ActiveServer(Server):
         text = roster.bundle_text(self.context, client, reply.sealing_key + reply.mask_key)
         self._verify(client, signature, text)
         super()._take_keys(client, reply)
+
+    def _close_advertise(self) -> Requests:
+        """A roster that every client would refuse is not shown to anyone."""
+        least = self._charter.least_roster
+        if len(self._advertised) < least:
+            raise TooFewClients(
+                f"step advertise: {len(self._advertised)} client(s) answered, the charter demands {least}"
+            )
+        return super()._close_advertise()
 
     def _commit(self, pairs: list[Bundle]) -> bytes:
         self._v1_packed = self._pack(np.array([pair.client for pair in pairs]))
