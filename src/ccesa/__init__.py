@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from ccesa import plan
+from ccesa.charter import Charter
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import (
     CcesaError,
@@ -17,11 +18,13 @@ from ccesa.errors import (
     MalformedMessage,
     OrderError,
     RoundFailed,
+    TaskSpent,
     TooFewClients,
     Unreliable,
     UsageError,
     VectorError,
 )
+from ccesa.evidence import Evidence
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
@@ -38,6 +41,7 @@ __all__ = [
     "Admission",
     "Aggregate",
     "CcesaError",
+    "Charter",
     "Client",
     "Complete",
     "ConfigError",
@@ -45,6 +49,7 @@ __all__ = [
     "CorruptShares",
     "Disconnected",
     "ErdosRenyi",
+    "Evidence",
     "FaultyClient",
     "FaultyServer",
     "Fixed",
@@ -62,6 +67,7 @@ __all__ = [
     "RoundConfig",
     "RoundFailed",
     "Server",
+    "TaskSpent",
     "TooFewClients",
     "Unreliable",
     "UsageError",

@@ -1,8 +1,9 @@
 """From a plan to the charter of a federation, and back: what a charter states, computed anew."""
 
+from datetime import date, datetime
 from typing import Any
 
-from ccesa.charter import Charter, Seat, Stated
+from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
 from ccesa.identity import Admission
 from ccesa.plan.made import Plan
@@ -31,13 +32,15 @@ def stated(plan: Plan) -> Stated:
     )
 
 
-def charter(plan: Plan, members: Admission, *, expires: int, serial: int = 1, **others: Any) -> Charter:
+def charter(
+    plan: Plan, members: Admission, *, expires: date | datetime | int, serial: int = 1, **others: Any
+) -> Charter:
     """The charter of these members on the terms of this plan; ``attempts``, ``learning`` may be given."""
     if len(members) != plan.clients:
         raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
     return Charter(
         serial=serial,
-        expires=expires,
+        expires=toml.seconds(expires),  # type: ignore[arg-type]  # checked by the charter itself
         members=tuple(Seat(one.name, one.public) for one in members.members),
         graph=plan.graph,
         threshold=plan.threshold,
