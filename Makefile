@@ -11,7 +11,10 @@ NEED_TORCH := cifar_reliability membership
 # A switch is off when it is empty, 0 or no.
 yes = $(filter-out 0 no,$(1))
 
-.PHONY: help install demo test test-slow test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
+# Pythons to try beside PYTHON, where they are on this machine.
+PYTHONS ?= python3.12 python3.13
+
+.PHONY: help install demo test test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -32,6 +35,22 @@ test: install  ## the default tests
 
 test-slow: install  ## the long ones
 	$(BIN)/python -m pytest -m slow -q
+
+# Flower asks for newer versions than we do, so what needs it is left out; test-flower-versions tries its own lowest.
+test-lowest:  ## the default tests with the lowest version of everything that pyproject.toml allows
+	$(PYTHON) -m venv --clear build/lowest
+	$(PYTHON) tests/lowest.py demo plots dev > build/lowest/requirements.txt
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/lowest/requirements.txt
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/test_fuzz.py
+
+test-pythons:  ## the default tests with other Pythons, those that are on this machine; PYTHONS='python3.12 …'
+	@skipped=; for python in $(PYTHONS); do \
+	    if ! $$python -c '' 2>/dev/null; then skipped="$$skipped $$python"; continue; fi; \
+	    folder=build/$$(basename $$python); $$python --version; \
+	    $$python -m venv $$folder && \
+	    $$folder/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
+	    $$folder/bin/python -m pytest -n 2 --dist worksteal -q || exit 1; \
+	done; echo "skipped, not on this machine:$${skipped:- none}"
 
 test-flower: install  ## Flower's simulation engine and a real deployment; needs a quiet machine
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'flwr[simulation]>=1.40,<1.42'
