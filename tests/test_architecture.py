@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"files", "labels", "ring", "wire"},
+    {"extras", "files", "labels", "ring", "tensors", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},
@@ -20,6 +20,7 @@ ORDER = [
     {"attacks"},
     {"demo", "flower"},
     {"cli"},
+    {"__main__"},
 ]
 INNER = [
     "evidence",
@@ -75,6 +76,11 @@ def test_inner_rooms_have_no_sockets_clocks_logs_or_weak_randomness(path):
     clocks = {"time", "datetime"} if room(path) == "charter" else set()  # a charter expires
     assert not used & FORBIDDEN - clocks
     assert "np.random" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_torch_is_left_to_those_who_have_it(path):
+    assert not any(name.split(".")[0] == "torch" for name in imported(path))
 
 
 def test_only_one_file_calls_the_cryptographic_library():

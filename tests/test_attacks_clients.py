@@ -1,4 +1,4 @@
-"""Rows C1 to C8: each attack by clients fails, and succeeds once its defence is taken away."""
+"""The rows C: each attack by clients fails, and succeeds once its defence is taken away."""
 
 import re
 
@@ -8,6 +8,7 @@ import pytest
 from ccesa.attacks.client_keys import LIAR, low_order_key, same_key
 from ccesa.attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice
 from ccesa.attacks.client_shares import crooked_dealer, short_shares, wrong_share
+from ccesa.attacks.client_text import forged_line
 from ccesa.attacks.clients import CLIENT_ATTACKS
 
 GUARDS = ["curious", "active"]
@@ -25,6 +26,11 @@ WORDS = {
     "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: vector: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
     "C8": (leave_together, "disconnected", "takes its own vector away"),
+    "C10": (
+        forged_line,
+        f"one line: client {LIAR}: not a message: .*vote\\\\nclient 2",
+        f"a line that client {LIAR} wrote",
+    ),
 }
 
 
@@ -46,7 +52,7 @@ def test_succeeds_without_the_defence(row):
     assert matches(words, outcome.summary)
 
 
-@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7"])
+@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C10"])
 def test_succeeds_without_the_defence_under_the_active_guard(row):
     assert WORDS[row][0](False, lambda line: None, "active").succeeded
 
@@ -63,7 +69,7 @@ def test_c8_under_the_active_guard_clients_refuse_even_without_the_servers_check
     assert "share holders" in outcome.summary
 
 
-def test_every_row_c1_to_c8_is_there_and_tells_its_story():
+def test_every_row_is_there_and_tells_its_story():
     assert [attack.number for attack in CLIENT_ATTACKS] == list(WORDS)
     assert len({attack.name for attack in CLIENT_ATTACKS}) == len(CLIENT_ATTACKS)
     for attack in CLIENT_ATTACKS:

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+import ccesa
 from ccesa import errors
 from ccesa.evidence import Complained, Evidence, WrongShare
 
@@ -55,3 +56,12 @@ def test_a_failure_says_what_is_known_about_liars_and_nothing_where_nothing_is()
         "client 3 could not open what client 4 sealed for it"
     )
     assert errors.TooFewClients("no").evidence == Evidence()
+
+
+def test_every_error_can_be_caught_by_its_name_at_the_top():
+    public = {name for name, kind in vars(errors).items() if isinstance(kind, type) and name[0] != "_"}
+    kinds = {name for name in public if issubclass(getattr(errors, name), errors.CcesaError)}
+    assert "FaultyClient" in kinds
+    assert kinds <= set(ccesa.__all__)
+    for name in kinds:
+        assert getattr(ccesa, name) is getattr(errors, name)

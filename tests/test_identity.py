@@ -1,5 +1,7 @@
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -73,12 +75,34 @@ def test_a_seed_has_32_bytes(seed):
         Identity(seed)
 
 
-@given(seed=seeds)
-def test_a_saved_identity_comes_back(seed, tmp_path_factory):
+@given(seed=seeds, name=words | st.just(""))
+def test_a_saved_identity_comes_back_with_its_name(seed, name, tmp_path_factory):
     path = tmp_path_factory.mktemp("identity") / "key"
-    Identity(seed).save(path)
-    assert Identity.load(path) == Identity(seed)
+    Identity(seed, name).save(path)
+    found = Identity.load(path)
+    assert found == Identity(seed)
+    assert found.name == name
     assert path.read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["two words", "#hidden", " ", "a\nb", "a\x1bb", "ü" * 65, None, 5])
+def test_a_name_that_no_list_can_hold_is_none_of_an_identity(name):
+    with pytest.raises(ConfigError, match="name"):
+        Identity.new(name)
+
+
+def test_the_longest_name_fits_into_the_file(tmp_path):
+    Identity.new("ü" * 64).save(tmp_path / "key")
+    assert Identity.load(tmp_path / "key").name == "ü" * 64
+
+
+@pytest.mark.parametrize("name", [b"hopital\xf4", b"two words", b"#hidden", b"a\x1bb", b"x" * 200])
+def test_a_file_with_a_name_that_is_none_is_refused(tmp_path, name):
+    path = tmp_path / "key"
+    Identity.new("name").save(path)
+    path.write_bytes(path.read_bytes().replace(b"name", name))
+    with pytest.raises(ConfigError):
+        Identity.load(path)
 
 
 def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):
@@ -97,6 +121,33 @@ def test_a_file_that_others_can_read_is_refused_before_it_is_read(tmp_path):
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
         Identity.load(path)
+
+
+FULL_DISK = """
+import os, resource, sys
+from ccesa.identity import Identity
+
+os.chdir(sys.argv[1])
+one = Identity.new()
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+try:
+    one.save("key")
+except OSError:
+    assert os.listdir() == [], os.listdir()
+else:
+    raise SystemExit("it was saved")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+one.save("key")
+assert Identity.load("key") == one
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files")
+def test_an_identity_that_did_not_fit_on_the_disk_can_be_saved_again(tmp_path):
+    """The system takes twenty bytes and refuses the rest, as a full disk does."""
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_missing_file_is_not_called_an_identity(tmp_path):
@@ -159,6 +210,18 @@ def test_a_list_in_a_file(tmp_path):
     path.write_bytes(b"a \xff\n")
     with pytest.raises(ConfigError, match="no text"):
         Admission.load(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_a_list_that_others_can_write_to_is_refused(mode, tmp_path):
+    path = tmp_path / "admission.txt"
+    path.write_text(f"{member('a', 0)}\n")
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=r"admission\.txt can be changed by others"):
+        Admission.load(path)
+    path.chmod(0o644)
+    assert len(Admission.load(path)) == 1
 
 
 def test_a_list_without_anybody_is_a_mistake(tmp_path):

@@ -3,8 +3,28 @@
 from importlib.metadata import version
 
 from ccesa import plan
+from ccesa.charter import Charter
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
-from ccesa.errors import CcesaError, RoundFailed
+from ccesa.errors import (
+    CcesaError,
+    ConfigError,
+    ConflictingMessage,
+    CorruptShares,
+    Disconnected,
+    FaultyClient,
+    FaultyServer,
+    ImpossiblePlan,
+    LateMessage,
+    MalformedMessage,
+    OrderError,
+    RoundFailed,
+    TaskSpent,
+    TooFewClients,
+    Unreliable,
+    UsageError,
+    VectorError,
+)
+from ccesa.evidence import Evidence
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
@@ -21,20 +41,37 @@ __all__ = [
     "Admission",
     "Aggregate",
     "CcesaError",
+    "Charter",
     "Client",
     "Complete",
+    "ConfigError",
+    "ConflictingMessage",
+    "CorruptShares",
+    "Disconnected",
     "ErdosRenyi",
+    "Evidence",
+    "FaultyClient",
+    "FaultyServer",
     "Fixed",
     "Floor",
     "Harary",
     "Identity",
+    "ImpossiblePlan",
+    "LateMessage",
     "Linear",
     "Majority",
+    "MalformedMessage",
     "Member",
+    "OrderError",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
     "Server",
+    "TaskSpent",
+    "TooFewClients",
+    "Unreliable",
+    "UsageError",
+    "VectorError",
     "aggregate",
     "plan",
 ]

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from ccesa import labels, ring, wire
-from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.errors import ConfigError, MalformedMessage, quoted
 
 #: Of the wire format. Parties with different versions refuse each other's configurations by name.
 VERSION: Final = 2
@@ -34,7 +34,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def whole_number(name: str, value: object) -> int:
     """As an int, also if it is one of numpy's."""
     if not hasattr(value, "__index__"):
-        raise ConfigError(f"{name} must be a whole number, not {value!r}")
+        raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
     return operator.index(value)
 
 
@@ -47,13 +47,15 @@ def check_clients(clients: int) -> None:
 
 def _check_integer(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} must be a whole number, not {value!r}")
+        raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
+    if value.bit_length() > 63:
+        raise ConfigError(f"{name} must lie below 2^63, not {quoted(value)}")
 
 
 def _check_probability(part: Part, name: str) -> None:
     p = getattr(part, name)
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
-        raise ConfigError(f"{name} must lie in (0, 1], not {p!r}")
+        raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")
     msgspec.structs.force_setattr(part, name, float(p))  # one encoding: 1 and 1.0 are the same p
 
 
@@ -204,6 +206,11 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "generator": ("aes128-ctr", "chacha20"),
     "guard": ("curious", "active"),
 }
+#: What is given in place of a name.
+_MEANT = {
+    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=…) or ccesa.ErdosRenyi(p=…)",
+    "threshold": ": give ccesa.Majority(), ccesa.Linear(slope=…, base=…) or ccesa.Fixed(t=…)",
+}
 
 
 class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
@@ -259,11 +266,13 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if not any(value == known and type(value) is type(known) for known in allowed):
-                raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}"
+                )
         for name, kind in (("round_id", bytes), ("task", bytes), ("graph", Graph), ("threshold", Threshold)):
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigError(f"{name} cannot be {value!r}")
+                raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
 
     def _check_sizes(self) -> None:
         for name in ("clients", "length", "min_survivors"):
@@ -395,7 +404,7 @@ def _short(value: float) -> str:
 
 def _check_share(share: object) -> None:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
-        raise ConfigError(f"floor threshold_share must lie in [0, 2], not {share!r}")
+        raise ConfigError(f"floor threshold_share must lie in [0, 2], not {quoted(share)}")
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,9 +22,28 @@
 """
 
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Any
 
 from ccesa.evidence import Evidence
+
+
+def shown(text: str, most: int = 80) -> str:
+    """Text from others as errors and logs show it: one line of printable ASCII, cut to ``most`` characters.
+
+    Other characters become Python's escapes; what is cut is counted.
+    """
+    pieces = [c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text[:most]]
+    kept = sum(end <= most for end in accumulate(map(len, pieces)))
+    cut = len(text) - kept
+    return "".join(pieces[:kept]) + (f"... and {cut} more characters" if cut else "")
+
+
+def quoted(value: object) -> str:
+    """Any value from others as errors show it, text in quotes; ``repr`` would give all of it, or fail."""
+    if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write thousands of digits
+        return f"a number of {value.bit_length()} bits"
+    return shown(repr(value))
 
 
 class CcesaError(Exception):

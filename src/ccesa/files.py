@@ -1,7 +1,140 @@
-"""Files that decide about trust."""
+"""Files that matter: written whole or not at all, and read only where others could not have changed them.
 
+Permissions are checked where the system has them (POSIX). The owner of a file and root can always change it.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
+from ccesa.errors import ConfigError
 
-def read_trusted(path: Path | str, most: int) -> str:
-    return Path(path).read_text(encoding="utf-8")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+#: What systems answer that have no hard links, and those that cannot synchronise a folder.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}
+_NO_SYNC = {errno.EINVAL, errno.EBADF}
+
+
+def write_new(path: Path | str, text: str, private: bool) -> None:
+    """Write a file that is not there yet; a ``private`` one can be read by its owner only.
+
+    The text is written beside and moved into place, so a full disk or a kill half way leaves no file of that
+    name, and one can try again. Raises ConfigError if something of that name, or no folder, is there.
+    """
+    path = Path(path)
+    with _beside(path, text, 0o600 if private else 0o644) as written:
+        try:
+            _move_to_new(written, path)
+        except FileExistsError as error:
+            raise ConfigError(f"{path} is there already; it is never overwritten") from error
+    _sync_folder(path.parent)
+
+
+def replace(path: Path | str, text: str) -> None:
+    """Write a file, whether it is there or not; whoever reads it sees the old text or the new one, whole.
+
+    It keeps its permissions, but others can no longer write to it. A link is replaced, not followed.
+    Raises ConfigError if there is no such folder.
+    """
+    path = Path(path)
+    there = path.is_file()
+    with _beside(path, text, 0o600 if there else 0o644) as written:
+        if there:
+            written.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS_WRITE)
+        os.replace(written, path)
+    _sync_folder(path.parent)
+
+
+def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> str:
+    """Read a text that nobody but its owner could have written; a ``private`` one must be secret, too.
+
+    Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or
+    if it is not UTF-8. Line ends of any kind become newlines.
+    """
+    with open(path, "rb") as file:
+        if os.name == "posix":
+            _check_mode(path, os.fstat(file.fileno()).st_mode, private)
+            _check_folders(Path(path))
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ConfigError(f"{path} has more than {most_bytes} bytes; is it the right file?")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is no text") from None  # the error holds the bytes, which may be secret
+
+
+def _check_mode(path: Path | str, mode: int, private: bool) -> None:
+    if private and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"{path} is secret, and others can use it; if it is yours alone: chmod 600 {path}")
+    if mode & _OTHERS_WRITE:
+        raise ConfigError(
+            f"{path} can be changed by others; if it is still as it should be: chmod go-w {path}"
+        )
+
+
+def _check_folders(path: Path) -> None:
+    """Whoever can write to a folder can exchange the files in it, unless the folder is sticky, as /tmp is."""
+    for folder in {path.parent, path.resolve().parent}:  # of a link, and of what it points to
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise ConfigError(
+                f"{path} can be exchanged by anybody who can write to its folder: chmod o-w {folder}"
+            )
+
+
+@contextlib.contextmanager
+def _beside(path: Path, text: str, mode: int) -> Iterator[Path]:
+    """A file in the same folder that has the whole text, safe on the disk; it is gone afterwards."""
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent}")
+    beside = path.parent / f".ccesa-{secrets.token_hex(8)}"
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        yield beside
+    except OSError as error:
+        error.filename = str(path)  # the name that the caller knows
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _move_to_new(written: Path, path: Path) -> None:
+    """Give it its name, unless something has that name."""
+    try:
+        os.link(written, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _claim(path)
+        try:
+            os.replace(written, path)
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _claim(path: Path) -> None:
+    """Take a name that nothing has, with an empty file."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is on the disk only once its folder is."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(handle)

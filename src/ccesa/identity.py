@@ -12,33 +12,40 @@ Every client holds the list for itself; the server's word does not count.
 import base64
 import binascii
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from ccesa import files
 from ccesa.crypto import primitives
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, quoted
 
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
-_MOST = 256  # bytes of an identity file
+_MOST_IDENTITY = 256  # bytes of the file
+_MOST_NAME = 128  # bytes of the name in it
+_MOST_ADMISSION = 1 << 28  # bytes; millions of clients
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's Ed25519 key pair."""
+    """A client's Ed25519 key pair, and the name it goes by, if it has one: that is for people."""
 
     seed: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
             raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+        if self.name != "":
+            _check_name(self.name)
+            if len(self.name.encode()) > _MOST_NAME:
+                raise ConfigError(f"the name of an identity has at most {_MOST_NAME} bytes")
 
     @classmethod
-    def new(cls) -> "Identity":
-        return cls(os.urandom(KEY_BYTES))
+    def new(cls, name: str = "") -> "Identity":
+        return cls(os.urandom(KEY_BYTES), name)
 
     @cached_property
     def _key(self) -> primitives.SigningKey:
@@ -53,25 +60,16 @@ class Identity:
 
     def save(self, path: Path | str) -> None:
         """Into a new file that only its owner can read; a file that is there is never overwritten."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileNotFoundError as error:
-            raise ConfigError(f"there is no folder {Path(path).parent}") from error
-        except FileExistsError as error:
-            raise ConfigError(f"{path} is there already; an identity is never overwritten") from error
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(f"{_HEADER} {_encode(self.seed)}\n")
+        words = [_HEADER, _encode(self.seed), *self.name.split()]
+        files.write_new(path, " ".join(words) + "\n", private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
         """From its file; one that others can read is refused."""
-        with open(path, "rb") as file:
-            _check_private(path, file.fileno())
-            text = file.read(_MOST + 1)
-        words = text.decode("ascii", "replace").split()
-        if len(text) > _MOST or len(words) != 2 or words[0] != _HEADER:
+        words = files.read_trusted(path, _MOST_IDENTITY, private=True).split()
+        if len(words) not in (2, 3) or words[0] != _HEADER:
             raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
-        return cls(_decode(words[1], str(path)))
+        return cls(_decode(words[1], str(path)), *words[2:])
 
 
 @dataclass(frozen=True)
@@ -83,19 +81,17 @@ class Member:
     comment: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in (("name", self.name), ("comment", self.comment)):
-            if not isinstance(value, str):
-                raise ConfigError(f"the {name} of a client is text, not {type(value).__name__}")
-        if self.name.startswith("#") or self.name.split() != [self.name]:
-            raise ConfigError(f"{self.name!r} is no name: one word, not starting with #")
-        if not (self.name + self.comment).isprintable():
-            raise ConfigError(f"the line of {self.name!r} has characters that cannot be printed")
+        _check_name(self.name)
+        if not isinstance(self.comment, str):
+            raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
+        if not self.comment.isprintable():
+            raise ConfigError(f"the line of {quoted(self.name)} has characters that cannot be printed")
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
-            raise ConfigError(f"the public key of {self.name!r} must be {KEY_BYTES} bytes")
+            raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
         try:
             primitives.check_verifying_key(self.public)
         except primitives.LowOrderKey as error:
-            raise ConfigError(f"the line of {self.name!r}: {error}") from error
+            raise ConfigError(f"the line of {quoted(self.name)}: {error}") from error
 
     def __str__(self) -> str:
         return f"{self.name} {_encode(self.public)} {self.comment}".strip()
@@ -103,7 +99,7 @@ class Member:
     @classmethod
     def parse(cls, line: str) -> "Member":
         name, key, *comment = [*line.split(maxsplit=2), "", ""][:3]
-        return cls(name, _decode(key, f"the line of {name!r}"), " ".join(comment).strip())
+        return cls(name, _decode(key, f"the line of {quoted(name)}"), " ".join(comment).strip())
 
 
 class Admission:
@@ -115,7 +111,9 @@ class Admission:
         names, public = set[str](), set[bytes]()
         for member in self.members:
             if member.name in names or member.public in public:
-                raise ConfigError(f"the name or the key of {member.name!r} is in the admission list twice")
+                raise ConfigError(
+                    f"the name or the key of {quoted(member.name)} is in the admission list twice"
+                )
             names.add(member.name)
             public.add(member.public)
 
@@ -126,10 +124,10 @@ class Admission:
 
     @classmethod
     def load(cls, path: Path | str) -> "Admission":
+        """From its file; one that others can write to is refused."""
+        text = files.read_trusted(path, _MOST_ADMISSION)
         try:
-            found = cls.parse(Path(path).read_text(encoding="utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is no text") from error
+            found = cls.parse(text)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
         if not found.members:
@@ -156,10 +154,14 @@ class Admission:
         raise ConfigError("this identity is not in the admission list")
 
 
-def _check_private(path: Path | str, handle: int) -> None:
-    mode = os.fstat(handle).st_mode
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{path} can be read by others; if it is an identity: chmod 600 {path}")
+def _check_name(name: str) -> None:
+    """A name can stand in a line of the list, and in the file of an identity."""
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
+    if name.startswith("#") or name.split() != [name]:
+        raise ConfigError(f"{quoted(name)} is no name: one word, not starting with #")
+    if not name.isprintable():
+        raise ConfigError(f"the name {quoted(name)} has characters that cannot be printed")
 
 
 def _encode(data: bytes) -> str:

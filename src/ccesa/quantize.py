@@ -12,16 +12,29 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Required, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import ring
-from ccesa.errors import ConfigError, VectorError
+from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.ring import Vector
+from ccesa.tensors import Tensor, TensorType, is_tensor, to_array
 
-Arrays = Sequence[NDArray[Any]] | Mapping[str, NDArray[Any]]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: What a mean looks like: a dict or a list, of arrays or of tensors. It need not be spelled out.
+    Model = TypeVar("Model", default=Any)
+else:
+    from typing import TypeVar
+
+    Model = TypeVar("Model")
+
+T = TypeVar("T", bound=Tensor)
+Array = NDArray[Any] | Tensor
+Arrays = Sequence[Array] | Mapping[str, Array]
 Clip = float | Sequence[float] | Mapping[str, float]
 
 #: A weight travels as a whole number of max_weight / 2^24.
@@ -36,18 +49,20 @@ class Layout:
 
     names: tuple[str, ...] | None
     shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[np.dtype[Any], ...]
+    types: tuple[np.dtype[Any] | TensorType, ...]
 
     @classmethod
     def of(cls, arrays: Arrays) -> "Layout":
         if not isinstance(arrays, Mapping | Sequence):
             raise VectorError(f"a model is a list or a dict of arrays, not {type(arrays).__name__}")
         names = tuple(arrays) if isinstance(arrays, Mapping) else None
-        values = [np.asarray(array) for array in _values(arrays)]
-        for place, value in enumerate(values):
-            if value.dtype.kind not in "fiu":
-                raise VectorError(f"array {_called(names, place)} has type {value.dtype}; numbers are due")
-        return cls(names, tuple(v.shape for v in values), tuple(v.dtype for v in values))
+        types = []
+        for place, value in enumerate(_values(arrays)):
+            try:
+                types.append(_type(value))
+            except VectorError as error:
+                raise VectorError(f"array {_called(names, place)} has {error}") from error
+        return cls(names, tuple(_shape(value) for value in _values(arrays)), tuple(types))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -64,22 +79,23 @@ class Layout:
             arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
             found = Layout.of(arrays)
         if found.names != self.names:
-            raise VectorError(f"the arrays are called {found.names}, {self.names} are due")
+            raise VectorError(f"the arrays are called {quoted(found.names)}, {quoted(self.names)} are due")
         if found.shapes != self.shapes:
-            raise VectorError(f"the arrays have shapes {found.shapes}, {self.shapes} are due")
-        values = [np.asarray(array, np.float64).ravel() for array in _values(arrays)]
+            raise VectorError(f"the arrays have shapes {quoted(found.shapes)}, {quoted(self.shapes)} are due")
+        values = [_numbers(array).ravel() for array in _values(arrays)]
         flat = np.concatenate(values) if values else np.empty(0)
         if not np.isfinite(flat).all():
             bad = next(place for place, value in enumerate(values) if not np.isfinite(value).all())
             raise VectorError(f"array {_called(self.names, bad)} contains NaN or infinity")
         return flat
 
-    def restore(self, flat: NDArray[np.float64]) -> Arrays:
+    def restore(self, flat: NDArray[np.float64]) -> Any:
+        """The model that has these values in a row: a dict or a list, as this layout was made from one."""
         ends = list(itertools.accumulate(self.sizes, initial=0))
         arrays = [
-            _cast(flat[first:last], dtype).reshape(shape)
-            for (first, last), shape, dtype in zip(
-                itertools.pairwise(ends), self.shapes, self.dtypes, strict=True
+            _restore(flat[first:last], kind).reshape(shape)
+            for (first, last), shape, kind in zip(
+                itertools.pairwise(ends), self.shapes, self.types, strict=True
             )
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
@@ -94,18 +110,30 @@ class Quantized:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Mean:
+class Mean(Generic[Model]):
     """The weighted mean of the survivors' arrays, and the sum of their weights.
 
-    Each array has its own type; one of whole numbers has float64, as their mean is none.
+    Each array has its own type; one of whole numbers has float64, as their mean is none. A tensor comes back
+    as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict`` takes it.
     """
 
-    arrays: Arrays = field(repr=False)
+    arrays: Model = field(repr=False)
     weight: float
 
 
+class Settings(TypedDict, total=False):
+    """What ``Quantizer.for_model`` takes besides the model."""
+
+    clients: Required[int]
+    clip: Required[Clip]
+    bits: int
+    max_weight: float
+    levels: int
+    rounding: Literal["stochastic", "nearest"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Quantizer:
+class Quantizer(Generic[Model]):
     """How all clients of a round turn their arrays into ring vectors. Agree on it before the round.
 
     ``clip`` bounds every value (one bound for all, or one an array); ``levels`` is the number of steps
@@ -123,7 +151,7 @@ class Quantizer:
     def __post_init__(self) -> None:
         for name in ("bits", "clients", "levels"):
             if type(getattr(self, name)) is not int:
-                raise ConfigError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be a whole number, not {quoted(getattr(self, name))}")
         self._check_choices()
         self._check_headroom()
 
@@ -133,12 +161,12 @@ class Quantizer:
         if self.clients < 1:
             raise ConfigError(f"clients must be at least 1, not {self.clients}")
         if not _is_positive(self.max_weight):
-            raise ConfigError(f"max_weight must be a positive number, not {self.max_weight!r}")
+            raise ConfigError(f"max_weight must be a positive number, not {quoted(self.max_weight)}")
         if self.rounding not in ("stochastic", "nearest"):
-            raise ConfigError(f"rounding must be stochastic or nearest, not {self.rounding!r}")
+            raise ConfigError(f"rounding must be stochastic or nearest, not {quoted(self.rounding)}")
         for bound in self._bounds:
             if not _is_positive(bound):
-                raise ConfigError(f"clip must be a positive number, not {bound!r}")
+                raise ConfigError(f"clip must be a positive number, not {quoted(bound)}")
 
     def _check_headroom(self) -> None:
         """All clients at the bound must fit; this is where the default for levels comes from."""
@@ -156,6 +184,24 @@ class Quantizer:
         if not self.levels:
             object.__setattr__(self, "levels", most)
 
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Mapping[str, NDArray[Any]], **settings: Unpack[Settings]
+    ) -> "Quantizer[dict[str, NDArray[Any]]]": ...
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Sequence[NDArray[Any]], **settings: Unpack[Settings]
+    ) -> "Quantizer[list[NDArray[Any]]]": ...
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Mapping[str, T], **settings: Unpack[Settings]
+    ) -> "Quantizer[dict[str, T]]": ...
+    @overload
+    @classmethod
+    def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
     def for_model(
         cls,
@@ -167,7 +213,7 @@ class Quantizer:
         max_weight: float = 1.0,
         levels: int = 0,
         rounding: Literal["stochastic", "nearest"] = "stochastic",
-    ) -> "Quantizer":
+    ) -> "Quantizer[Any]":
         """For models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
         return cls(
             layout=Layout.of(arrays),
@@ -200,7 +246,8 @@ class Quantizer:
         """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
-                f"weight {weight!r} does not lie in 0..{self.max_weight:g}; the Quantizer has a max_weight"
+                f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
+                "the Quantizer has a max_weight"
             )
         units = round(weight / self.max_weight * WEIGHT_UNITS)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
@@ -215,7 +262,7 @@ class Quantizer:
         values = whole.astype(np.int64).astype(ring.dtype(self.bits))
         return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
 
-    def decode(self, total: Vector) -> Mean:
+    def decode(self, total: Vector) -> Mean[Model]:
         """The weighted mean from the sum of the survivors' vectors."""
         ring.check(total, self.length, self.bits)
         digits = total[self.layout.size :].tolist()
@@ -243,7 +290,7 @@ class Quantizer:
         if isinstance(clip, Mapping):
             missing = [name for name in names or () if name not in clip]
             if missing:
-                raise ConfigError(f"clip has no bound for {missing[0]!r}")
+                raise ConfigError(f"clip has no bound for {quoted(missing[0])}")
             return tuple(clip[name] for name in names or ())
         return tuple(clip)
 
@@ -268,12 +315,34 @@ class Quantizer:
         return np.array(digits, ring.dtype(self.bits))
 
 
-def _cast(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _type(value: Array) -> np.dtype[Any] | TensorType:
+    if is_tensor(value):
+        return TensorType.of(value)
+    try:
+        dtype = np.asarray(value).dtype
+    except ValueError as error:
+        raise VectorError("no regular shape: its rows differ in length") from error
+    if dtype.kind not in "fiu":
+        raise VectorError(f"type {dtype}; expected real numbers")
+    return dtype
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(np.shape(value))
+
+
+def _numbers(value: Array) -> NDArray[np.float64]:
+    return to_array(value) if is_tensor(value) else np.asarray(value, np.float64)
+
+
+def _restore(values: NDArray[np.float64], kind: np.dtype[Any] | TensorType) -> Any:
     """To the type the array had; a mean that lies outside of it by a rounding error stays at its end."""
-    if dtype.kind != "f":
+    if isinstance(kind, TensorType):
+        return kind.restore(values)
+    if kind.kind != "f":
         return values
-    ends = np.finfo(dtype)
-    return np.clip(values, float(ends.min), float(ends.max)).astype(dtype)
+    ends = np.finfo(kind)
+    return np.clip(values, float(ends.min), float(ends.max)).astype(kind)
 
 
 def _is_positive(value: object) -> bool:
@@ -286,9 +355,9 @@ def _is_positive(value: object) -> bool:
         return False
 
 
-def _values(arrays: Arrays) -> list[NDArray[Any]]:
+def _values(arrays: Arrays) -> list[Array]:
     return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
 
 
 def _called(names: tuple[str, ...] | None, place: int) -> str:
-    return repr(names[place]) if names is not None else str(place)
+    return quoted(names[place]) if names is not None else str(place)

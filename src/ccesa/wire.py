@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ccesa.errors import MalformedMessage
+from ccesa.errors import MalformedMessage, shown
 
 T = TypeVar("T")
 
@@ -21,7 +21,8 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes | memoryview, most: 
     try:
         value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedMessage(f"not a {what}: {error}") from error
+        # Its text quotes the sender's, megabytes of it, and a traceback would show it as the cause.
+        raise MalformedMessage(f"not a {what}: {shown(str(error), 240)}") from None
     if _ENCODER.encode(value) != data:
         raise MalformedMessage(f"a {what} in a form that encode() does not give")
     return value

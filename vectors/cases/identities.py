@@ -54,7 +54,7 @@ def _bad_files() -> list[tuple[str, str]]:
         ("empty", ""),
         ("another header", f"ccesa-identity-2 {key}\n"),
         ("no header", f"{key}\n"),
-        ("a word too many", f"ccesa-identity-1 {key} 0\n"),
+        ("a word too many", f"ccesa-identity-1 {key} hospital-a 0\n"),
         ("31 bytes", f"ccesa-identity-1 {_base64(bytes(31))}\n"),
         ("33 bytes", f"ccesa-identity-1 {_base64(bytes(33))}\n"),
         ("not base64", f"ccesa-identity-1 {'!' * 44}\n"),

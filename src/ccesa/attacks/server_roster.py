@@ -298,6 +298,26 @@ def small_roster(defended: bool, tell: Tell) -> Outcome:
     return stage.steal({VICTIM})
 
 
+# S24
+
+
+def ghosts(defended: bool, tell: Tell) -> Outcome:
+    """Five of 24 members came. The server fills the roster up to 20 and more with others, and plays these."""
+    came, members = range(5), range(24)
+    identities, puppets = enrol(24), enrol(24)
+    true = chartered(identities, least_roster=20)
+    puppets[:5] = identities[:5]
+    false = forged(true, puppets)
+    config = true.config(length=8)
+    vectors = inputs(config)
+    kind = ActiveClient if defended else UnsignedKeys
+    made: dict[int, ActiveClient] = {i: kind(config, identities[i], true, vectors[i]) for i in came}
+    made |= {i: ActiveColluder(config, puppets[i], false, vectors[i]) for i in members if i not in came}
+    tell("server names 19 members that never came in the roster, with keys of its own; 20 have to be there")
+    stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
+    return stage.steal({VICTIM})
+
+
 ROSTER_LIES = (
     Attack(
         number="S7",
@@ -346,5 +366,13 @@ ROSTER_LIES = (
         guard="active",
         defence="the charter's least roster",
         run=small_roster,
+    ),
+    Attack(
+        number="S24",
+        name="ghosts",
+        title="a roster filled up with members that never came",
+        guard="active",
+        defence="every neighbour has to have signed its keys for this round",
+        run=ghosts,
     ),
 )

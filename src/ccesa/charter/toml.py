@@ -21,7 +21,7 @@ def parse(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"this is no charter, it is no TOML: {error}") from error
     if "expires" in found:
-        found["expires"] = _seconds(found["expires"])
+        found["expires"] = seconds(found["expires"])
     return found
 
 
@@ -64,8 +64,8 @@ def _moment(seconds: int) -> datetime | int:
         return seconds
 
 
-def _seconds(moment: object) -> object:
-    """A date begins at midnight UTC. A time without an offset would mean another moment at every site."""
+def seconds(moment: object) -> object:
+    """Of the epoch. A date begins at midnight UTC. A time without an offset would mean another moment at every site."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise ConfigError("expires needs an offset, as in 2027-01-31T12:00:00Z")

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ccesa import simulate as simulation
+from ccesa.cli import LOST, WENT_WRONG
 from ccesa.cli.plan import Guard
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig, Threshold
 from ccesa.errors import ConfigError, RoundFailed
@@ -59,7 +60,8 @@ def simulate(
     """Run one round in memory and show the result, times and bytes.
 
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
-    of a client that stays to the end.
+    of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
+    3 if the round was lost and there is no sum.
     """
     rule: Threshold = Majority()
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
@@ -94,8 +96,10 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         typer.echo(json.dumps(report.as_json()))
     else:
         _show(report)
-    if report.outcome == "aggregate" and not report.exact:
-        raise typer.Exit(1)
+    if isinstance(report.result, RoundFailed):
+        raise typer.Exit(LOST)
+    if not report.exact:
+        raise typer.Exit(WENT_WRONG)
 
 
 def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> tuple[Graph, Threshold]:

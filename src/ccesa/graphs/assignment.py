@@ -11,11 +11,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ccesa.config import Complete, ErdosRenyi, Graph, Harary
 from ccesa.crypto import primitives
+from ccesa.graphs.components import components
 
 Nodes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -75,13 +74,11 @@ class AssignmentGraph:
     def mask_components(self, alive: Flags) -> list[Nodes]:
         """Connected components of the mask graph that the live nodes induce, the largest first."""
         live = self.masked & alive[self.rows] & alive[self.columns]
-        edges = (self.rows[live], self.columns[live])
-        matrix = coo_array((np.ones(edges[0].size, np.int8), edges), shape=(self.size, self.size))
-        _, label = connected_components(matrix, directed=False)
+        label = components(self.size, self.rows[live], self.columns[live])
         nodes = np.flatnonzero(alive)
         nodes = nodes[np.argsort(label[nodes], kind="stable")]
-        components = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
-        return sorted(components, key=len, reverse=True)
+        parts = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
+        return sorted(parts, key=len, reverse=True)
 
 
 def draw(kind: Graph, seed: bytes, ids: Nodes) -> AssignmentGraph:

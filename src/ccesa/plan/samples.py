@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from ccesa.config import Complete, ErdosRenyi, Graph
+from ccesa.graphs.components import components
 from ccesa.plan.tails import Counts
 
 Flags = NDArray[np.bool_]
@@ -92,9 +91,7 @@ class Edges:
     def falls_apart(self, alive: Flags) -> Flags:
         nodes = alive.ravel()
         live = nodes[self.one] & nodes[self.other]
-        ends = self.one[live], self.other[live]
-        matrix = csr_array((np.ones(ends[0].size, np.int8), ends), shape=(nodes.size, nodes.size))
-        labels = connected_components(matrix, directed=False)[1].reshape(self.shape)
+        labels = components(nodes.size, self.one[live], self.other[live]).reshape(self.shape)
         first = np.take_along_axis(labels, alive.argmax(axis=1)[:, None], axis=1)
         return np.asarray((alive & (labels != first)).any(axis=1))
 

@@ -1,0 +1,59 @@
+"""Row C10: a client that writes into the server's log."""
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import msgspec
+
+from ccesa import wire
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.client_rounds import ClientRound
+from ccesa.attacks.relaxed import relaxed
+from ccesa.protocol import messages as m
+from ccesa.protocol.server import Server
+
+LIAR, VICTIM = 4, 2
+_FORGED = f"client {VICTIM}: a wrong share, twice this week; remove it from the list"
+
+
+def _as_it_came(text: str, most: int) -> str:
+    return text
+
+
+_decode = relaxed(m.decode, wire=SimpleNamespace(decode=relaxed(wire.decode, shown=_as_it_came)))
+
+
+class RawServer(Server):
+    """Repeats in its errors what it was sent, as it was sent."""
+
+    _receive = relaxed(Server._receive, m=SimpleNamespace(decode=_decode))  # noqa: SLF001
+
+
+def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = ClientRound(guard, tell, server=Server if defence else RawServer)
+    tell(f"client {LIAR} sends a message whose name has a line end, then a line about client {VICTIM}")
+    nonsense = msgspec.msgpack.encode([f"vote\n{_FORGED}\n"])
+
+    def lie(client: int, reply: bytes) -> Iterable[bytes]:
+        return (nonsense,) if client == LIAR else (reply,)
+
+    stage.step(lie=lie)
+    stage.finish()
+    logged = stage.refused[LIAR].splitlines()
+    if _FORGED in logged:
+        return Outcome(
+            succeeded=True, summary=f"the server's log has a line that client {LIAR} wrote: {_FORGED}"
+        )
+    return Outcome(succeeded=False, summary=f"refused in one line: {logged[0]}")
+
+
+TEXT_ATTACKS = (
+    Attack(
+        number="C10",
+        name="forged-line",
+        title="A client sends text that becomes lines in the server's log",
+        guard="curious",
+        defence="text from others is cut and escaped wherever it is shown",
+        run=forged_line,
+    ),
+)
