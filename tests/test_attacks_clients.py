@@ -28,7 +28,7 @@ WORDS = {
     "C8": (leave_together, "disconnected", "takes its own vector away"),
     "C10": (
         forged_line,
-        f"one line: client {LIAR}: not a message: .*vote\\\\nclient 2",
+        f"one line: client {LIAR}: expected .*advertise-reply, got no reply of this guard",
         f"a line that client {LIAR} wrote",
     ),
 }
