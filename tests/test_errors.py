@@ -7,6 +7,7 @@ import pytest
 
 import ccesa
 from ccesa import errors
+from ccesa.evidence import Complained, Evidence, WrongShare
 
 EXAMPLES = [
     errors.ConfigError("no"),
@@ -18,7 +19,19 @@ EXAMPLES = [
     errors.Unreliable([2, 1]),
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
+    errors.TaskSpent("no"),
 ]
+
+
+def with_evidence(failure: errors.RoundFailed) -> errors.RoundFailed:
+    failure.evidence = EVIDENCE
+    return failure
+
+
+EVIDENCE = Evidence(
+    wrong_shares=frozenset({WrongShare(1, 2)}), complaints=frozenset({Complained(accuser=3, accused=4)})
+)
+EXAMPLES += [with_evidence(errors.TooFewClients("no")), with_evidence(errors.CorruptShares(4, "no"))]
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
@@ -34,6 +47,15 @@ def test_every_error_is_in_the_tree_and_in_its_drawing():
         if issubclass(kind, Exception):
             assert issubclass(kind, errors.CcesaError)
             assert kind.__name__ in errors.__doc__
+
+
+def test_a_failure_says_what_is_known_about_liars_and_nothing_where_nothing_is():
+    assert str(errors.TooFewClients("too few")) == "too few"
+    assert str(with_evidence(errors.TooFewClients("too few"))) == (
+        "too few; client 1 sent a wrong share that client 2 dealt; "
+        "client 3 could not open what client 4 sealed for it"
+    )
+    assert errors.TooFewClients("no").evidence == Evidence()
 
 
 def test_every_error_can_be_caught_by_its_name_at_the_top():

@@ -8,7 +8,7 @@ import math
 import operator
 import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,7 +16,7 @@ from ccesa import labels, ring, wire
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 
 #: Of the wire format. Parties with different versions refuse each other's configurations by name.
-VERSION = 2
+VERSION: Final = 2
 ROUND_ID_BYTES = 32
 CHARTER_BYTES = 32
 MAX_CLIENTS = 2**32 - 1

@@ -25,7 +25,7 @@ from ccesa.protocol import active_client, roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client_steps import StepFunction, VectorSource
-from ccesa.protocol.server import Bundle
+from ccesa.protocol.server import Bundle, Requests
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
@@ -266,11 +266,32 @@ class AnyRoster(ActiveClient):
     }
 
 
+class ColludesInAnyRoster(ActiveColluder):
+    """A friend of the server's, who does not mind either."""
+
+    functions = AnyRoster.functions
+
+
+class ShowsAnyRoster(ActiveServer):
+    """Goes on with however few it says have come."""
+
+    def _close_advertise(self) -> Requests:
+        return super(ActiveServer, self)._close_advertise()
+
+
 def small_roster(defended: bool, tell: Tell) -> Outcome:
     """Three of 24 admitted clients collude, too few for any threshold; of a roster of four they are most."""
     colluders = frozenset({20, 21, 22})
     kind = ActiveClient if defended else AnyRoster
-    stage = active(24, tell, kind=kind, colluders=colluders, least_roster=13)
+    stage = active(
+        24,
+        tell,
+        kind=kind,
+        server=ShowsAnyRoster,
+        colluders=colluders,
+        colluder=ColludesInAnyRoster,
+        least_roster=13,
+    )
     tell(f"server pretends that of 24 clients only client {VICTIM} and its friends {names(colluders)} came")
     stage.step(gone=set(range(24)) - colluders - {VICTIM})
     stage.until("confirm")

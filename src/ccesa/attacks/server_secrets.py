@@ -15,7 +15,7 @@ from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import StepFunction
-from ccesa.protocol.server import Requests, Server
+from ccesa.protocol.server import Server
 from ccesa.ring import Vector
 
 VICTIM = 3
@@ -37,20 +37,17 @@ class AnyThreshold(Client):
     }
 
 
-class WideServer(Server):
-    """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
-
-    def _close_advertise(self) -> Requests:
-        honest = super()._close_advertise.__func__  # type: ignore[attr-defined]  # of a method
-        return relaxed(honest, draw=_everyone, _fit=_everybody)(self)
-
-
 def _everyone(kind: object, seed: bytes, ids: Nodes) -> AssignmentGraph:
     return draw(Complete(), seed, ids)
 
 
-def _everybody(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
-    return np.ones(graph.size, bool)
+class WideServer(Server):
+    """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
+
+    _close_advertise = relaxed(Server._close_advertise, draw=_everyone)  # noqa: SLF001
+
+    def _fit(self) -> Flags:
+        return np.ones(self._graph.size, bool)
 
 
 def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
