@@ -6,7 +6,7 @@ import pytest
 
 from ccesa.flower import call, mail, members
 from ccesa.flower import grid as server_side
-from ccesa.flower import mod as node_side
+from ccesa.flower import replies as node_side
 from flower_grid import Clock
 
 

@@ -163,6 +163,11 @@ def number(nodes: int) -> range:
     return range(1001, 1001 + nodes)
 
 
+def all_say(nodes: int, config: dict) -> dict[int, dict]:
+    """The same configuration of every node."""
+    return {node: dict(config) for node in number(nodes)}
+
+
 def new_context(node: int, config: dict) -> Context:
     return Context(run_id=1, node_id=node, node_config=config, state=RecordDict(), run_config={})
 

@@ -10,6 +10,7 @@ from ccesa.flower import SecureGrid, secure_mod
 from ccesa.identity import Admission
 from flower_grid import (
     MemoryGrid,
+    all_say,
     as_model,
     as_record,
     evaluated,
@@ -55,10 +56,12 @@ def test_an_evaluation_brings_metrics_and_no_arrays(said):
 
 
 def test_evaluation_in_clear_if_asked_for():
-    grid = MemoryGrid(make_app(), NODES)
+    grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True}))
     secure = SecureGrid(grid, secure_evaluate=False)
     replies = list(secure.send_and_receive(messages(grid, new_model(), "evaluate")))
-    assert {reply.metadata.src_node_id for reply in replies} == set(number(NODES))
+    assert [reply.content["metrics"]["num-examples"] for reply in replies] == [
+        weight_of(node) for node in number(NODES)
+    ]
     assert grid.steps(1001) == ["evaluate"]
 
 

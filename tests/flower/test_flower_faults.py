@@ -192,7 +192,7 @@ def test_nobody_is_told_to_forget_what_is_over():
     assert not any("forget" in grid.steps(node) for node in number(NODES))
 
 
-def test_the_first_request_twice_does_not_end_the_round():
+def test_the_first_request_twice_does_not_end_the_round(said):
     grid = MemoryGrid(make_app(), NODES)
     again = []
 
@@ -203,7 +203,8 @@ def test_the_first_request_twice_does_not_end_the_round():
 
     grid.faults = twice
     assert_mean(one_round(grid), number(NODES))
-    assert "used before" in again[0].error.reason
+    assert again[0].has_error()
+    assert any("used before" in line for line in said)
 
 
 def test_a_step_timeout_leaves_room_for_clocks_that_differ():
@@ -219,12 +220,12 @@ def test_nobody_there(said):
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_a_node_without_its_state_refuses_the_rest_of_the_round(step):
+def test_a_node_without_its_state_refuses_the_rest_of_the_round(step, said):
     app = make_app()
     grid = MemoryGrid(app, NODES, faults=lose(RESTART, step, 1004))
     reply = one_round(grid)
     assert_mean(reply, [node for node in number(NODES) if node != 1004 or step == "unmask"])
-    (refusal,) = [one for one in grid.replies(step) if one.has_error()]
-    assert "was it restarted" in refusal.error.reason
+    assert len([one for one in grid.replies(step) if one.has_error()]) == 1
+    assert sum("was it restarted" in line for line in said) == 1
     assert app.calls.count(("train", 1004)) == (1 if step == "unmask" else 0)
     assert grid.steps(1004)[-1] == step  # it is not asked any more

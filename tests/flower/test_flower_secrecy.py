@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from flower_grid import SILENT, MemoryGrid, lose, make_app, new_model, number, trained
+from flower_grid import SILENT, MemoryGrid, all_say, lose, make_app, new_model, number, trained
 from flower_rounds import NODES, STEPS, messages, one_round
 
 
@@ -87,7 +87,7 @@ def test_nothing_of_a_node_passes_in_clear(lost):
 def test_the_search_finds_what_passes_in_clear():
     """The same without secure aggregation."""
     model = new_model()
-    grid = MemoryGrid(make_app(secret_train), NODES)
+    grid = MemoryGrid(make_app(secret_train), NODES, node_configs=all_say(NODES, {"ccesa-plain": True}))
     grid.send_and_receive(messages(grid, model))
     found = seen_in(grid, traces(number(NODES), model))
     for node in number(NODES):

@@ -2,20 +2,16 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from logging import WARNING
 
-import msgspec
 from flwr.app import Message, RecordDict
-from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
 from ccesa.flower import records
 from ccesa.flower.mail import exchange
-from ccesa.flower.records import FORGET, Answer, Envelope
+from ccesa.flower.records import FORGET, Envelope
 from ccesa.flower.terms import Terms
 from ccesa.protocol.server import Requests
 from ccesa.protocol.steps import STEPS, Step
@@ -38,8 +34,6 @@ class Call:
     messages: dict[int, Message]
     deadline: float | None
     step_timeout: float | None
-    #: What the replies consist of, from the masking step.
-    _parts: dict[int, Answer] = field(default_factory=dict)
     #: Nodes that answered and may be waiting for the next message of this round.
     _holding: set[int] = field(default_factory=set)
 
@@ -52,8 +46,6 @@ class Call:
         for node, answer in exchange(self.grid, step.name, sent, ends, size):
             if not last:
                 self._holding.add(node)
-            if step.name == "mask":
-                self._parts[asked[node]] = msgspec.structs.replace(answer, reply=b"")
             yield asked[node], answer.reply
 
     def forget(self) -> None:
@@ -67,23 +59,6 @@ class Call:
         if requests:
             for _ in exchange(self.grid, FORGET, requests, time.monotonic() + _GOODBYE):
                 pass
-
-    def metrics(self, survivors: tuple[int, ...]) -> list[str]:
-        """The metrics that are in the sum: those of all survivors, if they have the same."""
-        found = {tuple(self._parts[client].metrics) for client in survivors}
-        if len(found) > 1:
-            log(WARNING, "secure aggregation: nodes report different metrics; they are left out")
-        return list(found.pop()) if len(found) == 1 else []
-
-    def counters(self) -> set[str]:
-        """Arrays that are whole numbers on some node."""
-        return {name for parts in self._parts.values() for name in parts.counters}
-
-    def record_names(self) -> tuple[str, str]:
-        """What the apps call their arrays and their metrics, most of them."""
-        names = Counter(tuple(parts.records) for parts in self._parts.values()).most_common(1)
-        found = names[0][0] if names else ()
-        return (found[0], found[-1]) if found else ("arrays", "metrics")
 
     def _node(self, client: int) -> int:
         return int(self.messages[client].metadata.dst_node_id)

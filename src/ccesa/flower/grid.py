@@ -87,7 +87,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self.error_bound: float | None = None
         Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
         check_guard(guard)
-        self._terms(kind="train", clients=3, weighted_by="").length({})
+        self._terms(message_type="train", clients=3, weighted_by="").length({})
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -124,7 +124,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         deadline = None if timeout is None else time.monotonic() + timeout
         self._counters |= counters_of(model)
         terms = self._terms(
-            kind=kind,
+            message_type=messages[0].metadata.message_type,
             clients=self._members.count(len(messages)),
             weighted_by=weighted_by,
             counters=sorted(self._counters) if kind == "train" else [],
@@ -146,17 +146,16 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         )
         try:
             aggregate = run_round(server, call.carry, _log_refusal)
-            average = terms.unpack(model, aggregate.vector, call.metrics(aggregate.survivors))
+            average = terms.unpack(model, aggregate.vector, len(aggregate.survivors))
         except CcesaError as failure:
             log(WARNING, "secure aggregation: the %s round is lost: %s", kind, failure)
             return []
         finally:
             call.forget()
         if kind == "train":
-            self._counters |= call.counters()
-            self.error_bound = average.error
+            self.error_bound = average.bound
         _log_result(planned, terms, aggregate, average, len(messages))
-        return [_reply(messages[0], terms, average, call.record_names())]
+        return [_reply(messages[0], terms, average)]
 
     def _patience(self, timeout: float | None) -> float | None:
         """Introducing themselves takes nodes one part of the time, like a step without training."""
@@ -232,9 +231,9 @@ def _check_alike(messages: list[Message]) -> None:
             )
 
 
-def _reply(asked: Message, terms: Terms, average: Average, names: tuple[str, str]) -> Message:
+def _reply(asked: Message, terms: Terms, average: Average) -> Message:
     """One reply that stands for all: the mean, and the total weight, under the names that the apps use."""
-    arrays, metrics = names
+    arrays, metrics = average.records
     content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: average.weight, **average.metrics})}
     if terms.kind == "train":
         content[arrays] = ArrayRecord(
@@ -267,6 +266,15 @@ def _log_result(planned: Plan, terms: Terms, aggregate: Aggregate, average: Aver
             terms.max_weight,
             terms.weighted_by,
         )
+    if average.nothing:
+        log(
+            WARNING,
+            "secure aggregation: %d of %d nodes had nothing to contribute; their own logs say why",
+            average.nothing,
+            len(aggregate.survivors),
+        )
+    if not average.alike:
+        log(WARNING, "secure aggregation: nodes report different metrics; they are left out")
     for name in average.unusable:
         log(
             WARNING,

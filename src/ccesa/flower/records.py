@@ -1,9 +1,9 @@
-"""Protocol bytes in Flower's records, and back."""
+"""Protocol bytes in Flower's records, and back; and all that a node says in clear when it does not answer."""
 
 from typing import Any
 
 import msgspec
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from ccesa.errors import MalformedMessage
 
@@ -13,6 +13,13 @@ KEY = "ccesa"
 REFUSED, FAILED = 2001, 2002
 #: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
 INTRODUCE, FORGET = "introduce", "forget"
+
+#: One sentence for each code, whatever the reason was: it could tell of the node's data, files or lists.
+_SENTENCES = {
+    REFUSED: "this node refuses; its own log says why",
+    FAILED: "this node failed; its own log says why",
+}
+_PLAIN = "this node answers secure aggregation only: train through SecureGrid"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,15 +32,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply of the protocol, and what is no secret of the app's reply: what its parts are called."""
+    """One reply of the protocol. There is nothing beside it."""
 
     reply: bytes
-    #: Of the numbers in the masked vector.
-    metrics: list[str] = []
-    #: Arrays of whole numbers.
-    counters: list[str] = []
-    #: The app's ArrayRecord and MetricRecord.
-    records: list[str] = []
 
 
 def kind_of(message: Message) -> str:
@@ -68,12 +69,29 @@ def take_answer(message: Message) -> Answer:
         raise MalformedMessage(f"no answer of secure aggregation: {error}") from error
 
 
-def _record(message: Message) -> ConfigRecord | None:
-    """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
-    record = message.content.get(KEY)
-    return record if isinstance(record, ConfigRecord) else None
+def refusal(message: Message, code: int) -> Message:
+    """The reply of a node that does not answer."""
+    return Message(Error(code=code, reason=_SENTENCES[code]), reply_to=message)
+
+
+def not_in_clear(message: Message) -> Message:
+    """The reply to a message that is no request of secure aggregation."""
+    return Message(Error(code=REFUSED, reason=_PLAIN), reply_to=message)
 
 
 def without(content: RecordDict) -> RecordDict:
     """What the app itself is to see."""
     return RecordDict({name: record for name, record in content.items() if name != KEY})
+
+
+def shown(text: str, most: int = 80) -> str:
+    """Text of others for a log: one line of printable characters, and not longer than this."""
+    cut = text[:most]
+    escaped = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
+    return escaped + "…" * (len(text) > most)
+
+
+def _record(message: Message) -> ConfigRecord | None:
+    """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
+    record = message.content.get(KEY)
+    return record if isinstance(record, ConfigRecord) else None
