@@ -24,6 +24,7 @@ from flower_rounds import NODES, STEPS, assert_mean, envelope_of, messages, one_
 SENTENCES = {
     "this node refuses; its own log says why",
     "this node failed; its own log says why",
+    "this node has contributed to this model as often as its own configuration allows",
     "this node answers secure aggregation only: train through SecureGrid",
 }
 
@@ -135,6 +136,7 @@ def test_limits_that_are_kept_change_nothing():
         "ccesa-max-clip": 2.0,
         "ccesa-weighted-by": "num-examples",
         "ccesa-message-types": "train",
+        "ccesa-attempts": 1,
     }
     grid = MemoryGrid(make_app(), NODES, node_configs={1002: limits})
     assert_mean(one_round(grid), number(NODES))
@@ -200,6 +202,8 @@ def test_different_settings_are_refused_by_the_grid():
         ("ccesa-floor-clients", True, "must be a int"),
         ("ccesa-plain", "true", "ccesa-plain in this node's configuration must be a bool"),
         ("ccesa-max-clip", "much", "must be a float"),
+        ("ccesa-attempts", 0, "ccesa-attempts must be at least 1, not 0"),
+        ("ccesa-forget-after", -1.0, "ccesa-forget-after must be a positive number of seconds"),
         ("ccesa-message-types", "train,query", "no messages of type 'query'"),
         ("ccesa-message-types", "", "no messages of type ''"),
         ("ccesa-floor-client", 10, "has a key 'ccesa-floor-client'; there are ccesa-plain"),

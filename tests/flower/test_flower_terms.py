@@ -263,3 +263,28 @@ def test_whatever_changes_training_is_another_task(name):
 def test_a_task_does_not_depend_on_the_order_of_records():
     backwards = RecordDict(dict(reversed(content().items())))
     assert make_terms().task(backwards) == make_terms().task(content())
+
+
+OTHER_SUBJECTS = {
+    "arrays": (make_terms(), content(1.0)),
+    "the full message type": (make_terms(message_type="train.probe"), content()),
+    "evaluation": (make_terms(message_type="evaluate"), content()),
+}
+SAME_SUBJECTS = {
+    "terms": (make_terms(clip=1.0, metric_clip=1.0, counters=["b"]), content()),
+    "a setting": (make_terms(), content(lr=0.2)),
+    "the round's number": (make_terms(), content(**{"server-round": 7})),
+    "the record's name": (make_terms(), content(name="weights")),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SUBJECTS)
+def test_another_model_is_another_subject(name):
+    terms, changed = OTHER_SUBJECTS[name]
+    assert terms.subject(changed) != make_terms().subject(content())
+
+
+@pytest.mark.parametrize("name", SAME_SUBJECTS)
+def test_nothing_else_makes_another_subject(name):
+    terms, changed = SAME_SUBJECTS[name]
+    assert terms.subject(changed) == make_terms().subject(content())

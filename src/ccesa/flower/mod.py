@@ -8,6 +8,7 @@ What the server hears in clear does not depend on the node's data: an app that f
 used, contributes zeros and a count under the masks. All reasons are in the node's own log.
 """
 
+import time
 from logging import ERROR, WARNING
 
 from flwr.app import Context, Message, RecordDict
@@ -17,8 +18,9 @@ from flwr.common import log
 from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, ConfigError
 from ccesa.flower import members, records, replies
-from ccesa.flower.memory import Sleeping, UsedRounds
-from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, Answer, Envelope, shown
+from ccesa.flower.marks import ROUND, STATE, Marks, open_marks
+from ccesa.flower.memory import Seen, Sleeping, Spent, TaskCounts
+from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope, shown
 from ccesa.flower.site import Site
 from ccesa.flower.terms import Arrays, Terms, model_of
 from ccesa.identity import Admission, Identity
@@ -50,7 +52,7 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
     try:
         answer = _Node(message, context, call_next, site).answer(envelope)
     except CcesaError as error:
-        code = REFUSED
+        code = SPENT if isinstance(error, Spent) else REFUSED
         log(
             WARNING,
             "secure aggregation: step %s refused: %s",
@@ -70,9 +72,11 @@ class _Node:
 
     def __init__(self, message: Message, context: Context, call_next: ClientAppCallable, site: Site) -> None:
         self._message, self._context, self._call_next = message, context, call_next
-        self._site, self._sleeping = site, Sleeping(context)
+        self._site, self._now = site, time.time()
+        self._sleeping = Sleeping(context, self._now)
 
     def answer(self, envelope: Envelope) -> Answer:
+        self._sleeping.sweep(self._site.forget_after)
         if envelope.step == INTRODUCE:
             identity = Identity.load(self._site.identity)
             return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request))
@@ -87,20 +91,24 @@ class _Node:
         if envelope.step not in steps:
             raise ConfigError(f"there is no step {envelope.step!r}")
         self._check(config, terms)
+        marks = open_marks(self._site, self._context)
         if envelope.step == steps[0]:
-            client = self._client(config, terms, envelope.request, UsedRounds(self._context))
+            marks.sweep(self._now)
+            client, born = self._client(config, terms, envelope.request, marks, Seen(marks, ROUND)), None
         else:  # taken out of the state: after a failure nothing of the round is left
-            sleeping = self._sleeping.take(envelope.config)
-            client = self._client(config, terms, envelope.request, None)
-            client.resume(sleeping)
+            sleeper = self._sleeping.take(envelope.config)
+            client, born = self._client(config, terms, envelope.request, marks), sleeper.born
+            client.resume(sleeper.client, Seen(marks, STATE))
         reply = client.receive(envelope.request)
         if envelope.step != steps[-1]:
-            self._sleeping.put(envelope.config, client.suspend())
+            self._sleeping.put(envelope.config, client.suspend(), born)
         return reply
 
-    def _client(self, config: RoundConfig, terms: Terms, request: bytes, used: UsedRounds | None) -> Client:
+    def _client(
+        self, config: RoundConfig, terms: Terms, request: bytes, marks: Marks, used: Seen | None = None
+    ) -> Client:
         def vector() -> Vector:
-            return self._vector(config, terms)
+            return self._vector(config, terms, TaskCounts(marks))
 
         if config.guard == "active":
             identity = Identity.load(self._site.identity)
@@ -117,16 +125,20 @@ class _Node:
                 raise ConfigError(f"terms for {agreed} {name} in a round of {due}")
         self._site.rules(config.guard).check(str(self._message.metadata.message_type), terms)
 
-    def _vector(self, config: RoundConfig, terms: Terms) -> Vector:
-        """Step 2, after everything was checked: what this node contributes."""
+    def _vector(self, config: RoundConfig, terms: Terms, counts: TaskCounts) -> Vector:
+        """Step 2, after everything was checked: what this node contributes, counted before it leaves."""
         content = records.without(self._message.content)
         if terms.task(content) != config.task:
             raise ConfigError("the model or its settings are not those that this round was announced for")
         model = model_of(content)
         if terms.length(model) != config.length:
             raise ConfigError(f"terms for {terms.length(model)} elements in a round of {config.length}")
+        subject, attempts = terms.subject(content), self._site.rules(config.guard).attempts
+        counts.check(subject, attempts)
         self._message.content = content
-        return self._contribution(terms, model)
+        vector = self._contribution(terms, model)
+        counts.count(subject, attempts)
+        return vector
 
     def _contribution(self, terms: Terms, model: Arrays) -> Vector:
         """Run the app, and turn its reply into one vector; zeros and a count if there is nothing to turn."""

@@ -10,7 +10,7 @@ from ccesa.errors import MalformedMessage
 #: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
 KEY = "ccesa"
 #: Error codes of replies, in the range that Flower leaves to applications.
-REFUSED, FAILED = 2001, 2002
+REFUSED, FAILED, SPENT = 2001, 2002, 2003
 #: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
 INTRODUCE, FORGET = "introduce", "forget"
 
@@ -18,6 +18,7 @@ INTRODUCE, FORGET = "introduce", "forget"
 _SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
+    SPENT: "this node has contributed to this model as often as its own configuration allows",
 }
 _PLAIN = "this node answers secure aggregation only: train through SecureGrid"
 

@@ -1,6 +1,6 @@
 """What a site insists on, whatever the server says: keys of its node's configuration.
 
-``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-max-clip=4.0'``
+``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``
 """
 
 import math
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from flwr.app import DEFAULT_TTL
 
 from ccesa.config import Floor
 from ccesa.errors import ConfigError
@@ -18,7 +19,8 @@ from ccesa.flower.terms import COUNTER_CLIP, METRIC_CLIP, Terms, check_message_t
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 _PLAIN, _TYPES, _WEIGHT = "ccesa-plain", "ccesa-message-types", "ccesa-weighted-by"
 _MAX_CLIP, _MAX_COUNTER_CLIP = "ccesa-max-clip", "ccesa-max-counter-clip"
-_METRIC_CLIP = "ccesa-floor-metric_clip"
+_METRIC_CLIP, _ATTEMPTS = "ccesa-floor-metric_clip", "ccesa-attempts"
+_MEMORY, _FORGET_AFTER = "ccesa-memory", "ccesa-forget-after"
 _IDENTITY, _ADMISSION = "ccesa-identity", "ccesa-admission"
 _FLOORS = {_FLOOR + name: name for name in Floor.__struct_fields__}
 _KEYS: dict[str, type] = {
@@ -29,9 +31,14 @@ _KEYS: dict[str, type] = {
     _METRIC_CLIP: float,
     _MAX_CLIP: float,
     _MAX_COUNTER_CLIP: float,
+    _ATTEMPTS: int,
+    _MEMORY: str,
+    _FORGET_AFTER: float,
     _IDENTITY: str,
     _ADMISSION: str,
 }
+#: A lost round can be repeated once.
+ATTEMPTS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +50,8 @@ class Rules:
     max_clip: float
     max_counter_clip: float
     least_metric_clip: float
+    #: How often it contributes to one model.
+    attempts: int
 
     def check(self, message_type: str, terms: Terms) -> None:
         """Refuse what is not as agreed. A server that lies could choose it so that one node stands out."""
@@ -95,6 +104,10 @@ class Site:
     def _check_values(self) -> None:
         if self.plain and self.has_identity:
             raise ConfigError(f"{_PLAIN} and {_IDENTITY}: a node with an identity answers nothing in clear")
+        if self.given.get(_ATTEMPTS, ATTEMPTS) < 1:
+            raise ConfigError(f"{_ATTEMPTS} must be at least 1, not {self.given[_ATTEMPTS]}")
+        if not 0 < self.forget_after < math.inf:
+            raise ConfigError(f"{_FORGET_AFTER} must be a positive number of seconds")
         for message_type in self.message_types:
             check_message_type(message_type)
 
@@ -125,6 +138,16 @@ class Site:
         """What this site says itself; the rest is up to the guard."""
         return Floor(**{name: self.given[key] for key, name in _FLOORS.items() if key in self.given})
 
+    @property
+    def memory(self) -> Path | None:
+        """The folder in which this node remembers what must not happen twice."""
+        return Path(str(self.given[_MEMORY])) if _MEMORY in self.given else None
+
+    @property
+    def forget_after(self) -> float:
+        """Seconds that the keys of a round wait for its next message; no message of Flower's lives longer."""
+        return float(self.given.get(_FORGET_AFTER, DEFAULT_TTL))
+
     def rules(self, guard: str) -> Rules:
         """For rounds under this guard."""
         max_clip = float(self.given.get(_MAX_CLIP, math.inf))
@@ -134,6 +157,7 @@ class Site:
             max_clip=max_clip,
             max_counter_clip=float(self.given.get(_MAX_COUNTER_CLIP, max_clip)),
             least_metric_clip=float(self.given.get(_METRIC_CLIP, METRIC_CLIP if guard == "active" else 0.0)),
+            attempts=int(self.given.get(_ATTEMPTS, ATTEMPTS)),
         )
 
     def _path(self, key: str) -> Path:

@@ -33,7 +33,7 @@ COUNTER_CLIP = float(2**14)
 #: What an app calls its ArrayRecord and its MetricRecord, where nodes do not agree on other names.
 RECORDS = ("arrays", "metrics")
 _ARITHMETIC = 8 * float(np.finfo(np.float64).eps)
-_TASK = b"ccesa-flower-2 task"
+_TASK, _SUBJECT = b"ccesa-flower-2 task", b"ccesa-flower-2 subject"
 _MAX_BYTES = 1 << 20
 #: Bytes for the names of both records; for those of the metrics, and for each of their slots.
 _RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
@@ -135,6 +135,20 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         reason: it says which function of the app is called.
         """
         return labels.digest(_TASK, self.encode(), *_content_parts(content))
+
+    def subject(self, content: RecordDict) -> bytes:
+        """Digest of what a node remembers to have contributed to: the model, and what was done with it.
+
+        Nothing else is in it, so that no setting, bound or number of a round makes another subject of the
+        same model.
+        """
+        arrays = [
+            part
+            for record in content.values()
+            if isinstance(record, ArrayRecord)
+            for part in _record_parts(record)
+        ]
+        return labels.digest(_SUBJECT, self.message_type.encode(), *arrays)
 
     def pack(self, model: Arrays, said: Said) -> tuple[Vector, int]:
         """One node's vector, and how many values of its arrays were clipped.
