@@ -4,30 +4,15 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Admission, Identity
 from flower_grid import ERROR, MemoryGrid, lose, make_app, new_model, number, step_of
-from flower_rounds import NODES, assert_mean, messages, one_round
+from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
 
 @pytest.fixture
 def enrolled(tmp_path):
     """The last of these sites has no node yet."""
     return enrol(tmp_path, NODES + 1)
-
-
-def enrol(tmp_path, sites: int):
-    """Identities in files, and the nodes' configurations."""
-    identities = {node: Identity.new() for node in number(sites)}
-    admission = Admission(Member(f"site-{node}", one.public) for node, one in identities.items())
-    (tmp_path / "admission").write_text(str(admission))
-    configs = {}
-    for node, one in identities.items():
-        one.save(tmp_path / f"{node}.key")
-        configs[node] = {
-            "ccesa-identity": str(tmp_path / f"{node}.key"),
-            "ccesa-admission": str(tmp_path / "admission"),
-        }
-    return admission, configs
 
 
 def test_active_rounds_over_some_of_the_admitted(enrolled):

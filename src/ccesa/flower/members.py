@@ -20,9 +20,12 @@ _PATIENCE = 600.0  # seconds, where neither the step nor the strategy sets a lim
 _LABEL = b"ccesa-flower-1 introduce"
 
 
-def introduce(identity: Identity, node: int, challenge: bytes) -> bytes:
-    """A node's public key, and a signature that it is here now: nobody takes the place of another."""
-    return identity.public + identity.sign(_text(node, challenge))
+def introduce(identity: Identity, node: int, challenge: bytes, digest: bytes) -> bytes:
+    """A node's public key, and a signature that it is here now: nobody takes the place of another.
+
+    The digest is that of the node's own copy of what was agreed on, the admission list.
+    """
+    return identity.public + identity.sign(_text(node, challenge, digest))
 
 
 class Members:
@@ -75,13 +78,14 @@ class Members:
     def _meet(self, node: int, challenge: bytes, reply: bytes) -> None:
         place = self.admission.id_of(reply[:KEY_BYTES])
         try:
-            primitives.verify(self.admission.key(place), reply[KEY_BYTES:], _text(node, challenge))
+            text = _text(node, challenge, self.admission.digest)
+            primitives.verify(self.admission.key(place), reply[KEY_BYTES:], text)
         except primitives.BadSignature as error:
-            raise ConfigError("it has not the key that it names") from error
+            raise ConfigError("it has not the key that it names, or another admission list") from error
         if place in self._known.values():
             raise ConfigError("another node has the same identity")
         self._known[node] = place
 
 
-def _text(node: int, challenge: bytes) -> bytes:
-    return labels.frame(_LABEL, str(node).encode(), challenge)
+def _text(node: int, challenge: bytes, digest: bytes) -> bytes:
+    return labels.frame(_LABEL, str(node).encode(), challenge, digest)

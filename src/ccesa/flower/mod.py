@@ -68,7 +68,8 @@ class _Node:
     def answer(self, envelope: Envelope) -> Answer:
         if envelope.step == INTRODUCE:
             identity = Identity.load(self._site.identity)
-            return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request))
+            digest = Admission.load(self._site.admission).digest
+            return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request, digest))
         if envelope.step == FORGET:
             self._sleeping.wipe(envelope.config)
             return Answer(reply=b"")
