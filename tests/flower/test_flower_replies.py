@@ -7,19 +7,21 @@ import pytest
 from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
-from ccesa.flower import SecureGrid
+from ccesa.flower import SecureGrid, secure_mod
+from ccesa.flower.terms import Terms
 from flower_grid import (
     MemoryGrid,
     as_model,
     as_record,
     make_app,
+    mean,
     model_in,
     new_model,
     number,
     trained,
     weight_of,
 )
-from flower_rounds import FLOAT32, NODES, assert_mean, messages, one_round, printed_bounds
+from flower_rounds import FLOAT32, NODES, assert_mean, envelope_of, messages, one_round, printed_bounds
 
 
 def with_metrics(**extra):
@@ -218,16 +220,54 @@ def test_clipping_is_said_on_the_node(said):
     assert sum("4 values were clipped at 1" in line for line in said) == NODES
 
 
-def test_counters_that_come_as_floats_are_recognised_by_what_nodes_make_of_them(said):
-    """As in a model that was saved after a secure round: means of whole numbers are none."""
-    model = {**new_model(), "batches": np.array(100.0)}
+def rounds_of(grid, count: int) -> list[set[str]]:
+    """The arrays that were counters in each of these rounds, as the nodes were told."""
+    told = [
+        envelope_of(one.message)["terms"] for one in grid.passed if one.to_node and one.step == "advertise"
+    ]
+    found = [set(Terms.decode(terms).counters) for terms in dict.fromkeys(told)]
+    assert len(told) == count * NODES
+    return found
+
+
+def test_what_is_a_counter_is_up_to_the_model_that_was_sent_first():
+    """Whole numbers; their mean is none, and is sent on as floats. An array of floats is none of them."""
+    model = {**new_model(), "batches": np.array(100, np.int64), "batches-as-floats": np.array(100.0)}
     grid = MemoryGrid(make_app(), NODES)
     secure = SecureGrid(grid)
-    for clipped in (True, False):
-        said.clear()
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert model_in(reply)["batches"].dtype == np.float64
+    secure.send_and_receive(messages(grid, model_in(reply)))
+    assert rounds_of(grid, 2) == [{"batches"}]
+
+
+def test_what_is_a_counter_is_not_up_to_a_reply():
+    """It would raise the clip of that array for all nodes, and the error with it."""
+
+    def claim(message: Message, context: Context, call_next) -> Message:
+        reply = call_next(message, context)
+        reply.content.config_records["ccesa"]["counters"] = ["w"]
+        return reply
+
+    grid = MemoryGrid(make_app(outer=[claim, secure_mod]), NODES)
+    secure, model = SecureGrid(grid), new_model()
+    for _ in range(2):
         (reply,) = secure.send_and_receive(messages(grid, model))
-        assert any("clipped" in line for line in said) == clipped
-    assert_mean(reply, number(NODES), model, error=1e-2)
+        assert_mean(reply, number(NODES))
+    assert rounds_of(grid, 2) == [set()]
+    assert secure.error_bound < 1e-5
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_the_error_bound_holds_for_counters(bits, said):
+    """They have a larger one than all other arrays, which would not do."""
+    model = {**new_model(), "batches": np.arange(50, dtype=np.int64)}
+    grid = MemoryGrid(make_app(), NODES)
+    secure = SecureGrid(grid, bits=bits)
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert_mean(reply, number(NODES), model, error=secure.error_bound)
+    off = np.abs(model_in(reply)["batches"] - mean(model, number(NODES))["batches"]).max()
+    assert off > printed_bounds(said)[0]
 
 
 def test_counters_of_batch_norm_layers_are_averaged_round_after_round(said):

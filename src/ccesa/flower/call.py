@@ -75,10 +75,6 @@ class Call:
             log(WARNING, "secure aggregation: nodes report different metrics; they are left out")
         return list(found.pop()) if len(found) == 1 else []
 
-    def counters(self) -> set[str]:
-        """Arrays that are whole numbers on some node."""
-        return {name for parts in self._parts.values() for name in parts.counters}
-
     def record_names(self) -> tuple[str, str]:
         """What the apps call their arrays and their metrics, most of them."""
         names = Counter(tuple(parts.records) for parts in self._parts.values()).most_common(1)

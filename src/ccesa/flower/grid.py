@@ -80,10 +80,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             max_weight=_power_of_two(max_weight),
             slots=metric_slots,
         )
+        #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
         self._notes: set[str] = set()
         self._has_planned = False
-        #: By how much rounding can have moved any parameter of the last model; None before there is one.
+        #: By how much rounding can have moved any value of the last model; None before there is one.
         self.error_bound: float | None = None
         Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
         check_guard(guard)
@@ -153,8 +154,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         finally:
             call.forget()
         if kind == "train":
-            self._counters |= call.counters()
-            self.error_bound = average.error
+            self.error_bound = max(average.error, average.counter_error)
         _log_result(planned, terms, aggregate, average, len(messages))
         return [_reply(messages[0], terms, average, call.record_names())]
 
