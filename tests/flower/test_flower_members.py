@@ -1,13 +1,15 @@
 """Who a node is: its introduction holds for this node, this challenge and this admission list alone."""
 
 import pytest
+from flwr.app import Context, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
+from ccesa.flower import secure_mod
 from ccesa.flower.members import Members, introduce
 from ccesa.identity import Admission, Identity, Member
-from flower_grid import MemoryGrid, make_app, number
+from flower_grid import MemoryGrid, make_app, number, step_of
 from flower_rounds import NODES, assert_mean, enrol, one_round
 
 IDENTITY = Identity.new()
@@ -66,3 +68,20 @@ def test_a_node_with_another_list_is_out_before_the_round(tmp_path, said):
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
     assert grid.steps(1002) == ["introduce"]
     assert sum("node 1002" in line and "another admission list" in line for line in said) == 1
+
+
+def test_nodes_that_are_turned_away_for_one_reason_are_one_line(tmp_path, said):
+    """Three nodes answer with keys that nobody admitted."""
+    admission, configs = enrol(tmp_path, NODES + 3)
+
+    def strange(message: Message, context: Context, call_next) -> Message:
+        reply = call_next(message, context)
+        if context.node_id > 1000 + NODES and step_of(message) == "introduce":
+            record = reply.content.config_records["ccesa"]
+            record["reply"] = Identity.new().public + record["reply"][32:]
+        return reply
+
+    grid = MemoryGrid(make_app(outer=[strange, secure_mod]), NODES + 3, node_configs=configs)
+    assert_mean(one_round(grid, guard="active", admission=admission), number(NODES))
+    (line,) = [line for line in said if "not in the admission list" in line]
+    assert "3 nodes (1007, 1008, 1009)" in line

@@ -1,7 +1,6 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -14,19 +13,22 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyClient
+from ccesa.errors import CcesaError, ConfigError
 from ccesa.flower import records
-from ccesa.flower.call import TRAINING_PARTS, Call
+from ccesa.flower.call import Call, RoundLost
+from ccesa.flower.mail import NoSecureMod
 from ccesa.flower.members import Members
+from ccesa.flower.pace import Deadline, Pace
+from ccesa.flower.report import log_result
 from ccesa.flower.strategies import check_caller
-from ccesa.flower.terms import METRIC_CLIP, Average, Terms, counters_of, model_of
+from ccesa.flower.terms import METRIC_CLIP, Arrays, Average, Terms, counters_of, model_of
 from ccesa.identity import Admission
 from ccesa.plan.certify import check_guard
 from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.plan.population import Population
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.server import Server
 
 Kind = Literal["train", "evaluate"]
 
@@ -39,9 +41,14 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     A round that is lost comes back as no reply; the strategy keeps its model. All else passes through.
 
     ``dropout`` and ``collusion`` are what the planner plans for, ``clip`` bounds the change of a single
-    parameter, ``max_weight`` the number of examples of a node, ``step_timeout`` the seconds of each step.
-    Replies are weighted by what the strategy says, or ``num-examples``, unless ``weighted_by`` is given.
-    ``guard="active"`` needs the admission list of the nodes' identities.
+    parameter, ``max_weight`` the number of examples of a node. Replies are weighted by what the strategy
+    says, or ``num-examples``, unless ``weighted_by`` is given. ``guard="active"`` needs the admission list of
+    the nodes' identities.
+
+    A step waits for ``step_timeout`` seconds once its messages are out, or until a fraction ``enough`` of the
+    nodes has answered and ``grace`` seconds more have passed.
+
+    ``send_and_receive`` raises ConfigError if no node has ``secure_mod``.
     """
 
     def __init__(
@@ -59,16 +66,16 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         weighted_by: str | None = None,
         metric_slots: int = 16,
         step_timeout: float | None = None,
+        enough: float = 1.0,
+        grace: float = 10.0,
         secure_evaluate: bool = True,
     ) -> None:
         if (guard == "active") != (admission is not None):
             raise ConfigError("guard = active and an admission list go together")
-        if step_timeout is not None and not 0 < step_timeout < math.inf:
-            raise ConfigError(f"step_timeout must be a positive number of seconds, not {step_timeout!r}")
         self._grid = grid
         self._members = Members(grid, admission)
         self._weighted_by, self._secure_evaluate = weighted_by, secure_evaluate
-        self._step_timeout = step_timeout
+        self._pace = Pace(step_timeout=step_timeout, enough=enough, grace=grace)
         self._planned = partial(
             plan_or_complete, dropout=dropout, collusion=collusion, guard=guard, bits=bits
         )
@@ -84,10 +91,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._counters: set[str] = set()
         self._notes: set[str] = set()
         self._has_planned = False
+        #: Types of messages to which some node has answered as ``secure_mod`` does.
+        self._met: set[str] = set()
         #: By how much rounding can have moved any value of the last model; None before there is one.
         self.error_bound: float | None = None
         Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
         check_guard(guard)
+        self._pace.check(dropout)
         self._terms(kind="train", clients=3, weighted_by="").length({})
 
     def send_and_receive(
@@ -119,10 +129,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     def _secure(
         self, kind: Kind, messages: list[Message], timeout: float | None, weighted_by: str
     ) -> list[Message]:
-        """One round. A reply, or none if the round is lost."""
+        """One reply, or none if the round is lost."""
         _check_alike(messages)
         model = model_of(messages[0].content)
-        deadline = None if timeout is None else time.monotonic() + timeout
         self._counters |= counters_of(model)
         terms = self._terms(
             kind=kind,
@@ -130,10 +139,23 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             weighted_by=weighted_by,
             counters=sorted(self._counters) if kind == "train" else [],
         )
-        planned = self._plan(kind, len(messages), terms.length(model))
-        if planned is None:
+        try:
+            planned = self._plan(len(messages), terms.length(model))
+            return [self._round(planned, terms, model, messages, Deadline(timeout))]
+        except RoundLost as lost:
+            log(
+                WARNING,
+                "secure aggregation: the %s round with %d nodes is lost: %s",
+                kind,
+                len(messages),
+                lost,
+            )
             return []
-        config = self._config(planned, terms, messages[0].content)
+
+    def _round(
+        self, planned: Plan, terms: Terms, model: Arrays, messages: list[Message], deadline: Deadline
+    ) -> Message:
+        config, kind = self._config(planned, terms, messages[0].content), messages[0].metadata.message_type
         server = (
             Server(config) if config.guard == "curious" else ActiveServer(config, self._members.admission)
         )
@@ -141,36 +163,37 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             self._grid,
             config=config,
             terms=terms,
-            messages=self._members.places(messages, self._patience(timeout)),
+            messages=self._members.places(messages, self._pace, deadline),
             deadline=deadline,
-            step_timeout=self._step_timeout,
+            pace=self._pace,
+            known=kind in self._met,
         )
+        lost = True
         try:
-            aggregate = run_round(server, call.carry, _log_refusal)
+            aggregate = run_round(server, call.carry, call.refuse)
             average = terms.unpack(model, aggregate.vector, call.metrics(aggregate.survivors))
+            lost = False
+        except NoSecureMod:
+            raise
         except CcesaError as failure:
-            log(WARNING, "secure aggregation: the %s round is lost: %s", kind, failure)
-            return []
+            raise call.failed(failure) from failure
         finally:
-            call.forget()
-        if kind == "train":
+            call.end(lost=lost)
+            if call.met:
+                self._met.add(kind)
+        if terms.kind == "train":
             self.error_bound = max(average.error, average.counter_error)
-        _log_result(planned, terms, aggregate, average, len(messages))
-        return [_reply(messages[0], terms, average, call.record_names())]
+        log_result(planned, terms, aggregate, average, call.nodes, len(messages))
+        return _reply(messages[0], terms, average, call.record_names())
 
-    def _patience(self, timeout: float | None) -> float | None:
-        """Introducing themselves takes nodes one part of the time, like a step without training."""
-        return self._step_timeout or (timeout and timeout / (2 * TRAINING_PARTS + 1))
-
-    def _plan(self, kind: Kind, nodes: int, length: int) -> Plan | None:
-        """None if there is none: a mistake before the first round is an error, later it is a lost round."""
+    def _plan(self, nodes: int, length: int) -> Plan:
+        """A mistake before the first round is an error, later it is a lost round."""
         try:
             planned = self._planned(nodes, length=length)
         except ConfigError as error:
             if not self._has_planned:
                 raise
-            log(WARNING, "secure aggregation: the %s round with %d nodes is lost: %s", kind, nodes, error)
-            return None
+            raise RoundLost(str(error)) from error
         self._has_planned = True
         for note in planned.notes:
             if note not in self._notes:
@@ -241,38 +264,3 @@ def _reply(asked: Message, terms: Terms, average: Average, names: tuple[str, str
             {name: Array(np.asarray(value)) for name, value in average.arrays.items()}
         )
     return Message(RecordDict(content), reply_to=asked)
-
-
-def _log_refusal(fault: FaultyClient) -> None:
-    log(WARNING, "secure aggregation: %s", fault)
-
-
-def _log_result(planned: Plan, terms: Terms, aggregate: Aggregate, average: Average, nodes: int) -> None:
-    log(
-        INFO,
-        "secure aggregation: %s, %d of %d nodes in the sum, %.4g neighbours each; rounding moves no value by "
-        "more than %.2g%s",
-        terms.kind,
-        len(aggregate.survivors),
-        nodes,
-        planned.degree,
-        average.error,
-        f", no counter by {average.counter_error:.2g}" if average.counter_error else "",
-    )
-    if average.capped:
-        log(
-            WARNING,
-            "secure aggregation: %d nodes have more than max_weight = %g of %r and count as that many",
-            average.capped,
-            terms.max_weight,
-            terms.weighted_by,
-        )
-    for name in average.unusable:
-        log(
-            WARNING,
-            "secure aggregation: metric %r is left out: on some node it is no finite number, or beyond %g",
-            name,
-            terms.metric_clip,
-        )
-    if aggregate.culprits:
-        log(WARNING, "secure aggregation: wrong shares came from clients %s", sorted(aggregate.culprits))
