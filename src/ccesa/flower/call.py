@@ -13,13 +13,21 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, FaultyClient, RoundFailed
+from ccesa.errors import (
+    AttemptsSpent,
+    CcesaError,
+    Disconnected,
+    FaultyClient,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+)
 from ccesa.flower import records
 from ccesa.flower.mail import Exchange, Fate
 from ccesa.flower.pace import TRAINING_PARTS, Deadline, Pace
 from ccesa.flower.records import FORGET, Answer, Envelope
 from ccesa.flower.terms import Terms
-from ccesa.flower.wording import Tally, in_nodes
+from ccesa.flower.wording import Tally, in_nodes, named
 from ccesa.protocol.server import Requests
 from ccesa.protocol.steps import STEPS, Step
 
@@ -28,10 +36,16 @@ from ccesa.protocol.steps import STEPS, Step
 _SLACK = 600.0
 #: Seconds for nodes that are there to forget a round.
 _GOODBYE = 5.0
+_OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
 
 
 class RoundLost(RoundFailed):
     """A round ended without a mean; says why in terms of nodes."""
+
+    def __init__(self, why: str, *, repeatable: bool) -> None:
+        super().__init__(why)
+        #: Whether the same messages can go better in another round.
+        self.repeatable = repeatable
 
 
 @dataclass
@@ -46,6 +60,9 @@ class Call:
     pace: Pace
     #: Whether nodes have answered to this type of message before: then the mod is there.
     known: bool = False
+    #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
+    lost: set[int] = field(default_factory=set)
+    spent: set[int] = field(default_factory=set)
     #: Whether any node has answered.
     met: bool = False
     #: What the replies consist of, from the masking step.
@@ -78,9 +95,20 @@ class Call:
         """A reply that the protocol's server did not take."""
         self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
 
-    def failed(self, failure: CcesaError) -> RoundLost:
-        """The failure of the round in terms of nodes, with what those said that were missing at last."""
-        return RoundLost("; ".join([in_nodes(failure, self.nodes), *self._missing]))
+    def failed(self, failure: CcesaError) -> RoundFailed:
+        """The failure of the round in terms of nodes, with what those said that were missing at last.
+
+        AttemptsSpent where training cannot go on: most of the nodes that are missing may not contribute to
+        this task again. An evaluation is then left out.
+        """
+        why = "; ".join([in_nodes(failure, self.nodes), *self._missing])
+        if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self.spent) > len(self.lost):
+            why = (
+                f"{named(self.spent)} may not contribute to this task again, and the round fails without "
+                f"them: {why}. Nodes answer the same model only so often (attempts): start anew from another"
+            )
+            return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
+        return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
 
     def end(self, *, lost: bool) -> None:
         """Report the replies that were refused, and let nodes drop the keys of a round that is over for them.
@@ -122,8 +150,10 @@ class Call:
 
     def _close(self, exchange: Exchange) -> None:
         """What a step shows about the nodes that did not answer in it."""
+        self.lost |= exchange.fates.keys() - exchange.having(Fate.ANSWERED)
+        self.spent |= exchange.having(Fate.SPENT)
         # These keep nothing; one that was sent nothing at first never had anything.
-        self._holding -= exchange.having(Fate.REFUSED, Fate.PLAIN)
+        self._holding -= exchange.having(Fate.REFUSED, Fate.SPENT, Fate.PLAIN)
         if exchange.first:
             self._holding -= exchange.having(Fate.UNSENT)
             if not self.known:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from logging import INFO, WARNING
 from typing import Any, Literal
@@ -14,13 +14,13 @@ from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, ConfigError
-from ccesa.flower import records
+from ccesa.flower import records, strategies
 from ccesa.flower.call import Call, RoundLost
+from ccesa.flower.history import History
 from ccesa.flower.mail import NoSecureMod
 from ccesa.flower.members import Members
 from ccesa.flower.pace import Deadline, Pace
 from ccesa.flower.report import log_result
-from ccesa.flower.strategies import check_caller
 from ccesa.flower.terms import METRIC_CLIP, Arrays, Average, Terms, counters_of, model_of
 from ccesa.identity import Admission
 from ccesa.plan.certify import check_guard
@@ -46,9 +46,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     the nodes' identities.
 
     A step waits for ``step_timeout`` seconds once its messages are out, or until a fraction ``enough`` of the
-    nodes has answered and ``grace`` seconds more have passed.
+    nodes has answered and ``grace`` seconds more have passed. A lost round is repeated up to ``retries``
+    times.
 
-    ``send_and_receive`` raises ConfigError if no node has ``secure_mod``.
+    ``send_and_receive`` raises RoundsLost in the last round of a strategy none of whose rounds went well, and
+    after ``give_up_after`` lost rounds in a row; AttemptsSpent if nodes have contributed to the same model
+    as often as they allow; ConfigError if no node has ``secure_mod``.
     """
 
     def __init__(
@@ -68,14 +71,19 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         step_timeout: float | None = None,
         enough: float = 1.0,
         grace: float = 10.0,
+        retries: int = 0,
+        give_up_after: int | None = None,
         secure_evaluate: bool = True,
     ) -> None:
         if (guard == "active") != (admission is not None):
             raise ConfigError("guard = active and an admission list go together")
+        if type(retries) is not int or retries < 0:
+            raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
         self._members = Members(grid, admission)
         self._weighted_by, self._secure_evaluate = weighted_by, secure_evaluate
         self._pace = Pace(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._retries, self._history = retries, History(give_up_after)
         self._planned = partial(
             plan_or_complete, dropout=dropout, collusion=collusion, guard=guard, bits=bits
         )
@@ -108,13 +116,16 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         for message in messages:
             by_type.setdefault(message.metadata.message_type, []).append(message)
         replies: list[Message] = []
+        start = strategies.running()
+        self._history.enter(start)
         for some in by_type.values():
             kind = records.kind_of(some[0])
             if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
-                weighted_by = self._weight(check_caller())
+                weighted_by = self._weight(strategies.check_caller())
                 replies += self._secure(kind, some, timeout, weighted_by)  # type: ignore[arg-type]  # one of the two
             else:
                 replies += self._grid.send_and_receive(some, timeout=timeout)
+        self._history.check(start, {records.kind_of(some[0]) for some in by_type.values()})
         return replies
 
     def _weight(self, of_strategy: str | None) -> str:
@@ -141,7 +152,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         )
         try:
             planned = self._plan(len(messages), terms.length(model))
-            return [self._round(planned, terms, model, messages, Deadline(timeout))]
+            reply = self._repeated(partial(self._round, planned, terms, model, messages), Deadline(timeout))
         except RoundLost as lost:
             log(
                 WARNING,
@@ -150,7 +161,21 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 len(messages),
                 lost,
             )
+            self._history.lost(kind, str(lost))
             return []
+        self._history.went_well(kind)
+        return [reply]
+
+    def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
+        """The reply of the first round that is not lost; each has keys of its own."""
+        for _ in range(self._retries):
+            try:
+                return one_round(deadline)
+            except RoundLost as lost:
+                if not lost.repeatable or not deadline.left:
+                    raise
+                log(WARNING, "secure aggregation: a round is lost, and repeated: %s", lost)
+        return one_round(deadline)
 
     def _round(
         self, planned: Plan, terms: Terms, model: Arrays, messages: list[Message], deadline: Deadline
@@ -193,7 +218,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         except ConfigError as error:
             if not self._has_planned:
                 raise
-            raise RoundLost(str(error)) from error
+            raise RoundLost(str(error), repeatable=False) from error
         self._has_planned = True
         for note in planned.notes:
             if note not in self._notes:

@@ -21,6 +21,8 @@ from ccesa.flower.wording import Tally, named, shown
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 #: Replies that are fetched at once, at most, and what they may weigh together.
 _AT_ONCE, _BYTES_AT_ONCE = 16, 1 << 24
+#: The code with which a node says that it has contributed to this task as often as it may.
+SPENT = 2003
 _HINT = (
     "add it to the ClientApp, ClientApp(mods=[secure_mod]); where mods are on single functions, to both "
     "@app.train and @app.evaluate, or give SecureGrid secure_evaluate=False"
@@ -43,9 +45,10 @@ class Fate(Enum):
     PLAIN = auto()
     #: ``secure_mod`` answered with an error, and keeps nothing of the round.
     REFUSED = auto()
+    SPENT = auto()
 
 
-_FATES = {REFUSED: Fate.REFUSED, FAILED: Fate.REFUSED}
+_FATES = {REFUSED: Fate.REFUSED, FAILED: Fate.REFUSED, SPENT: Fate.SPENT}
 
 
 @dataclass
@@ -109,7 +112,7 @@ class Exchange:
     def check_mod(self) -> None:
         """Raise if most of the nodes answered, and nobody as ``secure_mod`` does."""
         without = self.having(Fate.PLAIN)
-        if 2 * len(without) > len(self.fates) and not self.having(Fate.ANSWERED, Fate.REFUSED):
+        if 2 * len(without) > len(self.fates) and not self.having(Fate.ANSWERED, Fate.REFUSED, Fate.SPENT):
             raise NoSecureMod(self._without(f"no node has secure_mod: {named(without)}"))
 
     def _without(self, who: str) -> str:
