@@ -17,6 +17,8 @@ EXAMPLES = [
     errors.Unreliable([2, 1]),
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
+    errors.AttemptsSpent("no"),
+    errors.RoundsLost("no"),
 ]
 
 

@@ -17,7 +17,9 @@
         ├── TooFewClients          nobody's fault
         ├── Unreliable (.clients)  nobody's fault: a secret has too few live share holders
         ├── Disconnected (.component)  nobody's fault: unmasking would open a partial sum
-        └── CorruptShares (.dealer)    shares of one client do not fit together
+        ├── CorruptShares (.dealer)    shares of one client do not fit together
+        ├── AttemptsSpent      too few clients may contribute to the task once more
+        └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
 from collections.abc import Callable, Iterable
@@ -121,3 +123,11 @@ class CorruptShares(RoundFailed):
     def __init__(self, dealer: int, what: str) -> None:
         super().__init__(f"shares dealt by client {dealer} do not fit together: {what}")
         self.dealer = dealer
+
+
+class AttemptsSpent(RoundFailed):
+    """Too few clients are left that may contribute to this task once more."""
+
+
+class RoundsLost(RoundFailed):
+    """A training came to nothing: all of its rounds failed, or too many in a row."""

@@ -93,7 +93,7 @@ def test_nobody_takes_the_place_of_another(enrolled, said):
     grid = MemoryGrid(make_app(outer=[pretend, secure_mod]), NODES, node_configs=configs)
     reply = one_round(grid, guard="active", admission=admission)
     assert_mean(reply, [node for node in number(NODES) if node != 1003])
-    assert any("node 1003 takes no part: it has not the key that it names" in line for line in said)
+    assert any("no part is taken by node 1003: it has not the key that it names" in line for line in said)
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_terms_for_another_length_are_refused_before_training(said):
     grid = MemoryGrid(app, NODES)
     secure = SecureGrid(grid)
     planned = secure._plan
-    secure._plan = lambda kind, nodes, length: planned(kind, nodes, length + 1)
+    secure._plan = lambda nodes, length: planned(nodes, length + 1)
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("elements in a round of" in line for line in said) == NODES
     assert app.calls == []

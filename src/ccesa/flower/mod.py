@@ -20,9 +20,10 @@ from ccesa.errors import CcesaError, ConfigError
 from ccesa.flower import members, records, replies
 from ccesa.flower.marks import ROUND, STATE, Marks, open_marks
 from ccesa.flower.memory import Seen, Sleeping, Spent, TaskCounts
-from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope, shown
+from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope
 from ccesa.flower.site import Site
 from ccesa.flower.terms import Arrays, Terms, model_of
+from ccesa.flower.wording import shown
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
@@ -79,7 +80,8 @@ class _Node:
         self._sleeping.sweep(self._site.forget_after)
         if envelope.step == INTRODUCE:
             identity = Identity.load(self._site.identity)
-            return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request))
+            digest = Admission.load(self._site.admission).digest
+            return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request, digest))
         if envelope.step == FORGET:
             self._sleeping.wipe(envelope.config)
             return Answer(reply=b"")

@@ -85,13 +85,6 @@ def without(content: RecordDict) -> RecordDict:
     return RecordDict({name: record for name, record in content.items() if name != KEY})
 
 
-def shown(text: str, most: int = 80) -> str:
-    """Text of others for a log: one line of printable characters, and not longer than this."""
-    cut = text[:most]
-    escaped = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
-    return escaped + "…" * (len(text) > most)
-
-
 def _record(message: Message) -> ConfigRecord | None:
     """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
     record = message.content.get(KEY)
