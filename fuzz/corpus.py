@@ -67,7 +67,7 @@ def _sleepers() -> dict[str, bytes]:
 
 def _terms() -> dict[str, bytes]:
     plain = Terms(
-        kind="train",
+        message_type="train",
         clients=9,
         clip=2.0,
         metric_clip=1e6,
@@ -78,12 +78,13 @@ def _terms() -> dict[str, bytes]:
         counters=["steps"],
     )
     others: dict[str, dict[str, object]] = {
-        "evaluate": {"kind": "evaluate", "counters": []},
+        "evaluate": {"message_type": "evaluate", "counters": []},
         "bits-8": {"bits": 8},
         "bits-12": {"bits": 12},
         "many-clients": {"clients": 2**31, "bits": 64},
         "too-many-clients": {"clients": 2**40},
         "no-slots": {"slots": 0},
+        "named": {"metrics": ["=loss", "+per-class"]},
         "many-slots": {"slots": 2**40},
         "tiny-weight": {"max_weight": 5e-324},
         "no-name": {"weighted_by": ""},

@@ -20,6 +20,8 @@ EXAMPLES = [
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
     errors.TaskSpent("no"),
+    errors.AttemptsSpent("no"),
+    errors.RoundsLost("no"),
 ]
 
 

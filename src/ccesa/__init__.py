@@ -6,6 +6,7 @@ from ccesa import plan
 from ccesa.charter import Charter
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import (
+    AttemptsSpent,
     CcesaError,
     ConfigError,
     ConflictingMessage,
@@ -18,6 +19,7 @@ from ccesa.errors import (
     MalformedMessage,
     OrderError,
     RoundFailed,
+    RoundsLost,
     TaskSpent,
     TooFewClients,
     Unreliable,
@@ -40,6 +42,7 @@ __all__ = [
     "ActiveServer",
     "Admission",
     "Aggregate",
+    "AttemptsSpent",
     "CcesaError",
     "Charter",
     "Client",
@@ -66,6 +69,7 @@ __all__ = [
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
+    "RoundsLost",
     "Server",
     "TaskSpent",
     "TooFewClients",

@@ -18,7 +18,9 @@
         ├── TooFewClients
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum
-        └── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        ├── AttemptsSpent      too few clients may contribute to the task once more
+        └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
 from collections.abc import Callable, Iterable
@@ -159,3 +161,11 @@ class CorruptShares(RoundFailed):
             "its neighbours sent wrong ones"
         )
         self.client = client
+
+
+class AttemptsSpent(RoundFailed):
+    """Too few clients are left that may contribute to this task once more."""
+
+
+class RoundsLost(RoundFailed):
+    """A training came to nothing: all of its rounds failed, or too many in a row."""

@@ -223,8 +223,7 @@ class Federation:
     def _identity(self, site: int) -> str:
         if not self.active:
             return ""
-        paths = f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-admission="{self._path("admitted.txt")}"'
-        return f"ccesa-required=true {paths}"
+        return f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-admission="{self._path("admitted.txt")}"'
 
     def _write_app(self) -> None:
         package = self.folder / "app" / "secure_app"

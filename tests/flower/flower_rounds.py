@@ -7,7 +7,8 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from ccesa.flower import SecureGrid
-from flower_grid import as_record, mean, model_in, new_model, trained
+from ccesa.identity import Admission, Identity, Member
+from flower_grid import as_record, mean, model_in, new_model, number, trained
 
 STEPS = ["advertise", "share", "mask", "unmask"]
 NODES = 6
@@ -46,3 +47,18 @@ def assert_mean(reply, nodes, model=None, train=trained, error: float = FLOAT32)
 
 def envelope_of(message: Message) -> dict:
     return dict(message.content.config_records["ccesa"])
+
+
+def enrol(tmp_path, sites: int):
+    """Identities in files, and the nodes' configurations."""
+    identities = {node: Identity.new() for node in number(sites)}
+    admission = Admission(Member(f"site-{node}", one.public) for node, one in identities.items())
+    (tmp_path / "admission").write_text(str(admission))
+    configs = {}
+    for node, one in identities.items():
+        one.save(tmp_path / f"{node}.key")
+        configs[node] = {
+            "ccesa-identity": str(tmp_path / f"{node}.key"),
+            "ccesa-admission": str(tmp_path / "admission"),
+        }
+    return admission, configs

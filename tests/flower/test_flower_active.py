@@ -3,31 +3,16 @@
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-from ccesa.flower import SecureGrid, secure_mod
-from ccesa.identity import Admission, Identity, Member
+from ccesa.flower import SecureGrid, records, secure_mod
+from ccesa.identity import Admission, Identity
 from flower_grid import ERROR, MemoryGrid, lose, make_app, new_model, number, step_of
-from flower_rounds import NODES, assert_mean, messages, one_round
+from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
 
 @pytest.fixture
 def enrolled(tmp_path):
     """The last of these sites has no node yet."""
     return enrol(tmp_path, NODES + 1)
-
-
-def enrol(tmp_path, sites: int):
-    """Identities in files, and the nodes' configurations."""
-    identities = {node: Identity.new() for node in number(sites)}
-    admission = Admission(Member(f"site-{node}", one.public) for node, one in identities.items())
-    (tmp_path / "admission").write_text(str(admission))
-    configs = {}
-    for node, one in identities.items():
-        one.save(tmp_path / f"{node}.key")
-        configs[node] = {
-            "ccesa-identity": str(tmp_path / f"{node}.key"),
-            "ccesa-admission": str(tmp_path / "admission"),
-        }
-    return admission, configs
 
 
 def test_active_rounds_over_some_of_the_admitted(enrolled):
@@ -49,14 +34,35 @@ def test_active_rounds_survive_a_lost_node(step, enrolled):
     assert_mean(reply, [node for node in number(NODES) if node != 1004 or step in ("confirm", "unmask")])
 
 
-def test_a_node_with_an_identity_refuses_curious_rounds(enrolled):
+def test_a_node_with_an_identity_refuses_curious_rounds(enrolled, said):
     _, configs = enrolled
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs={1002: configs[1002]})
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
-    (refusal,) = [one for one in grid.replies("advertise") if one.has_error()]
-    assert "guard = active only" in refusal.error.reason
+    assert any("guard = active only" in line for line in said)
     assert ("train", 1002) not in app.calls
+
+
+def test_a_node_with_an_identity_refuses_messages_in_clear(enrolled):
+    _, configs = enrolled
+    app = make_app()
+    grid = MemoryGrid(app, NODES, node_configs=configs)
+    for kind in ("train", "evaluate"):
+        replies = grid.send_and_receive(messages(grid, new_model(), kind))
+        assert len(replies) == NODES
+        assert {reply.error.code for reply in replies} == {records.REFUSED}
+    assert app.calls == []
+
+
+@pytest.mark.parametrize("key", ["ccesa-identity", "ccesa-admission"])
+def test_an_identity_and_plain_messages_do_not_go_together(key, enrolled, said):
+    _, configs = enrolled
+    app = make_app()
+    grid = MemoryGrid(app, 1, node_configs={1001: {key: configs[1001][key], "ccesa-plain": True}})
+    (reply,) = grid.send_and_receive(messages(grid, new_model()))
+    assert reply.error.code == records.REFUSED
+    assert any("answers nothing in clear" in line for line in said)
+    assert app.calls == []
 
 
 def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
@@ -68,8 +74,9 @@ def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
     grid = MemoryGrid(make_app(), NODES + 1, node_configs=configs)
     reply = one_round(grid, guard="active", admission=admission)
     assert_mean(reply, [1001, 1004, 1006, 1007])  # 1004 answers in the place of 1005, the same site
-    for node, why in ((1002, "needs a file"), (1003, "not in the admission list"), (1005, "same identity")):
+    for node, why in ((1002, "refuses"), (1003, "not in the admission list"), (1005, "same identity")):
         assert any(f"node {node}" in line and why in line for line in said)
+    assert any("needs a file" in line for line in said)  # on node 1002
 
 
 def test_nobody_takes_the_place_of_another(enrolled, said):
@@ -86,7 +93,7 @@ def test_nobody_takes_the_place_of_another(enrolled, said):
     grid = MemoryGrid(make_app(outer=[pretend, secure_mod]), NODES, node_configs=configs)
     reply = one_round(grid, guard="active", admission=admission)
     assert_mean(reply, [node for node in number(NODES) if node != 1003])
-    assert any("node 1003 takes no part: it has not the key that it names" in line for line in said)
+    assert any("no part is taken by node 1003: it has not the key that it names" in line for line in said)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +113,11 @@ def test_a_floor_of_a_site_leaves_the_other_floors_as_they_are(own, wanted, tmp_
     assert (reply is not None) == wanted
 
 
-def test_a_small_bound_for_metrics_is_refused(enrolled):
+def test_a_small_bound_for_metrics_is_refused(enrolled, said):
     admission, configs = enrolled
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert one_round(grid, guard="active", admission=admission, metric_clip=10.0) is None
-    assert all("floor is 1e+06" in one.error.reason for one in grid.replies("advertise"))
+    assert sum("floor is 1e+06" in line for line in said) == NODES
 
 
 def test_another_admission_list_on_a_node(enrolled, tmp_path):

@@ -25,7 +25,6 @@ CONFIG = {
     "batch-size": 16,
     "seed": 1,
     "min-nodes": NODES,
-    "secure": True,
     "compare": False,
     "admission": "",
     "step-timeout": 60.0,
@@ -80,16 +79,17 @@ def example(monkeypatch):
 def test_the_example_learns_the_same_both_ways(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    results = {secure: server_app.run(grid, CONFIG, secure) for secure in (False, True)}
-    assert server_app.accuracy(results[False]) > 0.6
-    assert abs(server_app.accuracy(results[True]) - server_app.accuracy(results[False])) < 0.01
-    assert server_app.difference(*results.values()) < 1e-2  # training carries differences on
+    ways = (server_app.PlainGrid(NODES, CONFIG), server_app.secured(grid, CONFIG))
+    plain, secure = (server_app.run(way, CONFIG) for way in ways)
+    assert server_app.accuracy(plain) > 0.6
+    assert abs(server_app.accuracy(secure) - server_app.accuracy(plain)) < 0.01
+    assert server_app.difference(plain, secure) < 1e-2  # training carries differences on
 
 
 def test_one_round_from_the_same_model_differs_by_what_rounding_explains(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    start = server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, False).arrays
+    start = server_app.run(server_app.PlainGrid(NODES, CONFIG), {**CONFIG, "num-server-rounds": 1}).arrays
     said = server_app.rounding(grid, CONFIG, start)
     found, bound = map(float, re.findall(r"[0-9.]+e?-?[0-9]*", said.replace(";", "")))
     assert 0 < found <= bound * 1.01 + 1e-6  # printed with two digits; float32 on both sides
@@ -99,7 +99,7 @@ def test_one_round_from_the_same_model_differs_by_what_rounding_explains(example
 def test_the_secure_way_sends_nothing_but_the_protocol(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, secure=True)
+    server_app.run(server_app.secured(grid, CONFIG), {**CONFIG, "num-server-rounds": 1})
     assert grid.kinds == {frozenset({"ccesa"})}
 
 
