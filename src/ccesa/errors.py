@@ -72,7 +72,14 @@ class ConfigError(UsageError):
 
 
 class ImpossiblePlan(ConfigError):
-    """Demands on reliability or privacy that no graph over these clients can meet."""
+    """Demands on reliability or privacy that no graph over these clients can meet.
+
+    Each of ``options`` is an argument of ``plan`` with a value that would do, all others as they were.
+    """
+
+    def __init__(self, message: str, options: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
 
 
 class TaskSpent(ConfigError):

@@ -20,7 +20,7 @@ from ccesa.plan.cost import Cost
 _MEANING = {
     "unreliable": "a client has too few live share holders, the round is lost",
     "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
-    "exposed": "colluding neighbours alone can open a client",
+    "exposed": "with its own share, colluding neighbours can open a client",
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
 }
 
@@ -41,8 +41,13 @@ def plan(
     clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     dropout: Annotated[float, typer.Option(help="Fraction that may vanish in a round.")] = 0.1,
     collusion: Annotated[
-        float, typer.Option(help="Fraction of those who take part that may work with the server.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Fraction of those who take part that may work with the server; 0, or 0.1 under active, "
+            "where it is one client at least.",
+            show_default=False,
+        ),
+    ] = None,
     guard: Annotated[
         Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
     ] = Guard.CURIOUS,
@@ -51,7 +56,7 @@ def plan(
     bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
     privacy_bits: Annotated[
         float | None,
-        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 80 under active."),
+        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active."),
     ] = None,
     reliability_bits: Annotated[
         float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
@@ -115,17 +120,10 @@ def _recommendation(made: Plan) -> Table:
     table.add_row("graph", f"[green]{report.graph_in_words(made)}[/green]")
     table.add_row("masks", report.masks_in_words(made))
     table.add_row("threshold", report.threshold_in_words(made))
-    if made.least_honest is not None:
-        table.add_row("any sum", f"covers at least {made.least_honest} honest clients, {_whatever(made)}")
+    promise = report.promise_in_words(made)
+    if promise:
+        table.add_row("promise", promise)
     return table
-
-
-def _whatever(made: Plan) -> str:
-    """What the promise of an active plan does not depend on, and what it does."""
-    whoever = f"whichever roster of at least {made.floor.clients:,} the server chooses and whoever it drops"
-    if made.colluders == 0:
-        return f"{whoever}, as long as no client colludes with it"
-    return f"{whoever}, as long as at most {made.colluders:,} of all {made.clients:,} clients collude with it"
 
 
 def _certificate(made: Plan) -> Table:

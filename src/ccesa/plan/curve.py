@@ -7,7 +7,8 @@ from typing import Any
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.extras import missing
 from ccesa.plan.cost import Cost
-from ccesa.plan.planner import Plan, plan
+from ccesa.plan.made import Plan
+from ccesa.plan.planner import plan
 
 CLIENTS = tuple(round(10 ** (power / 8)) for power in range(13, 41))  # 42 to 100,000
 FORMATS = (".png", ".svg", ".pdf")
