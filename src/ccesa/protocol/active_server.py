@@ -17,7 +17,6 @@ from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.server import Bundle, MakeRequest, Requests, Server
-from ccesa.protocol.steps import Step
 
 
 class ActiveServer(Server):
@@ -31,11 +30,6 @@ class ActiveServer(Server):
         self._charter = charter
         self._take["confirm"] = self._take_confirmation
         self._close["confirm"] = self._close_confirm
-
-    def _least_answers(self, step: Step) -> int:
-        """Clients refuse a roster below the charter's; it is not worth their while."""
-        least = super()._least_answers(step)
-        return max(least, self._charter.least_roster) if step is self._steps[0] else least
 
     # Step 0, advertise
 

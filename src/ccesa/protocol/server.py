@@ -186,12 +186,10 @@ class Server:
         answered = len(self._staying())
         try:
             if not last:
-                self._check_number(answered, "answered", self._least_answers(step))
+                self._check_number(answered, "answered")
             requests = self._close[step.name]()
             if not last:
-                self._check_number(
-                    len(requests), f"of {answered} have enough neighbours left", self.config.min_survivors
-                )
+                self._check_number(len(requests), f"of {answered} have enough neighbours left")
         except RoundFailed as failure:
             failure.evidence = replace(failure.evidence, complaints=frozenset(self._complaints))
             self.failure = failure
@@ -221,13 +219,10 @@ class Server:
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {step.name}")
 
-    def _check_number(self, left: int, how: str, least: int) -> None:
+    def _check_number(self, left: int, how: str) -> None:
+        least = self.config.min_survivors
         if left < least:
             raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
-
-    def _least_answers(self, step: Step) -> int:
-        """Of how many clients this step needs an answer."""
-        return self.config.min_survivors
 
     # Step 0, advertise
 
