@@ -65,7 +65,7 @@ def simulate(
     3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    agreed = (
+    agreed: dict[str, Any] = (
         _planned(clients, dropout, graph, guard)
         if chosen is None
         else {"graph": chosen, "threshold": Majority()}
