@@ -38,7 +38,7 @@ def ring(population: Population, mask_degree: int) -> float:
 def most_is_worst(population: Population, mask_degree: int) -> bool:
     """Whether fewer colluders than there may be can only make gaps rarer on a ring.
 
-    With a fraction m missing, a pair of gaps has about m^(2 h) (1 - m)^2. That grows with m below h / (h + 1);
+    With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1);
     half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is promised.
     """
     missing = 1 - (1 - population.collusion) * (1 - population.dropout)
