@@ -19,9 +19,10 @@ from ccesa.flower.call import Call, RoundLost
 from ccesa.flower.history import History
 from ccesa.flower.mail import NoSecureMod
 from ccesa.flower.members import Members
+from ccesa.flower.models import Arrays, counters_of, model_of
 from ccesa.flower.pace import Deadline, Pace
 from ccesa.flower.report import log_result
-from ccesa.flower.terms import METRIC_CLIP, Arrays, Average, Terms, counters_of, model_of
+from ccesa.flower.terms import METRIC_CLIP, Average, Terms
 from ccesa.identity import Admission
 from ccesa.plan.certify import check_guard
 from ccesa.plan.planner import Plan, plan_or_complete

@@ -20,9 +20,10 @@ from ccesa.errors import CcesaError, ConfigError
 from ccesa.flower import members, records, replies
 from ccesa.flower.marks import ROUND, STATE, Marks, open_marks
 from ccesa.flower.memory import Seen, Sleeping, Spent, TaskCounts
+from ccesa.flower.models import Arrays, model_of
 from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope
 from ccesa.flower.site import Site
-from ccesa.flower.terms import Arrays, Terms, model_of
+from ccesa.flower.terms import Terms
 from ccesa.flower.wording import shown
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m

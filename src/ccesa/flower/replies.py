@@ -7,8 +7,9 @@ from flwr.common import log
 
 from ccesa.errors import VectorError
 from ccesa.flower import names, slots
+from ccesa.flower.models import Arrays, model_of
 from ccesa.flower.slots import Metrics
-from ccesa.flower.terms import RECORDS, Arrays, Said, Terms, model_of
+from ccesa.flower.terms import RECORDS, Said, Terms
 from ccesa.flower.wording import shown
 from ccesa.ring import Vector
 

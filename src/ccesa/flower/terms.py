@@ -6,25 +6,21 @@ cut off, and whether there was anything to send at all: that a node's values fit
 chose, or that its training failed, is as secret as the values.
 """
 
-import hashlib
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
-from flwr.app import ArrayRecord, RecordDict
-from numpy.typing import NDArray
+from flwr.app import RecordDict
 
 from ccesa import labels, ring, wire
 from ccesa.errors import ConfigError, VectorError
 from ccesa.flower import names, slots
+from ccesa.flower.models import Arrays, array_parts, content_parts, differences, moved
 from ccesa.flower.slots import Metrics
 from ccesa.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.ring import Vector
-
-Arrays = dict[str, NDArray[Any]]
 
 #: The largest metric, if nobody says otherwise.
 METRIC_CLIP = 1e6
@@ -134,7 +130,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         nodes but one, and the sum would be that one's change. So is the message's full type, for the same
         reason: it says which function of the app is called.
         """
-        return labels.digest(_TASK, self.encode(), *_content_parts(content))
+        return labels.digest(_TASK, self.encode(), *content_parts(content))
 
     def subject(self, content: RecordDict) -> bytes:
         """Digest of what a node remembers to have contributed to: the model, and what was done with it.
@@ -142,20 +138,14 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         Nothing else is in it, so that no setting, bound or number of a round makes another subject of the
         same model.
         """
-        arrays = [
-            part
-            for record in content.values()
-            if isinstance(record, ArrayRecord)
-            for part in _record_parts(record)
-        ]
-        return labels.digest(_SUBJECT, self.message_type.encode(), *arrays)
+        return labels.digest(_SUBJECT, self.message_type.encode(), *array_parts(content))
 
     def pack(self, model: Arrays, said: Said) -> tuple[Vector, int]:
         """One node's vector, and how many values of its arrays were clipped.
 
         Raises VectorError where the reply cannot be used; the node sends ``nothing`` then.
         """
-        arrays = _differences(model, said.arrays) if self.kind == "train" else {}
+        arrays = differences(model, said.arrays) if self.kind == "train" else {}
         units = self._units(said.weight)
         quantized = self._quantizer(model).encode(arrays, units / WEIGHT_UNITS * self.max_weight)
         named = slots.schema(said.metrics) if self.metrics is None else self.metrics
@@ -197,7 +187,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         found = mean.arrays if isinstance(mean.arrays, Mapping) else {}
         unusable = [name for name, row in slots.restore(named or [], counts).items() if np.any(row)]
         return Average(
-            arrays={name: _moved(value, found[name]) for name, value in model.items() if name in found},
+            arrays={name: moved(value, found[name]) for name, value in model.items() if name in found},
             metrics={
                 name: value
                 for name, value in slots.restore(named or [], numbers).items()
@@ -286,57 +276,3 @@ _DECODER = msgspec.msgpack.Decoder(Terms)
 def check_message_type(message_type: str) -> None:
     if message_type.split(".")[0] not in ("train", "evaluate"):
         raise ConfigError(f"secure aggregation has no messages of type {message_type!r}")
-
-
-def model_of(content: RecordDict) -> Arrays:
-    """The arrays of a train or evaluate message; there is at most one ArrayRecord."""
-    found: list[ArrayRecord] = [one for one in content.values() if isinstance(one, ArrayRecord)]
-    if len(found) > 1:
-        raise ConfigError(f"a message with {len(found)} ArrayRecords; secure aggregation takes one")
-    arrays = {name: array.numpy() for record in found for name, array in record.items()}
-    for name, value in arrays.items():
-        if value.dtype.kind not in "fiub":
-            raise ConfigError(f"array {name!r} has type {value.dtype}; secure aggregation takes real numbers")
-    return arrays
-
-
-def counters_of(model: Arrays) -> set[str]:
-    return {name for name, value in model.items() if value.dtype.kind != "f"}
-
-
-def _differences(model: Arrays, reply: Arrays) -> Arrays:
-    """What training added to the model."""
-    if set(reply) != set(model):
-        raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
-    for name, value in reply.items():
-        if value.shape != model[name].shape:
-            raise VectorError(f"array {name!r} has shape {value.shape}, the model's has {model[name].shape}")
-    return {name: np.asarray(reply[name], np.float64) - np.asarray(model[name], np.float64) for name in model}
-
-
-def _moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
-    """The model's array plus the mean difference, in its own type; means of whole numbers are none."""
-    moved = np.asarray(value, np.float64) + difference
-    return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
-
-
-def _content_parts(content: RecordDict) -> list[bytes]:
-    """Every record with its name, in an order that does not depend on how it travelled."""
-    parts: list[bytes] = []
-    for name, record in sorted(content.items()):
-        parts += [name.encode(), type(record).__name__.encode()]
-        if isinstance(record, ArrayRecord):
-            parts += _record_parts(record)
-        else:
-            parts.append(msgspec.msgpack.encode(sorted(record.items())))
-    return parts
-
-
-def _record_parts(record: ArrayRecord) -> list[bytes]:
-    return [part for name, array in record.items() for part in _array_parts(name, array.numpy())]
-
-
-def _array_parts(name: str, value: NDArray[Any]) -> tuple[bytes, bytes]:
-    content = np.ascontiguousarray(value)
-    head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
-    return head, hashlib.sha256(content.tobytes()).digest()
