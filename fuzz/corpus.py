@@ -9,6 +9,7 @@ import numpy as np
 
 from ccesa.charter import Learning
 from ccesa.flower.terms import Terms
+from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from fuzz import stage
 from fuzz.harnesses import CORPUS
@@ -33,6 +34,9 @@ def seeds() -> dict[str, dict[str, bytes]]:
         reply = stage.new_stand(*stage.PLACES[index]).clients[0].receive(request)
         requests[name], replies[name] = bytes([index]) + request, bytes([index]) + reply
         messages[f"{name}-request"], messages[f"{name}-reply"] = request, reply
+        if stand.server.step.instead is not None:
+            replies[f"{guard}-complaint"] = bytes([index]) + _complaint(stand)
+            messages[f"{guard}-complaint"] = _complaint(stand)
     messages |= _bad(vectors["bad_messages"])
     configurations = {
         f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
@@ -52,6 +56,13 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "suspended": _sleepers(),
         "terms": _terms(),
     }
+
+
+def _complaint(stand: stage.Stand) -> bytes:
+    """Of the first two whose shares client 0 was sent."""
+    held = stand.clients[0]._state
+    near = getattr(held, "shared", held).neighbours[:2]
+    return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
 
 
 def _sleepers() -> dict[str, bytes]:

@@ -5,14 +5,22 @@ import traceback
 import numpy as np
 import pytest
 
-from active_rounds import EVERYONE, STEP_NAMES, flipped, packed, played, secrets_of
+from active_rounds import (
+    EVERYONE,
+    STEP_NAMES,
+    bundles_of,
+    flipped,
+    introduction,
+    packed,
+    played,
+    secrets_of,
+)
 from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
     FaultyServer,
     OrderError,
 )
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
@@ -92,30 +100,6 @@ def test_the_smallest_roster_that_the_charter_allows():
     play = played("share", least_roster=8)
     few = {i: bundle for i, bundle in bundles_of(play).items() if i < 8}
     assert read(play.clients[0].receive(introduction(play, few, 0))).sealed
-
-
-def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
-    return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
-
-
-def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
-    """The request of step 1 that is right for these bundles."""
-    context, ids = play.config.context, sorted(bundles)
-    tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])
-    v1 = packed(ids, play.config.clients)
-    root = roster.root(context, v1, tree[-1].tobytes())
-    node = ids.index(client)
-    nodes = neighbourhood(play.config.graph, roster.seed(context, root), np.array(ids), node)
-    near = [ids[other] for other in nodes.tolist()]
-    return m.RosterRequest(
-        context=context,
-        client=client,
-        v1=v1,
-        root=root,
-        keys=b"".join(bundles[j][0] for j in near),
-        signatures=b"".join(bundles[j][1] for j in near),
-        proof=merkle.prove(tree, np.sort(np.append(nodes, node))),
-    ).encode()
 
 
 def signed_by(i: int, context: bytes, client: int, keys: bytes) -> tuple[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""Attacks by a lying server, rows S1 to S20: each fails, and succeeds once its one defence is taken away."""
+"""Attacks by a lying server: each fails, and succeeds once its one defence is taken away."""
 
 import re
 from functools import partial
@@ -40,6 +40,11 @@ STOPPED = {
     "S18": r"no V3 opens a sum of fewer than (\d+) honest clients",
     "S19": r"(\d+) of \1 holders aborted; the server has 2 of",
     "S20": "4 clients in the roster, the charter demands 13",
+    "S21": "refused before it made keys: the round differs from the charter in graph",
+    "S22": "refused before it made keys: the round differs from the charter in threshold",
+    "S23": "refused before it made keys: the round differs from the charter in graph",
+    "S24": "did not sign its keys as the server shows them",
+    "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
 }
 #: Rows whose harm is not a vector.
 NOTHING_STOLEN = {"S3", "S10"}
@@ -54,7 +59,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 
 def test_every_row_has_one():
-    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in range(1, 21)]
+    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 25), 34]]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
 

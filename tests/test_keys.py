@@ -28,9 +28,9 @@ NOT_REDUCED = [value + P for value in LOW_ORDER if value + P < HIGH_BIT]
 PRIVATE = primitives.private_key(bytes(range(32)))
 
 
-def ends(sender: int, recipient: int) -> keys.Ends:
-    """Each with keys of its own."""
-    return keys.Ends(sender, recipient, _two_keys(sender), _two_keys(recipient))
+def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
+    """Each with keys of its own, unless they are given."""
+    return keys.Ends(sender, recipient, *(both or (_two_keys(sender), _two_keys(recipient))))
 
 
 def _two_keys(client: int) -> bytes:
@@ -61,7 +61,7 @@ OF_ONE = {
 OF_TWO = {
     "SEALING": lambda *of: b"".join(keys.sealing(*of)),
     "PAIR_MASK": lambda *of: keys.pair_mask_key(*of, "chacha20"),
-    "SEALED": lambda secret, context, one, other: ends(one, other).associated(context),
+    "SEALED": lambda secret, context, one, other: ends(one, other, bytes(64), bytes(64)).associated(context),
 }
 
 

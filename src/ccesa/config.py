@@ -208,7 +208,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 }
 #: What is given in place of a name.
 _MEANT = {
-    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=…) or ccesa.ErdosRenyi(p=…)",
+    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=...) or ccesa.ErdosRenyi(p=...)",
     "threshold": ": give ccesa.Majority(), ccesa.Linear(slope=…, base=…) or ccesa.Fixed(t=…)",
 }
 

@@ -5,6 +5,7 @@ ratio, lies within them, and has a tail in which a client stands with 2 t <= d +
 nothing, so it tries them until one has such a client, and tells half of its neighbours that it dropped out.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,13 +37,7 @@ from ccesa.simulate.enrolment import chartered, enrol
 
 Flags = NDArray[np.bool_]
 LENGTH = 8
-#: Small enough to be over in seconds; with more clients it takes more rosters.
 CLIENTS = 30
-
-
-def planned(graph: str = "best", dropout: float = 0.05) -> Plan:
-    """A certified plan: two in ten may collude."""
-    return plan(CLIENTS, dropout, 0.2, guard="active", graph=graph, privacy_bits=40.0, reliability_bits=5.0)
 
 
 # Clients that leave the server a choice
@@ -291,25 +286,27 @@ def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
 
 def another_graph(defended: bool, tell: Tell) -> Outcome:
     """The same mean degree and the same ratio of t to d, on a graph whose degrees vary."""
-    made = planned()
+    made = plan(CLIENTS, 0.05, 0.2, guard="active", privacy_bits=40.0, reliability_bits=5.0)
+    tell(
+        f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster"
+    )
     charter, identities, colluders = _agreed(made)
-    p = min(1.0, made.degree / (made.clients - 1) + 1e-9)
-    rule = _same_ratio(made)
-    choice = Choice(charter, identities, ErdosRenyi(p=p), rule, made.floor, colluders)
+    graph = ErdosRenyi(p=made.degree / (made.clients - 1) + 1e-9)
+    rule = Linear(slope=int(1024 * (made.floor.threshold_share or 0.0)), base=1)
+    choice = Choice(charter, identities, graph, rule, made.floor, colluders)
     return play(choice, defended, tell)
 
 
 def another_rule(defended: bool, tell: Tell) -> Outcome:
-    """The graph that was agreed on, with a rule that gives the same at the mean degree."""
-    made = planned("erdos-renyi", dropout=0.02)
+    """The graph that was agreed on, with a rule that gives the same t at the mean degree, and less below."""
+    made = plan(40, 0.05, 0.1, guard="active", graph="erdos-renyi", privacy_bits=20.0, reliability_bits=5.0)
+    tell(
+        f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster"
+    )
     charter, identities, colluders = _agreed(made)
-    choice = Choice(charter, identities, made.graph, _same_ratio(made), made.floor, colluders)
+    rule = Linear(slope=math.ceil(1024 * made.t / int(made.degree)), base=0)
+    choice = Choice(charter, identities, made.graph, rule, made.floor, colluders)
     return play(choice, defended, tell)
-
-
-def _same_ratio(made: Plan) -> Linear:
-    """As lax as the plan's own floor lets it be, at every degree."""
-    return Linear(slope=int(1024 * (made.floor.threshold_share or 0.0)), base=1)
 
 
 def no_plan(defended: bool, tell: Tell) -> Outcome:

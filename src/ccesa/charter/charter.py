@@ -210,8 +210,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
         """From its file; one that others can write to is refused."""
+        text = files.read_trusted(path, MAX_FILE_BYTES)
         try:
-            return cls.parse(files.read_trusted(path, MAX_FILE_BYTES))
+            return cls.parse(text)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 

@@ -65,7 +65,7 @@ def _moment(seconds: int) -> datetime | int:
 
 
 def seconds(moment: object) -> object:
-    """Of the epoch. A date begins at midnight UTC; a time without an offset means another moment elsewhere."""
+    """Of the epoch. A date begins at midnight UTC; a time without an offset is another one elsewhere."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise ConfigError("expires needs an offset, as in 2027-01-31T12:00:00Z")

@@ -6,6 +6,7 @@ import typer
 
 import ccesa
 from ccesa.cli.attack import attack
+from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
 from ccesa.cli.plan import plan
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(attack)
+app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
 app.command()(plan)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,17 @@ from rich.console import Console
 from rich.table import Table
 
 from ccesa import files
-from ccesa.charter import Charter
+from ccesa.charter import Charter, Learning
+from ccesa.cli.output import check_output
 from ccesa.errors import ConfigError
-from ccesa.identity import Identity
-from ccesa.plan import charters, report
+from ccesa.identity import Admission, Identity
+from ccesa.plan import Plan, charters, report
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.",
     no_args_is_help=True,
 )
+YEAR = 365 * 24 * 3600
 _File = Annotated[Path, typer.Argument(help="File of the charter.", show_default=False)]
 _Key = Annotated[
     Path | None,
@@ -68,6 +71,47 @@ def accept(
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
     files.replace(accepted, str(found))
     typer.echo(f"{accepted}: serial {found.serial} holds from now on; digest {found.fingerprint}")
+
+
+def check_place(path: Path, members: Admission | None, guard: str) -> None:
+    """Refuse what cannot become a charter before the plan is made, not after it."""
+    if guard != "active":
+        raise ConfigError("--charter goes with --guard active: under curious the server follows the protocol")
+    if members is None:
+        raise ConfigError("--charter needs --members: the admission list of all who agree on it")
+    check_output(path, "--charter")
+    if path.exists():
+        raise ConfigError(f"--charter: {path} is there already; a charter is never overwritten")
+
+
+def write(
+    path: Path,
+    made: Plan,
+    members: Admission,
+    replaces: Path | None,
+    expires: datetime | None,
+    attempts: int,
+    learning: bool,
+) -> None:
+    """The charter of a plan into a new file, with what to do next."""
+    before = None if replaces is None else Charter.load(replaces)
+    ends = int(time.time()) + YEAR if expires is None else int(expires.replace(tzinfo=UTC).timestamp())
+    found = charters.charter(
+        made,
+        members,
+        expires=ends,
+        serial=1 if before is None else before.serial + 1,
+        attempts=attempts,
+        learning=before.learning if before is not None else Learning() if learning else None,
+    )
+    found.check_current()
+    files.write_new(path, str(found), private=False)
+    console = Console()
+    console.print(
+        f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}", soft_wrap=True
+    )
+    console.print(f"digest   [bold]{found.fingerprint}[/bold]", soft_wrap=True)
+    console.print("send it to every member, who compares the digest: ccesa charter show FILE", soft_wrap=True)
 
 
 def table(found: Charter) -> Table:

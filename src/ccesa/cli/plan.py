@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccesa.cli.charter import check_place, write
 from ccesa.errors import ConfigError
+from ccesa.identity import Admission
 from ccesa.plan import Plan, report
 from ccesa.plan import plan as make_plan
 from ccesa.plan.certify import EVENTS
@@ -64,6 +67,32 @@ def plan(
     exact_dropout: Annotated[
         bool, typer.Option("--exact-dropout", help="Exactly this fraction vanishes, not each by chance.")
     ] = False,
+    members: Annotated[
+        Path | None,
+        typer.Option(help="Admission list, one line per client: plan for all of them.", show_default=False),
+    ] = None,
+    charter: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write their charter to this new file (active, with --members).", show_default=False
+        ),
+    ] = None,
+    replaces: Annotated[
+        Path | None,
+        typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
+    ] = None,
+    expires: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            help="Until when the charter holds (UTC); a year from now.",
+            show_default=False,
+        ),
+    ] = None,
+    attempts: Annotated[int, typer.Option(help="Vectors of a member for one task, in the charter.")] = 2,
+    learning: Annotated[
+        bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
+    ] = False,
     as_object: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
     curve: Annotated[
         bool, typer.Option("--curve", help="Draw cost against the number of clients instead.")
@@ -75,7 +104,8 @@ def plan(
     """Plan a round: say how many clients there are, vanish and collude.
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
-    costs, and what the paper's rule and conventional secure aggregation would cost.
+    costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
+    --charter it also writes what the members agree on under the guard active; see ccesa charter.
     """
     demands: dict[str, Any] = {
         "dropout": dropout,
@@ -91,13 +121,26 @@ def plan(
     if curve:
         _draw(output, demands)
         return
-    if clients is None:
-        raise ConfigError("say how many clients there are: --clients N")
-    made = make_plan(clients, **demands)
+    listed = None if members is None else Admission.load(members)
+    if charter is not None:
+        check_place(charter, listed, guard.value)
+    made = make_plan(_count(clients, listed), **demands)
     if as_object:
         typer.echo(json.dumps(report.as_json(made)))
     else:
         _show(made)
+    if charter is not None and listed is not None:
+        write(charter, made, listed, replaces, expires, attempts, learning)
+
+
+def _count(clients: int | None, listed: Admission | None) -> int:
+    if listed is None:
+        if clients is None:
+            raise ConfigError("say how many clients there are: --clients N, or --members FILE")
+        return clients
+    if clients not in (None, len(listed)):
+        raise ConfigError(f"--clients {clients} and a list of {len(listed)} members; leave --clients out")
+    return len(listed)
 
 
 def _show(made: Plan) -> None:

@@ -14,8 +14,9 @@ from rich.table import Table
 from ccesa import simulate as simulation
 from ccesa.cli import LOST, WENT_WRONG
 from ccesa.cli.plan import Guard
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig, Threshold
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.plan import charters
 
 
 class GraphName(StrEnum):
@@ -63,21 +64,20 @@ def simulate(
     of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
     3 if the round was lost and there is no sum.
     """
-    rule: Threshold = Majority()
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    if chosen is None:
-        chosen, rule = _planned(clients, dropout, graph, guard)
-    agreed: dict[str, Any] = {
-        "bits": bits,
-        "graph": chosen,
-        "threshold": rule if threshold is None else Fixed(t=threshold),
-        "generator": generator.value,
-    }
+    agreed: dict[str, Any] = (
+        _planned(clients, dropout, graph, guard)
+        if chosen is None
+        else {"graph": chosen, "threshold": Majority()}
+    )
+    agreed |= {"bits": bits, "generator": generator.value}
+    if threshold is not None:
+        agreed["threshold"] = Fixed(t=threshold)
     federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
     config = (
-        federation.charter.config(length=length)
-        if federation
-        else RoundConfig(clients=clients, length=length, **agreed)
+        RoundConfig(clients=clients, length=length, **agreed)
+        if federation is None
+        else federation.charter.config(length=length)
     )
     with _progress() as progress:
         report = simulation.simulate(
@@ -102,11 +102,16 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> tuple[Graph, Threshold]:
+def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> dict[str, Any]:
+    """What the planner chooses, as configurations and charters take it."""
     planned = simulation.usual_plan(clients, dropout, graph.value, guard.value)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
-    return planned.graph, planned.threshold
+    agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
+    if guard is Guard.ACTIVE:
+        agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}
+        agreed["certificate"] = charters.stated(planned)
+    return agreed
 
 
 def _graph(

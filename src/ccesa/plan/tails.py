@@ -1,6 +1,6 @@
 """Binomial and hypergeometric tails in logarithms, far below what a float can hold.
 
-Everything is summed term by term from log-probabilities that are exact but for rounding: less than 2e-7 up to
+Everything is summed term by term from log-probabilities that are exact but for rounding: less than 3e-7 up to
 the 10^8 clients that are planned for. ``SLACK`` covers it where a certificate is written.
 """
 

@@ -183,7 +183,7 @@ class Server:
     def _close_step(self) -> Requests:
         step = self.step
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
-        answered = len(self._answered)
+        answered = len(self._staying())
         try:
             if not last:
                 self._check_number(answered, "answered")
@@ -220,10 +220,9 @@ class Server:
             raise LateMessage(client, f"it was out before step {step.name}")
 
     def _check_number(self, left: int, how: str) -> None:
-        if left < self.config.min_survivors:
-            raise TooFewClients(
-                f"step {self.step.name}: {left} client(s) {how}, the round needs {self.config.min_survivors}"
-            )
+        least = self.config.min_survivors
+        if left < least:
+            raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
 
     # Step 0, advertise
 
@@ -377,12 +376,13 @@ class Server:
         )
         return {}
 
-    def _answering(self) -> Flags:
+    def _staying(self) -> set[int]:
         """Who answered the open step; whoever complained in it did not."""
-        gone = {one.accuser for one in self._complaints}
-        return flags(
-            self._graph.size, [self._nodes[client] for client in self._answered if client not in gone]
-        )
+        return self._answered.keys() - {one.accuser for one in self._complaints}
+
+    def _answering(self) -> Flags:
+        """The same as flags of the graph's nodes."""
+        return flags(self._graph.size, [self._nodes[client] for client in self._staying()])
 
     def _fit(self) -> Flags:
         """Who can take part: with one to mask with, enough to share with, and no two sets of t_i holders."""

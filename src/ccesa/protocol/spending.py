@@ -25,6 +25,8 @@ class Spending:
     attempts: int = ATTEMPTS
 
     def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ConfigError(f"attempts must be at least 1, not {self.attempts}")
         if self.tasks is not None and not self.task:
             raise ConfigError(
                 "this client counts what it contributes to each task, and the round names no task"
