@@ -140,7 +140,7 @@ class Unreliable(RoundFailed):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        shown = ", ".join(map(str, self.clients[:8])) + (", …" if len(self.clients) > 8 else "")
+        shown = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
         super().__init__(
             f"too few live share holders for {len(self.clients)} client(s): {shown}; "
             "run the round again; if this happens often, plan for more dropout (see ccesa plan)"

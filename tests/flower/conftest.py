@@ -32,7 +32,7 @@ def said():
 @pytest.fixture(autouse=True)
 def clock(said, monkeypatch):
     """Time passes only where somebody waits."""
-    node_side._told.clear()
+    node_side._once._said.clear()
     made = Clock()
     for module in (call, mail, members, pace):
         monkeypatch.setattr(module, "time", made)

@@ -7,7 +7,6 @@ from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.identity import Admission
 from flower_grid import (
     MemoryGrid,
     all_say,
@@ -139,9 +138,6 @@ def test_too_few_nodes(nodes):
     [
         {"dropout": 1.5},
         {"collusion": -0.1},
-        {"guard": "none"},
-        {"guard": "active"},
-        {"admission": Admission([])},
         {"clip": 0.0},
         {"clip": float("nan")},
         {"metric_clip": 0.0},

@@ -9,7 +9,7 @@ from flower_rounds import NODES, assert_mean, enrol, one_round
 
 def test_an_introduction_is_of_one_node(tmp_path, said):
     """The answer of 1003 does not arrive. Node 1004 has seen it, and gives it as its own."""
-    admission, configs = enrol(tmp_path, NODES + 1)
+    charter, configs = enrol(tmp_path, NODES + 1)
     seen = {}
 
     def repeat(message: Message, context: Context, call_next) -> Message:
@@ -27,6 +27,6 @@ def test_an_introduction_is_of_one_node(tmp_path, said):
         node_configs=configs,
         faults=lose(SILENT, "introduce", 1003),
     )
-    reply = one_round(grid, guard="active", admission=admission, step_timeout=1.0)
+    reply = one_round(grid, charter=charter, step_timeout=1.0)
     assert_mean(reply, [node for node in number(NODES) if node not in (1003, 1004)])
     assert any("1004" in line and "it has not the key that it names" in line for line in said)

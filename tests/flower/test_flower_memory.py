@@ -13,11 +13,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.errors import AttemptsSpent, ConfigError, UsageError
+from ccesa.errors import AttemptsSpent, ConfigError, TaskSpent, UsageError
 from ccesa.flower import SecureGrid, marks, records
 from ccesa.flower import mod as node_side
 from ccesa.flower.marks import ROUND, STATE, TASK, FolderMarks, Mark, StateMarks
-from ccesa.flower.memory import Seen, Sleeping, Spent, TaskCounts
+from ccesa.flower.memory import Seen, Sleeping, TaskCounts
 from flower_grid import (
     ERROR,
     SILENT,
@@ -92,9 +92,9 @@ def test_contributions_are_counted(kept):
         counts.check(KEY, 2)
         counts.count(KEY, 2)
         assert dict(counts) == {KEY: count}
-    with pytest.raises(Spent, match="contributed to this model 2 times and allows 2"):
+    with pytest.raises(TaskSpent, match="contributed to this model 2 times and allows 2"):
         counts.check(KEY, 2)
-    with pytest.raises(Spent):
+    with pytest.raises(TaskSpent):
         counts.count(KEY, 2)
     counts.check(OTHER, 1)
     counts[OTHER] = counts.get(OTHER, 0) + 1
@@ -114,7 +114,7 @@ def test_of_many_at_once_only_as_many_contribute_as_may(tmp_path):
         start.wait()
         try:
             counts.count(KEY, 3)
-        except Spent:
+        except TaskSpent:
             return
         done.append(1)
 
@@ -247,11 +247,11 @@ def test_a_node_without_a_place_for_its_marks(own_process, said):
     assert any("cannot keep its marks" in line for line in said)
 
 
-def test_a_node_with_an_identity_needs_a_place_for_its_marks(own_process, tmp_path, said):
+def test_a_node_with_a_charter_needs_a_place_for_its_marks(own_process, tmp_path, said):
     own_process.write_text("not a folder")
-    admission, configs = enrol(tmp_path, NODES)
+    charter, configs = enrol(tmp_path, NODES)
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    reply = one_round(grid, guard="active", admission=admission)
+    reply = one_round(grid, charter=charter)
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
     assert any("give this node a folder of its own: ccesa-memory" in line for line in said)
 
@@ -318,7 +318,7 @@ def rounds_until_spent(grid, model=None, kind: str = "train") -> int:
         if or_spent(grid, model, kind=kind) is None:
             assert [one.error.code for one in grid.replies("mask")] == [records.SPENT] * NODES
             assert {one.error.reason for one in grid.replies("mask")} == {
-                "this node has contributed to this model as often as its own configuration allows"
+                "this node has contributed to this model as often as it may"
             }
             return done
     raise AssertionError("never")

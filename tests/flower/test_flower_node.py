@@ -24,7 +24,7 @@ from flower_rounds import NODES, STEPS, assert_mean, envelope_of, messages, one_
 SENTENCES = {
     "this node refuses; its own log says why",
     "this node failed; its own log says why",
-    "this node has contributed to this model as often as its own configuration allows",
+    "this node has contributed to this model as often as it may",
     "this node answers secure aggregation only: train through SecureGrid",
 }
 
@@ -258,8 +258,8 @@ def test_terms_for_another_length_are_refused_before_training(said):
     app = make_app()
     grid = MemoryGrid(app, NODES)
     secure = SecureGrid(grid)
-    planned = secure._plan
-    secure._plan = lambda nodes, length: planned(nodes, length + 1)
+    planned = secure._basis._plan
+    secure._basis._plan = lambda nodes, length: planned(nodes, length + 1)
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("elements in a round of" in line for line in said) == NODES
     assert app.calls == []

@@ -162,39 +162,65 @@ def assert_contributes_nothing(app, reason: str, said, kind: str = "train") -> N
     assert sum("this node contributes nothing" in line and reason in line for line in said) == 1
 
 
-BAD_WEIGHTS = {"nothing": 0, "negative": -1, "nan": float("nan"), "inf": float("inf"), "a list": [1.0, 2.0]}
+BAD_WEIGHTS = {"negative": -1, "nan": float("nan"), "inf": float("inf"), "a list": [1.0, 2.0]}
 
 
 @pytest.mark.parametrize("name", BAD_WEIGHTS)
 def test_a_weight_that_is_none(name, said):
-    """A node without examples has nothing to add to a mean. One that has lost count of them neither."""
+    """A node that has lost count of its examples has nothing to add to a mean."""
     train = with_metrics(
         **{"num-examples": lambda node: BAD_WEIGHTS[name] if node == 1003 else weight_of(node)}
     )
     assert_contributes_nothing(make_app(train), "'num-examples'", said)
 
 
-def test_no_examples_and_metrics_that_are_none(said):
-    """As when a loss is divided by the number of examples: it does not spoil the metrics of the others."""
-    bad = {"num-examples": 0, "loss": float("nan")}
+def test_a_node_without_examples_counts_one_unit(said):
+    """With its own change. Nobody sees which node it is, nor that there is one."""
+    unit = 65536 / 2**24
+    with_none = with_metrics(**{"num-examples": lambda node: 0 if node == 1003 else weight_of(node)})
+    in_units = with_metrics(**{"num-examples": lambda node: unit if node == 1003 else weight_of(node)})
+    grid = MemoryGrid(make_app(with_none), NODES)
+    assert_mean(one_round(grid), number(NODES), train=in_units)
+    assert_all_look_alike(grid)
+    assert not any("contribute" in line for line in said)
+
+
+def test_nodes_without_examples_do_not_leave_one_alone(said):
+    """All but one have none, and the bound is so large that this one has a unit: all count alike."""
+    only = with_metrics(**{"num-examples": lambda node: 0.0 if node != 1003 else 1.0})
+    reply = one_round(MemoryGrid(make_app(only), NODES), max_weight=2.0**24, bits=64)
+    assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
+
+
+def test_nobody_has_examples():
+    """Then all count the same."""
+    grid = MemoryGrid(make_app(with_metrics(**{"num-examples": 0})), NODES)
+    reply = one_round(grid, max_weight=2.0**24, bits=64)
+    assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
+
+
+def test_a_metric_that_is_none_on_a_node_without_examples_is_left_out(said):
+    """As when a loss is divided by the number of examples. The others are not touched."""
     train = with_metrics(
         **{
-            "num-examples": lambda node: bad["num-examples"] if node == 1003 else weight_of(node),
-            "loss": lambda node: bad["loss"] if node == 1003 else node / 7.0,
+            "num-examples": lambda node: 0 if node == 1003 else weight_of(node),
+            "loss": lambda node: float("nan") if node == 1003 else node / 7.0,
         }
     )
-    assert_contributes_nothing(make_app(train), "'num-examples' is 0", said)
+    reply = one_round(MemoryGrid(make_app(train), NODES))
+    assert set(reply.content["metrics"]) == {"num-examples", "per-class"}
+    assert sum("metric 'loss' is left out" in line for line in said) == 1
 
 
-def test_an_evaluation_without_examples(said):
+def test_an_evaluation_without_a_count(said):
     def evaluate(node, model):
-        return {"num-examples": 0 if node == 1003 else weight_of(node), "accuracy": 0.5}
+        return {"num-examples": -1 if node == 1003 else weight_of(node), "accuracy": 0.5}
 
-    assert_contributes_nothing(make_app(evaluate=evaluate), "'num-examples' is 0", said, kind="evaluate")
+    assert_contributes_nothing(make_app(evaluate=evaluate), "'num-examples' is -1", said, kind="evaluate")
 
 
 def test_nobody_has_anything(said):
-    grid = MemoryGrid(make_app(with_metrics(**{"num-examples": 0})), NODES)
+    grid = MemoryGrid(make_app(with_metrics(**{"num-examples": -1})), NODES)
     assert one_round(grid) is None
     assert any("6 of 6 nodes contributed nothing, so there is no mean" in line for line in said)
 

@@ -47,10 +47,10 @@ def test_no_round_is_begun_when_the_time_of_the_strategy_is_over(clock):
 
 
 def test_what_would_come_out_the_same_is_not_repeated():
-    """All weights are zero: there is no mean, whoever takes part."""
+    """No weight is one: there is no mean, whoever takes part."""
 
     def train(node, model):
-        return trained(node, model)[0], {"num-examples": 0}
+        return trained(node, model)[0], {"num-examples": -1}
 
     grid = MemoryGrid(make_app(train), NODES)
     assert one_round(grid, retries=3) is None

@@ -51,10 +51,10 @@ def test_no_node_with_the_mod_is_one_error_after_the_first_step(app, said):
 
 
 def test_no_node_with_the_mod_under_active(tmp_path):
-    admission, configs = enrol(tmp_path, NODES)
+    charter, configs = enrol(tmp_path, NODES)
     grid = MemoryGrid(plain_app(), NODES, node_configs=configs)
     with pytest.raises(ConfigError, match="no node has secure_mod"):
-        start(SecureGrid(grid, guard="active", admission=admission))
+        start(SecureGrid(grid, charter=charter))
     assert all(grid.steps(node) == ["introduce"] for node in number(NODES))
 
 
@@ -72,8 +72,8 @@ def test_nodes_that_are_not_there_say_nothing_about_the_mod():
 
 @pytest.mark.parametrize("guard", ["curious", "active"])
 def test_some_nodes_without_the_mod_are_one_line(guard, tmp_path, said):
-    admission, configs = enrol(tmp_path, NODES)
-    active = {"guard": guard, "admission": admission} if guard == "active" else {}
+    charter, configs = enrol(tmp_path, NODES)
+    active = {"charter": charter} if guard == "active" else {}
     app = app_with_mod_on(1001, 1003, 1004, 1006)
     grid = MemoryGrid(app, NODES, node_configs=configs if active else {})
     reply = one_round(grid, **active)

@@ -24,8 +24,8 @@ from ccesa.flower import records
 from ccesa.flower.mail import Exchange, Fate
 from ccesa.flower.pace import TRAINING_PARTS, Deadline, Pace
 from ccesa.flower.records import FORGET, Envelope
+from ccesa.flower.report import Tally, in_nodes, named
 from ccesa.flower.terms import Terms
-from ccesa.flower.wording import Tally, in_nodes, named
 from ccesa.protocol.server import Requests
 from ccesa.protocol.steps import STEPS, Step
 
@@ -58,6 +58,8 @@ class Call:
     pace: Pace
     #: Whether nodes have answered to this type of message before: then the mod is there.
     known: bool = False
+    #: Of anyone's neighbours so many lie at most, if there is a charter that says so.
+    around: int | None = None
     #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
     lost: set[int] = field(default_factory=set)
     spent: set[int] = field(default_factory=set)
@@ -95,7 +97,7 @@ class Call:
         AttemptsSpent where training cannot go on: most of the nodes that are missing may not contribute to
         this task again. An evaluation is then left out.
         """
-        why = "; ".join([in_nodes(failure, self.nodes), *self._missing])
+        why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
         if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self.spent) > len(self.lost):
             why = (
                 f"{named(self.spent)} may not contribute to this task again, and the round fails without "
@@ -153,11 +155,13 @@ class Call:
         return min(self.pace.seconds, self.deadline.left * parts[0] / sum(parts))
 
     def _request(self, step: Step, client: int, request: bytes) -> Message:
-        """The model goes along only where it is needed: in the masking step."""
+        """The model goes along only where it is needed: in the masking step.
+
+        Under a charter the terms do not: every node derives them from its own copy.
+        """
         given = self.messages[client]
-        envelope = Envelope(
-            step=step.name, config=self.config.encode(), terms=self.terms.encode(), request=request
-        )
+        terms = self.terms.encode() if self.config.guard == "curious" else b""
+        envelope = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
         content = given.content if step.name == "mask" else RecordDict()
         return Message(
             records.put(content, envelope),

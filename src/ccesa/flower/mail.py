@@ -11,11 +11,11 @@ from flwr.common import log
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.errors import ConfigError, MalformedMessage, shown
 from ccesa.flower import records
 from ccesa.flower.pace import Pace
 from ccesa.flower.records import FAILED, REFUSED, SPENT, Answer
-from ccesa.flower.wording import Tally, named, shown
+from ccesa.flower.report import Tally, named
 
 #: Seconds between two looks for replies: short at first, for fast steps, then longer.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0

@@ -139,7 +139,7 @@ class StateMarks:
 def open_marks(site: Site, context: Context) -> Marks:
     """Where the site says; else in Flower's own folder, if this process belongs to one node.
 
-    A node with an identity needs a folder. Others fall back on their state: under ``curious`` the server asks
+    A node with a charter needs a folder. Others fall back on their state: under ``curious`` the server asks
     for nothing twice.
     """
     if site.memory is not None:
@@ -149,7 +149,7 @@ def open_marks(site: Site, context: Context) -> Marks:
     try:
         return FolderMarks(get_flwr_home() / "ccesa" / str(context.node_id))
     except (ConfigError, RuntimeError) as error:  # RuntimeError: there is no home
-        if site.has_identity:
+        if site.has_charter:
             raise ConfigError(f"{error}; give this node a folder of its own: ccesa-memory") from error
         log(WARNING, "secure aggregation: %s; marks last as long as the run", error)
         return StateMarks(context)

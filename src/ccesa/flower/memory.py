@@ -8,7 +8,7 @@ import msgspec
 from flwr.app import ConfigRecord, Context
 from flwr.common import log
 
-from ccesa.errors import ConfigError, UsageError
+from ccesa.errors import ConfigError, TaskSpent, UsageError
 from ccesa.flower.marks import TASK, Mark, Marks
 from ccesa.flower.records import KEY
 
@@ -110,10 +110,6 @@ class Seen(MutableSet[bytes]):
         raise UsageError("what was used stays used")
 
 
-class Spent(ConfigError):
-    """This node has contributed to a model as often as it may."""
-
-
 class TaskCounts(MutableMapping[bytes, int]):
     """How often this node contributed to a task."""
 
@@ -123,13 +119,13 @@ class TaskCounts(MutableMapping[bytes, int]):
     def check(self, task: bytes, attempts: int) -> None:
         """Refuse a task that was contributed to as often as that."""
         if self.get(task, 0) >= attempts:
-            raise Spent(
+            raise TaskSpent(
                 f"this node has contributed to this model {self[task]} times and allows {attempts}: two sums "
-                "that differ by one node give that node away (ccesa-attempts)"
+                "that differ by one node give that node away (ccesa-attempts, or attempts in the charter)"
             )
 
     def count(self, task: bytes, attempts: int) -> None:
-        """One more, before it leaves; ``Spent`` where other processes of this node used up the rest."""
+        """One more, before it leaves; TaskSpent where other processes of this node used up the rest."""
         if not any(self._marks.make(Mark(TASK, task, number)) for number in range(1, attempts + 1)):
             self.check(task, attempts)
 

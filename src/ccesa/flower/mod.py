@@ -16,21 +16,21 @@ from flwr.clientapp.typing import ClientAppCallable
 from flwr.common import log
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError
+from ccesa.errors import CcesaError, ConfigError, TaskSpent, shown
 from ccesa.flower import members, records, replies
 from ccesa.flower.marks import ROUND, STATE, Marks, open_marks
-from ccesa.flower.memory import Seen, Sleeping, Spent, TaskCounts
+from ccesa.flower.memory import Seen, Sleeping, TaskCounts
+from ccesa.flower.models import Arrays, model_of
 from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope
 from ccesa.flower.site import Site
-from ccesa.flower.terms import Arrays, Terms, model_of
-from ccesa.flower.wording import shown
-from ccesa.identity import Admission, Identity
+from ccesa.flower.terms import Terms
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
 from ccesa.ring import Vector
 
+_ALLOWING = "; ccesa-plain=true would allow it"
 #: Characters of a reason in the node's log.
 _REASON = 500
 
@@ -48,12 +48,16 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
     if envelope is None:
         if site.plain:
             return call_next(message, context)
-        log(WARNING, "secure aggregation: a message in clear was refused; ccesa-plain=true would allow it")
+        log(
+            WARNING,
+            "secure aggregation: a message in clear was refused%s",
+            _ALLOWING * (not site.has_charter),
+        )
         return records.not_in_clear(message)
     try:
         answer = _Node(message, context, call_next, site).answer(envelope)
     except CcesaError as error:
-        code = SPENT if isinstance(error, Spent) else REFUSED
+        code = SPENT if isinstance(error, TaskSpent) else REFUSED
         log(
             WARNING,
             "secure aggregation: step %s refused: %s",
@@ -79,8 +83,7 @@ class _Node:
     def answer(self, envelope: Envelope) -> Answer:
         self._sleeping.sweep(self._site.forget_after)
         if envelope.step == INTRODUCE:
-            identity = Identity.load(self._site.identity)
-            digest = Admission.load(self._site.admission).digest
+            identity, digest = self._site.identity, self._site.charter.digest
             return Answer(reply=members.introduce(identity, self._context.node_id, envelope.request, digest))
         if envelope.step == FORGET:
             self._sleeping.wipe(envelope.config)
@@ -88,11 +91,10 @@ class _Node:
         return Answer(reply=self._step(envelope))
 
     def _step(self, envelope: Envelope) -> bytes:
-        config, terms = RoundConfig.decode(envelope.config), Terms.decode(envelope.terms)
+        config, terms = self._agreed(envelope)
         steps = [step.name for step in STEPS[config.guard]]
         if envelope.step not in steps:
             raise ConfigError(f"there is no step {envelope.step!r}")
-        self._check(config, terms)
         marks = open_marks(self._site, self._context)
         if envelope.step == steps[0]:
             marks.sweep(self._now)
@@ -112,20 +114,30 @@ class _Node:
         def vector() -> Vector:
             return self._vector(config, terms, TaskCounts(marks))
 
-        if config.guard == "active":
-            identity = Identity.load(self._site.identity)
-            admission = Admission.load(self._site.admission)
-            return ActiveClient(config, identity, admission, vector, floor=self._site.floor, used_rounds=used)
-        if self._site.has_identity:
-            raise ConfigError("this node has an identity and takes part under guard = active only")
-        return Client(config, _addressee(request), vector, floor=self._site.floor, used_rounds=used)
+        site = self._site
+        if site.has_charter:
+            return ActiveClient(config, site.identity, site.charter, vector, used_rounds=used)
+        return Client(config, _addressee(request), vector, floor=site.floor, used_rounds=used)
 
-    def _check(self, config: RoundConfig, terms: Terms) -> None:
+    def _agreed(self, envelope: Envelope) -> tuple[RoundConfig, Terms]:
+        """What this round is, and how replies become vectors in it.
+
+        A node with a charter knows no other rounds, and takes no terms from the server.
+        """
+        message_type = str(self._message.metadata.message_type)
+        if self._site.has_charter:
+            if envelope.terms:
+                raise ConfigError(
+                    "a request with terms; this node has a charter, and takes part only under it"
+                )
+            return self._site.charter.decode(envelope.config), Terms.under(self._site.charter, message_type)
+        config, terms = RoundConfig.decode(envelope.config), Terms.decode(envelope.terms)
         for name in ("bits", "clients"):
             agreed, due = getattr(terms, name), getattr(config, name)
             if agreed != due:
                 raise ConfigError(f"terms for {agreed} {name} in a round of {due}")
-        self._site.rules(config.guard).check(str(self._message.metadata.message_type), terms)
+        self._site.rules.check(message_type, terms)
+        return config, terms
 
     def _vector(self, config: RoundConfig, terms: Terms, counts: TaskCounts) -> Vector:
         """Step 2, after everything was checked: what this node contributes, counted before it leaves."""
@@ -135,7 +147,7 @@ class _Node:
         model = model_of(content)
         if terms.length(model) != config.length:
             raise ConfigError(f"terms for {terms.length(model)} elements in a round of {config.length}")
-        subject, attempts = terms.subject(content), self._site.rules(config.guard).attempts
+        subject, attempts = terms.subject(content), self._site.attempts
         counts.check(subject, attempts)
         self._message.content = content
         vector = self._contribution(terms, model)

@@ -18,7 +18,7 @@ INTRODUCE, FORGET = "introduce", "forget"
 _SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
-    SPENT: "this node has contributed to this model as often as its own configuration allows",
+    SPENT: "this node has contributed to this model as often as it may",
 }
 _PLAIN = "this node answers secure aggregation only: train through SecureGrid"
 
@@ -28,6 +28,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     config: bytes = b""
+    #: None under a charter, which has them.
     terms: bytes = b""
     request: bytes = b""
 

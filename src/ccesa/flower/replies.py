@@ -1,18 +1,20 @@
 """What the app of this node replied, as one vector. Nothing of it leaves the node in any other form."""
 
-from logging import INFO, WARNING
+from logging import WARNING
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.common import log
 
-from ccesa.errors import VectorError
+from ccesa.errors import VectorError, quoted, shown
 from ccesa.flower import names, slots
+from ccesa.flower.average import RECORDS, Said
+from ccesa.flower.models import Arrays, model_of
+from ccesa.flower.report import Once
 from ccesa.flower.slots import Metrics
-from ccesa.flower.terms import RECORDS, Arrays, Said, Terms, model_of
-from ccesa.flower.wording import shown
+from ccesa.flower.terms import Terms
 from ccesa.ring import Vector
 
-_told: set[str] = set()
+_once = Once()
 
 
 def packed(reply: Message | None, model: Arrays, terms: Terms) -> Vector:
@@ -60,14 +62,22 @@ def _metrics(content: RecordDict) -> Metrics:
 def _with_slots(metrics: Metrics, terms: Terms) -> Metrics:
     """Those for which there are slots, and room for the name; the rest is left out, and said once."""
     if terms.metrics is not None:
-        return metrics
+        return _of_charter(metrics, terms.metrics)
     kept: Metrics = {}
     for name, value in sorted(metrics.items()):
         named = slots.schema({**kept, name: value})
         if len(named) <= terms.slots and names.fit(named, terms.name_room):
             kept[name] = value
         else:
-            _say_once(f"no slot for metric {name!r}; SecureGrid takes more metric_slots")
+            _once.say(f"no slot for metric {quoted(name)}; SecureGrid takes more metric_slots")
+    return kept
+
+
+def _of_charter(metrics: Metrics, agreed: list[str]) -> Metrics:
+    """Those that the charter names; no other leaves the node."""
+    kept = {name: value for name, value in metrics.items() if slots.signed(name) in agreed}
+    for name in metrics.keys() - kept.keys():
+        _once.say(f"metric {quoted(name)} is not in the charter and stays on this node")
     return kept
 
 
@@ -76,9 +86,3 @@ def _record_names(content: RecordDict) -> tuple[str, str]:
     arrays = [name for name, one in content.items() if isinstance(one, ArrayRecord)]
     metrics = [name for name, one in content.items() if isinstance(one, MetricRecord)]
     return (arrays or RECORDS[:1])[0], (metrics or RECORDS[1:])[0]
-
-
-def _say_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        log(INFO, "secure aggregation: %s", text)

@@ -1,27 +1,32 @@
 """What a site insists on, whatever the server says: keys of its node's configuration.
 
-``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``
+``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``, or with a charter,
+which says all of it: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from flwr.app import DEFAULT_TTL
 
+from ccesa.charter import Charter
 from ccesa.config import Floor
 from ccesa.errors import ConfigError
-from ccesa.flower.terms import COUNTER_CLIP, METRIC_CLIP, Terms, check_message_type
+from ccesa.flower.terms import COUNTER_CLIP, Terms, check_message_type
+from ccesa.identity import Identity
+from ccesa.protocol.spending import ATTEMPTS
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 _PLAIN, _TYPES, _WEIGHT = "ccesa-plain", "ccesa-message-types", "ccesa-weighted-by"
 _MAX_CLIP, _MAX_COUNTER_CLIP = "ccesa-max-clip", "ccesa-max-counter-clip"
 _METRIC_CLIP, _ATTEMPTS = "ccesa-floor-metric_clip", "ccesa-attempts"
 _MEMORY, _FORGET_AFTER = "ccesa-memory", "ccesa-forget-after"
-_IDENTITY, _ADMISSION = "ccesa-identity", "ccesa-admission"
+_IDENTITY, _CHARTER = "ccesa-identity", "ccesa-charter"
 _FLOORS = {_FLOOR + name: name for name in Floor.__struct_fields__}
 _KEYS: dict[str, type] = {
     _PLAIN: bool,
@@ -35,23 +40,21 @@ _KEYS: dict[str, type] = {
     _MEMORY: str,
     _FORGET_AFTER: float,
     _IDENTITY: str,
-    _ADMISSION: str,
+    _CHARTER: str,
 }
-#: A lost round can be repeated once.
-ATTEMPTS = 2
+#: All that a charter leaves to its sites.
+_BESIDE_CHARTER = {_IDENTITY, _CHARTER, _MEMORY, _FORGET_AFTER}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a node has decided for itself, and a server can only keep or be refused."""
+    """What a node without a charter has decided for itself, and a server can only keep or be refused."""
 
     message_types: tuple[str, ...]
     weighted_by: str
     max_clip: float
     max_counter_clip: float
     least_metric_clip: float
-    #: How often it contributes to one model.
-    attempts: int
 
     def check(self, message_type: str, terms: Terms) -> None:
         """Refuse what is not as agreed. A server that lies could choose it so that one node stands out."""
@@ -102,14 +105,23 @@ class Site:
         self._check_values()
 
     def _check_values(self) -> None:
-        if self.plain and self.has_identity:
-            raise ConfigError(f"{_PLAIN} and {_IDENTITY}: a node with an identity answers nothing in clear")
+        if (_CHARTER in self.given) != (_IDENTITY in self.given):
+            raise ConfigError(f"{_CHARTER} and {_IDENTITY} go together, and this node has one of them only")
+        self._check_charter_alone()
         if self.given.get(_ATTEMPTS, ATTEMPTS) < 1:
             raise ConfigError(f"{_ATTEMPTS} must be at least 1, not {self.given[_ATTEMPTS]}")
         if not 0 < self.forget_after < math.inf:
             raise ConfigError(f"{_FORGET_AFTER} must be a positive number of seconds")
         for message_type in self.message_types:
             check_message_type(message_type)
+
+    def _check_charter_alone(self) -> None:
+        others = [key for key in self.given if key in _KEYS and key not in _BESIDE_CHARTER]
+        if self.has_charter and others:
+            raise ConfigError(
+                f"{', '.join(others)} beside {_CHARTER}: the charter says what this node takes part in, and "
+                "it answers nothing in clear; leave the others out"
+            )
 
     @property
     def plain(self) -> bool:
@@ -122,16 +134,17 @@ class Site:
         return tuple(one.strip() for one in str(self.given.get(_TYPES, "train,evaluate")).split(","))
 
     @property
-    def has_identity(self) -> bool:
-        return _IDENTITY in self.given or _ADMISSION in self.given
+    def has_charter(self) -> bool:
+        return _CHARTER in self.given
 
-    @property
-    def identity(self) -> Path:
-        return self._path(_IDENTITY)
+    @cached_property
+    def charter(self) -> Charter:
+        """This site's own copy of what was agreed on."""
+        return Charter.load(self._path(_CHARTER))
 
-    @property
-    def admission(self) -> Path:
-        return self._path(_ADMISSION)
+    @cached_property
+    def identity(self) -> Identity:
+        return Identity.load(self._path(_IDENTITY))
 
     @property
     def floor(self) -> Floor:
@@ -148,20 +161,24 @@ class Site:
         """Seconds that the keys of a round wait for its next message; no message of Flower's lives longer."""
         return float(self.given.get(_FORGET_AFTER, DEFAULT_TTL))
 
-    def rules(self, guard: str) -> Rules:
-        """For rounds under this guard."""
+    @property
+    def attempts(self) -> int:
+        """How often this node contributes to one model."""
+        return self.charter.attempts if self.has_charter else int(self.given.get(_ATTEMPTS, ATTEMPTS))
+
+    @property
+    def rules(self) -> Rules:
         max_clip = float(self.given.get(_MAX_CLIP, math.inf))
         return Rules(
             message_types=self.message_types,
             weighted_by=str(self.given.get(_WEIGHT, "num-examples")),
             max_clip=max_clip,
             max_counter_clip=float(self.given.get(_MAX_COUNTER_CLIP, max_clip)),
-            least_metric_clip=float(self.given.get(_METRIC_CLIP, METRIC_CLIP if guard == "active" else 0.0)),
-            attempts=int(self.given.get(_ATTEMPTS, ATTEMPTS)),
+            least_metric_clip=float(self.given.get(_METRIC_CLIP, 0.0)),
         )
 
     def _path(self, key: str) -> Path:
         path = Path(str(self.given.get(key, "")))
         if not path.is_file():
-            raise ConfigError(f"guard = active needs a file in this node's configuration: {key}")
+            raise ConfigError(f"rounds under a charter need a file in this node's configuration: {key}")
         return path

@@ -56,10 +56,15 @@ def decode(total: ring.Vector, units: int, clip: float, clients: int, bits: int)
     return np.array([(one / (units * SCALE) - 1.0) * clip for one in sums])
 
 
+def signed(name: str) -> str:
+    """The slot of a metric that is a number."""
+    return _NUMBER + name
+
+
 def schema(metrics: Metrics) -> list[str]:
     """The names of the slots that these metrics fill, in order."""
     return [
-        (_OF_LIST if isinstance(value, list) else _NUMBER) + name
+        _OF_LIST + name if isinstance(value, list) else signed(name)
         for name, value in sorted(metrics.items())
         for _ in (value if isinstance(value, list) else [value])
     ]

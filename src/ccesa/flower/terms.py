@@ -6,32 +6,27 @@ cut off, and whether there was anything to send at all: that a node's values fit
 chose, or that its training failed, is as secret as the values.
 """
 
-import hashlib
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
-from flwr.app import ArrayRecord, RecordDict
-from numpy.typing import NDArray
+from flwr.app import RecordDict
 
 from ccesa import labels, ring, wire
-from ccesa.errors import ConfigError, VectorError
+from ccesa.charter import Charter, Learning
+from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.flower import names, slots
-from ccesa.flower.slots import Metrics
+from ccesa.flower.average import RECORDS, Average, Said
+from ccesa.flower.models import Arrays, array_parts, content_parts, differences, moved
 from ccesa.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.ring import Vector
-
-Arrays = dict[str, NDArray[Any]]
 
 #: The largest metric, if nobody says otherwise.
 METRIC_CLIP = 1e6
 #: Differences of counters (in batch norm layers) are larger than those of weights.
 COUNTER_CLIP = float(2**14)
-#: What an app calls its ArrayRecord and its MetricRecord, where nodes do not agree on other names.
-RECORDS = ("arrays", "metrics")
 _ARITHMETIC = 8 * float(np.finfo(np.float64).eps)
 _TASK, _SUBJECT = b"ccesa-flower-2 task", b"ccesa-flower-2 subject"
 _MAX_BYTES = 1 << 20
@@ -39,46 +34,12 @@ _MAX_BYTES = 1 << 20
 _RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the app of one node replied, as far as it goes into the sum."""
-
-    arrays: Arrays
-    metrics: Metrics
-    weight: float
-    #: What it calls its arrays and its metrics.
-    records: tuple[str, str] = RECORDS
-
-
-class Average(msgspec.Struct, frozen=True, kw_only=True):
-    """The weighted mean over the survivors that contributed, and how exact it is."""
-
-    arrays: Arrays
-    metrics: Metrics
-    weight: float
-    #: How far any metric, and any value of an array that is no counter, can be off through rounding, if
-    #: nothing was clipped, before an array is cast back to its own type.
-    error: float
-    #: How far any value of a counter can be off, which is more; 0 if there are none.
-    counter_error: float
-    #: Metrics that are not there, because some node's was no finite number or beyond ``metric_clip``.
-    unusable: list[str]
-    #: Nodes with more weight than ``max_weight``; they count as that.
-    capped: int
-    #: Survivors that contributed nothing: no examples, or no reply that could be used.
-    nothing: int
-    #: Whether all nodes have metrics of the same names. If not, there are no metrics.
-    alike: bool
-    #: What the apps call their arrays and their metrics.
-    records: tuple[str, str]
-
-    @property
-    def bound(self) -> float:
-        """How far any value at all can be off."""
-        return max(self.error, self.counter_error)
-
-
 class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
-    """Settings of ``SecureGrid`` that a node has to know."""
+    """How replies to one type of message become vectors.
+
+    Under ``curious`` they are settings of ``SecureGrid`` and travel with every request, and a node has limits
+    for them. Under a charter server and nodes derive them, each from its own copy, and nothing travels.
+    """
 
     #: In full: an app can have a function for ``train.probe`` beside the one for ``train``.
     message_type: str
@@ -105,6 +66,28 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         for name in ("clip", "metric_clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be a positive number, not {getattr(self, name)!r}")
+
+    @classmethod
+    def under(cls, charter: Charter, message_type: str) -> "Terms":
+        """What this charter gives for messages of this type."""
+        agreed = learning_of(charter)
+        if message_type not in agreed.message_types:
+            raise ConfigError(
+                f"a message of type {quoted(message_type)}, the charter has {list(agreed.message_types)}"
+            )
+        metrics = slots.schema(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
+        return cls(
+            message_type=message_type,
+            clients=len(charter.members),
+            clip=agreed.clip,
+            metric_clip=agreed.metric_clip,
+            bits=charter.bits,
+            max_weight=power_of_two(agreed.max_weight),
+            weighted_by=agreed.weighted_by,
+            slots=len(metrics),
+            metrics=metrics,
+            counters=sorted(agreed.counters),
+        )
 
     @property
     def kind(self) -> str:
@@ -134,7 +117,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         nodes but one, and the sum would be that one's change. So is the message's full type, for the same
         reason: it says which function of the app is called.
         """
-        return labels.digest(_TASK, self.encode(), *_content_parts(content))
+        return labels.digest(_TASK, self.encode(), *content_parts(content))
 
     def subject(self, content: RecordDict) -> bytes:
         """Digest of what a node remembers to have contributed to: the model, and what was done with it.
@@ -142,20 +125,14 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         Nothing else is in it, so that no setting, bound or number of a round makes another subject of the
         same model.
         """
-        arrays = [
-            part
-            for record in content.values()
-            if isinstance(record, ArrayRecord)
-            for part in _record_parts(record)
-        ]
-        return labels.digest(_SUBJECT, self.message_type.encode(), *arrays)
+        return labels.digest(_SUBJECT, self.message_type.encode(), *array_parts(content))
 
     def pack(self, model: Arrays, said: Said) -> tuple[Vector, int]:
         """One node's vector, and how many values of its arrays were clipped.
 
         Raises VectorError where the reply cannot be used; the node sends ``nothing`` then.
         """
-        arrays = _differences(model, said.arrays) if self.kind == "train" else {}
+        arrays = differences(model, said.arrays) if self.kind == "train" else {}
         units = self._units(said.weight)
         quantized = self._quantizer(model).encode(arrays, units / WEIGHT_UNITS * self.max_weight)
         named = slots.schema(said.metrics) if self.metrics is None else self.metrics
@@ -195,22 +172,27 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         numbers = slots.decode(digits, units, self.metric_clip, self.clients, self.bits)
         named = self._metric_names(metrics, survivors - nothing)
         found = mean.arrays if isinstance(mean.arrays, Mapping) else {}
-        unusable = [name for name, row in slots.restore(named or [], counts).items() if np.any(row)]
+        lacking = {name: np.array(row) for name, row in slots.restore(named or [], counts).items()}
+        left_out = [name for name, row in lacking.items() if row.any()]
+        absent = [name for name in left_out if self.metrics and np.all(lacking[name] == survivors - nothing)]
         return Average(
-            arrays={name: _moved(value, found[name]) for name, value in model.items() if name in found},
+            arrays={name: moved(value, found[name]) for name, value in model.items() if name in found},
             metrics={
                 name: value
                 for name, value in slots.restore(named or [], numbers).items()
-                if name not in unusable
+                if name not in left_out
             },
-            unusable=unusable,
+            unusable=[name for name in left_out if name not in absent],
+            absent=absent,
             capped=int(counts[-2]),
             nothing=nothing,
             alike=named is not None,
             records=self._record_names(records, survivors - nothing),
             weight=mean.weight,
             error=max(self._error(quantizer, self.clip, units), self._metric_error(units)),
-            counter_error=self._error(quantizer, COUNTER_CLIP, units) if self.counters else 0.0,
+            counter_error=self._error(quantizer, COUNTER_CLIP, units)
+            if model.keys() & self.counters
+            else 0.0,
         )
 
     @property
@@ -250,11 +232,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         return found if found is not None and slots.is_schema(found) and len(found) <= self.slots else None
 
     def _units(self, weight: float) -> int:
-        """More than ``max_weight`` counts as that. Whoever has anything counts: a server that chooses a huge
-        bound, for which all but the largest weight round to nothing, does not single that one out."""
-        if not 0 < weight < math.inf:
+        """More than ``max_weight`` counts as that, and nobody counts for less than one unit: neither a bound
+        for which all but the largest weight round to nothing, nor nodes without examples, leave a single
+        node in the sum."""
+        if not 0 <= weight < math.inf:
             raise VectorError(
-                f"{self.weighted_by!r} is {weight!r}, and a reply is weighted by a number above 0"
+                f"{self.weighted_by!r} is {weight!r}, and a reply is weighted by a number from 0 on"
             )
         return max(round(min(weight, self.max_weight) / self.max_weight * WEIGHT_UNITS), 1)
 
@@ -283,60 +266,22 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
 _DECODER = msgspec.msgpack.Decoder(Terms)
 
 
+def learning_of(charter: Charter) -> Learning:
+    if charter.learning is None:
+        raise ConfigError(
+            f"the charter with serial {charter.serial} has no [learning] table, and says nothing about "
+            "messages, weights and bounds: plan one with `ccesa plan --charter … --learning`"
+        )
+    return charter.learning
+
+
+def power_of_two(max_weight: float) -> float:
+    """Rounded up: then whole numbers of examples, up to 2^24 of them, travel as they are."""
+    if not 0 < max_weight <= 2.0**1000:
+        raise ConfigError(f"max_weight must be a positive number of at most 2^1000, not {max_weight!r}")
+    return 2.0 ** math.ceil(math.log2(max_weight))
+
+
 def check_message_type(message_type: str) -> None:
     if message_type.split(".")[0] not in ("train", "evaluate"):
         raise ConfigError(f"secure aggregation has no messages of type {message_type!r}")
-
-
-def model_of(content: RecordDict) -> Arrays:
-    """The arrays of a train or evaluate message; there is at most one ArrayRecord."""
-    found: list[ArrayRecord] = [one for one in content.values() if isinstance(one, ArrayRecord)]
-    if len(found) > 1:
-        raise ConfigError(f"a message with {len(found)} ArrayRecords; secure aggregation takes one")
-    arrays = {name: array.numpy() for record in found for name, array in record.items()}
-    for name, value in arrays.items():
-        if value.dtype.kind not in "fiub":
-            raise ConfigError(f"array {name!r} has type {value.dtype}; secure aggregation takes real numbers")
-    return arrays
-
-
-def counters_of(model: Arrays) -> set[str]:
-    return {name for name, value in model.items() if value.dtype.kind != "f"}
-
-
-def _differences(model: Arrays, reply: Arrays) -> Arrays:
-    """What training added to the model."""
-    if set(reply) != set(model):
-        raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
-    for name, value in reply.items():
-        if value.shape != model[name].shape:
-            raise VectorError(f"array {name!r} has shape {value.shape}, the model's has {model[name].shape}")
-    return {name: np.asarray(reply[name], np.float64) - np.asarray(model[name], np.float64) for name in model}
-
-
-def _moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
-    """The model's array plus the mean difference, in its own type; means of whole numbers are none."""
-    moved = np.asarray(value, np.float64) + difference
-    return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
-
-
-def _content_parts(content: RecordDict) -> list[bytes]:
-    """Every record with its name, in an order that does not depend on how it travelled."""
-    parts: list[bytes] = []
-    for name, record in sorted(content.items()):
-        parts += [name.encode(), type(record).__name__.encode()]
-        if isinstance(record, ArrayRecord):
-            parts += _record_parts(record)
-        else:
-            parts.append(msgspec.msgpack.encode(sorted(record.items())))
-    return parts
-
-
-def _record_parts(record: ArrayRecord) -> list[bytes]:
-    return [part for name, array in record.items() for part in _array_parts(name, array.numpy())]
-
-
-def _array_parts(name: str, value: NDArray[Any]) -> tuple[bytes, bytes]:
-    content = np.ascontiguousarray(value)
-    head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
-    return head, hashlib.sha256(content.tobytes()).digest()
