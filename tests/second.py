@@ -189,9 +189,9 @@ def one_time_key(private, public, context, sender, recipient):
     return both[:28] if sender < recipient else both[28:]
 
 
-def sealed_by_hand(private, context, sender, recipient, sender_keys, recipient_keys, text):
+def sealed_by_hand(private, context, sender, recipient, sender_keys, recipient_keys, masked, text):
     key = one_time_key(private, recipient_keys[:32], context, sender, recipient)
-    ends = le4(sender), le4(recipient), sender_keys, recipient_keys
+    ends = le4(sender), le4(recipient), sender_keys, recipient_keys, bytes([masked])
     associated = framed(LABELS["sealed shares"], context, *ends)
     return AESGCM(key[:16]).encrypt(key[16:], text, associated)
 
@@ -304,8 +304,8 @@ class Reference:
     def sealed(self, sender, recipient):
         one, other = self.parties[sender], self.parties[recipient]
         bundles = b"".join(one.keys), b"".join(other.keys)
-        text = one.share_for(recipient)
-        return sealed_by_hand(one.sealing_private, self.context, sender, recipient, *bundles, text)
+        ends = sender, recipient, *bundles, recipient in self.mask_near[sender]
+        return sealed_by_hand(one.sealing_private, self.context, *ends, one.share_for(recipient))
 
     def arrived(self, sender, recipient):
         """What the server passes on: the last field of a share-reply is one text for each neighbour."""

@@ -30,7 +30,7 @@ PRIVATE = primitives.private_key(bytes(range(32)))
 
 def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
     """Each with keys of its own, unless they are given."""
-    return keys.Ends(sender, recipient, *(both or (_two_keys(sender), _two_keys(recipient))))
+    return keys.Ends(sender, recipient, *(both or (_two_keys(sender), _two_keys(recipient))), True)
 
 
 def _two_keys(client: int) -> bytes:
@@ -272,7 +272,7 @@ def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, conte
     sealed, right = sealed_by(agreed, context, pair), keys.sealing(agreed, context, other, one)
     public = bytearray(ends(one, other).sender_keys + ends(one, other).recipient_keys)
     public[bit // 8] ^= 1 << bit % 8
-    changed = keys.Ends(one, other, bytes(public[:64]), bytes(public[64:]))
+    changed = keys.Ends(one, other, bytes(public[:64]), bytes(public[64:]), True)
     with pytest.raises(primitives.SealBroken):
         keys.unseal_shares(right, sealed, context, changed)
 
@@ -280,7 +280,7 @@ def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, conte
 @given(bytes32, bytes32, pairs)
 def test_the_keys_of_the_two_ends_do_not_change_places(agreed, context, pair):
     right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
-    swapped = keys.Ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys)
+    swapped = keys.Ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys, True)
     with pytest.raises(primitives.SealBroken):
         keys.unseal_shares(right, sealed_by(agreed, context, pair), context, swapped)
 

@@ -324,7 +324,7 @@ def unseal(key, case):
 
 def ends_of(case):
     both = raw(case["sender_keys"]), raw(case["recipient_keys"])
-    return keys.Ends(case["sender"], case["recipient"], *both)
+    return keys.Ends(case["sender"], case["recipient"], *both, case["masked"])
 
 
 @cases("sealing", "good", "sender", "recipient")

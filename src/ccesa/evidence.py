@@ -15,10 +15,15 @@ _SHOWN = 4
 
 
 class WrongShare(NamedTuple):
-    """A share that does not fit the others of the same secret: its sender lied, or its dealer did."""
+    """A share that does not fit the others of the same secret: its sender lied, or its dealer did.
+
+    That is so as long as at most ``sure`` of the dealer's share holders lied: half of the shares that were
+    left over. More can agree on other shares of the same secret, beside which honest ones look wrong.
+    """
 
     sender: int
     dealer: int
+    sure: int
 
     def __str__(self) -> str:
         return f"client {self.sender} sent a wrong share that client {self.dealer} dealt"
@@ -41,23 +46,27 @@ class Evidence:
     wrong_shares: frozenset[WrongShare] = frozenset()
     complaints: frozenset[Complained] = frozenset()
 
-    @property
-    def pairs(self) -> frozenset[frozenset[int]]:
-        """Who stands beside whom, in either role. Of each pair one at least lied."""
-        return frozenset(frozenset(pair) for pair in (*self.wrong_shares, *self.complaints))
+    def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
+        """Who stands beside whom, in either role.
+
+        Of each pair one at least lied, or the network did, if no client has more than ``liars`` lying
+        neighbours: pairs that are less sure are left out.
+        """
+        shares = [(one.sender, one.dealer) for one in self.wrong_shares if one.sure >= liars]
+        return frozenset(frozenset(pair) for pair in (*shares, *self.complaints))
 
     def suspects(self, liars: int) -> frozenset[int]:
         """Clients that stand in more pairs than so many liars can make for an honest one.
 
         If no client has more than ``liars`` lying neighbours, each of them lied; ``Plan.around`` is the
         number that a plan certifies. An honest client stands in pairs with lying neighbours only. Whoever
-        sent a wrong share of its own secret lied in any case.
+        sent a wrong share of its own secret lied. A network that changes messages is not told from liars.
         """
-        beside: dict[int, set[int]] = defaultdict(set)
-        for pair in self.pairs:
+        pairs, beside = self.pairs(liars), defaultdict[int, set[int]](set)
+        for pair in pairs:
             for client in pair:
                 beside[client] |= pair - {client}
-        alone = {client for pair in self.pairs if len(pair) == 1 for client in pair}
+        alone = {client for pair in pairs if len(pair) == 1 for client in pair}
         return frozenset(alone | {client for client, others in beside.items() if len(others) > liars})
 
     def __bool__(self) -> bool:

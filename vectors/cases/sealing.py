@@ -9,8 +9,8 @@ from ccesa.crypto.keys import Ends, Sealing
 DESCRIPTION = (
     "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
     "incoming key from recipient_private, sender_public, context and both ids; the associated data have both "
-    "ends' public keys, sealing key then mask key. Cases under bad must be "
-    "refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
+    "ends' public keys, sealing key then mask key, and whether masks run between them. Cases under bad must "
+    "be refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
     "nonce) is the right one and only the associated data differ."
 )
 _CONTEXT = configurations()["defaults"].context
@@ -28,6 +28,7 @@ class Opening:
     sealed: bytes
     context: bytes = _CONTEXT
     sender_mask_key: bytes = b""
+    masked: bool = True
     recipient_mask_key: bytes = b""
 
     def case(self) -> Case:
@@ -37,6 +38,7 @@ class Opening:
             "sender_keys": _public(self.sender_private) + (self.sender_mask_key or _mask_key(self.sender)),
             "recipient_keys": _public(self.recipient_private)
             + (self.recipient_mask_key or _mask_key(self.recipient)),
+            "masked": self.masked,
             "recipient_private": self.recipient_private,
             "context": self.context,
             "sealed": self.sealed,
@@ -66,8 +68,8 @@ def _mask_key(client: int) -> bytes:
 
 
 def _ends(sender: int, recipient: int) -> Ends:
-    both = (_public(_private(client)) + _mask_key(client) for client in (sender, recipient))
-    return Ends(sender, recipient, *both)
+    one, other = (_public(_private(client)) + _mask_key(client) for client in (sender, recipient))
+    return Ends(sender, recipient, one, other, True)
 
 
 def _shares(sender: int, recipient: int) -> bytes:
@@ -115,6 +117,7 @@ def _bad() -> list[Case]:
         "said to come from another id with the same key": replace(good, sender=5),
         "the sender's mask key is another one": replace(good, sender_mask_key=_mask_key(5)),
         "the recipient's mask key is another one": replace(good, recipient_mask_key=_mask_key(5)),
+        "no masks between them": replace(good, masked=False),
         "first bit flipped": replace(good, sealed=_flip(sealed, 0)),
         "one bit flipped in the s share": replace(good, sealed=_flip(sealed, 8 * 40 + 3)),
         "last bit of the tag flipped": replace(good, sealed=_flip(sealed, 8 * len(sealed) - 1)),
@@ -143,6 +146,7 @@ def _bad_associated() -> list[Case]:
         "another recipient": (_CONTEXT, ends._replace(recipient=5)),
         "another key of the sender": (_CONTEXT, ends._replace(sender_keys=_flip(ends.sender_keys, 500))),
         "another key of the recipient": (_CONTEXT, ends._replace(recipient_keys=_ends(5, 7).sender_keys)),
+        "no masks between them": (_CONTEXT, ends._replace(masked=False)),
         "sender and recipient swapped": (_CONTEXT, _ends(7, 3)),
     }
     return [

@@ -83,7 +83,7 @@ def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage.step(lie=lambda client, reply: (spoiled(reply) if client == LIAR else reply,))
     if stage.right and stage.server.aggregate:
         found = stage.server.aggregate
-        pairs, suspects = len(found.evidence.pairs), sorted(found.evidence.suspects(liars=1))
+        pairs, suspects = len(found.evidence.pairs()), sorted(found.evidence.suspects(liars=1))
         named = f"{pairs} pairs of whom one lied; if no client has two lying neighbours, {suspects} did"
         return Outcome(succeeded=False, summary=f"corrected, the sum is right, {named}")
     return Outcome(succeeded=True, summary=f"one liar costs everyone the round: {stage.failure}")

@@ -17,6 +17,7 @@ import msgspec
 from ccesa import files, labels
 from ccesa.charter import toml
 from ccesa.config import (
+    BARE_FLOOR,
     MAX_CLIENTS,
     ROUND_ID_BYTES,
     VERSION,
@@ -27,7 +28,7 @@ from ccesa.config import (
     Threshold,
     whole_number,
 )
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, quoted, shown
 from ccesa.identity import Admission, Member
 from ccesa.wire import encode
 
@@ -35,6 +36,19 @@ from ccesa.wire import encode
 _MOST = 2**53 - 1
 #: A hundred thousand members fit in.
 MAX_FILE_BYTES = 1 << 24
+
+
+#: What a certificate can state; everything else is log2 of a probability.
+_STATED = {
+    "dropout": (0.0, 1.0),
+    "exact_dropout": (False, True),
+    "collusion": (0.0, 1.0),
+    "colluders": (0, MAX_CLIENTS),
+    "around": (0, MAX_CLIENTS),
+    "least_honest": (0, MAX_CLIENTS),
+    "privacy_bits": (0.0, 1024.0),
+    "reliability_bits": (0.0, 1024.0),
+}
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,9 +79,12 @@ class Stated(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
-        for name in self.__struct_fields__:
-            if math.isnan(getattr(self, name)):
-                raise ConfigError(f"{name} in the charter's certificate is no number")
+        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+            least, most = _STATED.get(name, (-math.inf, 0.0))
+            if not least <= value <= most:  # not a number is neither
+                raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
+        if not isinstance(self.exact_dropout, bool):
+            raise ConfigError("exact_dropout in the charter's certificate is true or false")
 
 
 class Learning(Part, frozen=True, kw_only=True):
@@ -136,8 +153,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 raise ConfigError(f"{name} of a charter lies in {least}..{most}, it is {getattr(self, name)}")
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
+        msgspec.structs.force_setattr(self, "members", tuple(self.members))
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        self._config(length=1, task=b"", round_id=bytes(ROUND_ID_BYTES), charter=bytes(32))
+        BARE_FLOOR.check(self._config(length=1, task=b"", round_id=bytes(ROUND_ID_BYTES), charter=bytes(32)))
 
     @cached_property
     def admission(self) -> Admission:
@@ -187,7 +205,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def check_current(self, now: float | None = None) -> None:
         """Refuse a charter that has expired; ``now`` is in seconds since 1970, by default the system's."""
-        if (time.time() if now is None else now) >= self.expires:
+        if not (time.time() if now is None else now) < self.expires:
             raise ConfigError(
                 f"the charter with serial {self.serial} expired on {self.expiry}: get a new one"
             )
@@ -204,8 +222,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """From the text of its file."""
         try:
             return msgspec.convert(toml.parse(text), cls)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"this is no charter: {error}") from error
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ConfigError(f"this is no charter: {shown(str(error), 200)}") from None
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
@@ -248,4 +266,4 @@ def _settle_numbers(part: Part) -> None:
 
 def _check_name(text: str) -> None:
     if not 1 <= len(text) <= 100 or not text.isprintable():
-        raise ConfigError(f"{text!r:.60} in the charter is no name: one to 100 printable characters")
+        raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, shown
 
 _HEAD = """\
 # The charter of a federation: every site holds a copy, and all have the same digest.
@@ -18,8 +18,8 @@ def parse(text: str) -> dict[str, Any]:
     """The tables of the file, with ``expires`` in seconds since 1970."""
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"this is no charter, it is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # also numbers and nesting that Python does not read
+        raise ConfigError(f"this is no charter, it is no TOML: {shown(str(error), 200)}") from None
     if "expires" in found:
         found["expires"] = seconds(found["expires"])
     return found

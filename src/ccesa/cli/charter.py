@@ -9,12 +9,13 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ccesa import files
 from ccesa.charter import Charter, Learning
 from ccesa.cli.output import check_output
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, shown
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
 
@@ -151,11 +152,13 @@ def _part(part: msgspec.Struct) -> str:
 
 
 def _shown(value: object) -> str:
-    return " ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
+    """Names come from whoever wrote the file: plain text, whatever they look like."""
+    words = value if isinstance(value, list | tuple) else [value]
+    return " ".join(escape(shown(str(word), 100)) for word in words) or "none"
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+    return ", ".join(map(_shown, names[:6])) + (", …" if len(names) > 6 else "")
 
 
 def _plain(found: Charter) -> dict[str, object]:

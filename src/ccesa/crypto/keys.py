@@ -61,20 +61,22 @@ def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> Seali
 
 
 class Ends(NamedTuple):
-    """Who seals for whom, each with the two public keys that it has as far as this party knows.
+    """Who seals for whom, each with the two public keys that it has, and whether masks run between them.
 
-    All of it is bound to the text. A key that was changed on its way to one of the two is noticed here,
-    before a vector is masked with it: the masks would not cancel then, and the sum would be wrong.
+    All of it as far as this party knows, and all of it is bound to the text. What was changed on its way to
+    one of the two is noticed here, before a vector is masked with it: the masks would not cancel then, and
+    the sum would be wrong.
     """
 
     sender: int
     recipient: int
     sender_keys: bytes
     recipient_keys: bytes
+    masked: bool
 
     def associated(self, context: bytes) -> bytes:
         head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
-        return head + labels.frame(self.sender_keys, self.recipient_keys)
+        return head + labels.frame(self.sender_keys, self.recipient_keys, bytes([self.masked]))
 
 
 def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:

@@ -184,7 +184,7 @@ def _verifications() -> _Work:
 
 def _sealings() -> _Work:
     secret, shares, public = os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES), bytes(31) + b"\x01"
-    ends = keys.Ends(0, 1, 2 * public, 2 * public)
+    ends = keys.Ends(0, 1, 2 * public, 2 * public, True)
     ours, theirs = keys.sealing(secret, _CONTEXT, 0, 1), keys.sealing(secret, _CONTEXT, 1, 0)
 
     def one() -> bytes:

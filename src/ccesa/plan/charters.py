@@ -74,6 +74,8 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
             f"least_roster = {agreed.least_roster} is below {found.least_roster}: the certificate does not "
             "cover rosters that small"
         )
+    if agreed.min_survivors < found.least_survivors:
+        lines.append(f"min_survivors = {agreed.min_survivors} is below {found.least_survivors}")
     for name in Stated.__struct_fields__:
         said, is_so = getattr(agreed.certificate, name), getattr(stated(found), name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING

@@ -74,7 +74,6 @@ class Client:
         floor.check(config)
         client, threads = whole_number("client id", client), whole_number("threads", threads)
         spending = Spending(tasks, config.task, whole_number("attempts", attempts))
-        spending.check()
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if threads < 1:
@@ -192,6 +191,8 @@ class Client:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
             raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
+        if isinstance(self._state, Joined):
+            round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
         return self.functions[self._step.name](round, self._state, message)
 
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:

@@ -17,6 +17,7 @@ from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.protocol import messages as m
+from ccesa.protocol.spending import Spending
 from ccesa.ring import Vector
 
 Ids = NDArray[np.int64]
@@ -33,8 +34,8 @@ class Round:
     floor: Floor
     random: shamir.Randomness = field(repr=False)
     vector: VectorSource = field(repr=False)
-    #: Called when a vector is about to leave; raises where this client has no more for the task.
-    spend: Callable[[], None]
+    #: Called when a vector is about to leave.
+    spend: Spending
     threads: int = 1
 
 
@@ -124,8 +125,12 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
         for secret, number in zip(agreed, numbers, strict=True)
     ]
     sealed = [
-        keys.seal_shares(sealing, text, round.context, keys.Ends(round.client, number, own_bundle, public))
-        for sealing, text, number, public in zip(sealings, shares, numbers, bundles, strict=True)
+        keys.seal_shares(
+            sealing, text, round.context, keys.Ends(round.client, number, own_bundle, public, flag)
+        )
+        for sealing, text, number, public, flag in zip(
+            sealings, shares, numbers, bundles, masked.tolist(), strict=True
+        )
     ]
     secret = shamir.to_bytes(self_secret)
     shared = Shared(
@@ -306,7 +311,8 @@ def check_hidden(mask_neighbours: NDArray[np.bool_]) -> None:
 
 def _open(round: Round, state: Shared, place: int, text: bytes) -> bytes | None:
     """The row of shares that a neighbour sealed; None where it does not open or holds what is no share."""
-    ends = keys.Ends(int(state.neighbours[place]), round.client, state.bundles[place], state.own_bundle)
+    neighbour, masked = int(state.neighbours[place]), bool(state.masked[place])
+    ends = keys.Ends(neighbour, round.client, state.bundles[place], state.own_bundle, masked)
     try:
         shares = keys.unseal_shares(state.sealings[place], text, round.context, ends)
         shamir.from_bytes(shares)

@@ -244,10 +244,10 @@ def measured(data: object, what: str) -> memoryview:
     """The bytes as a view, which is not a copy: they may be far too many."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise UsageError(f"a {what} is bytes, not {type(data).__name__}")
-    view = memoryview(data)
-    if not view.c_contiguous:
-        raise UsageError(f"a {what} is bytes in one piece, not a view with gaps")
-    return view.cast("B")
+    try:
+        return memoryview(data).cast("B")
+    except (TypeError, ValueError) as error:  # a view with gaps, or one that was released
+        raise UsageError(f"a {what} is bytes in one piece: {error}") from None
 
 
 def named(data: memoryview) -> type[Message] | None:

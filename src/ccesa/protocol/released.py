@@ -83,7 +83,8 @@ class Holdings:
         threshold = int(self.evolution.thresholds[node])
         every = np.vstack([shamir.from_bytes(secret), shares])
         places = parity.odd_ones(xs, every, threshold, suspects, os.urandom)
-        return {WrongShare(sender, int(ids[node])) for sender in ids[holders[places]].tolist()}
+        sure = (holders.size - threshold) // 2
+        return {WrongShare(sender, int(ids[node]), sure) for sender in ids[holders[places]].tolist()}
 
     def _alike(self, nodes: Nodes) -> Iterator[tuple[int, Nodes]]:
         """Parts that can be looked at together, and how many shares each of their secrets has to spare.

@@ -7,11 +7,14 @@ once. What has left is spent, whatever became of the round: colluders may know t
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from threading import Lock
 
 from ccesa.errors import ConfigError, TaskSpent
 
 ATTEMPTS = 2
 
+#: Rounds in other threads may have the same memory.
+_LOCK = Lock()
 #: Vectors that have left, by task. It outlives rounds, and belongs on disk where the process does not.
 Tasks = MutableMapping[bytes, int]
 
@@ -42,6 +45,7 @@ class Spending:
 
     def __call__(self) -> None:
         """One vector leaves: counted before it does."""
-        self.check()
-        if self.tasks is not None:
-            self.tasks[self.task] = self.tasks.get(self.task, 0) + 1
+        with _LOCK:
+            self.check()
+            if self.tasks is not None:
+                self.tasks[self.task] = self.tasks.get(self.task, 0) + 1

@@ -145,5 +145,6 @@ class Unmasking:
         secret = shamir.to_bytes(elements)
         if not fits(node, secret):
             raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
-        wrong.update(WrongShare(sender, dealer) for sender in ids[holders[places]].tolist())
+        sure = (holders.size - int(threshold)) // 2
+        wrong.update(WrongShare(sender, dealer, sure) for sender in ids[holders[places]].tolist())
         return secret
