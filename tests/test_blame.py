@@ -126,7 +126,7 @@ PARTS = st.sampled_from([0.0, 0.3, 1.0])
 
 @settings(max_examples=25)
 @given(st.integers(40, 60), GRAPHS, PARTS, PARTS, st.integers(0, 1000))
-def test_with_a_fifth_of_liars_every_pair_has_one_and_only_liars_are_suspects(n, graph, deal, send, seed):
+def test_c12_with_a_fifth_of_liars_every_pair_has_one_and_only_liars_are_suspects(n, graph, deal, send, seed):
     liars = set(np.random.default_rng(seed).choice(n, n // 5, replace=False).tolist())
     play = played(n, graph, liars, deal, send, seed)
     failure, aggregate = play.server.failure, play.server.aggregate
@@ -174,7 +174,7 @@ def test_a_failure_has_the_wrong_shares_of_all_other_secrets():
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_liars_that_spoil_the_shares_of_one_dealer_do_not_make_it_a_suspect(k):
+def test_c12_liars_that_spoil_the_shares_of_one_dealer_do_not_make_it_a_suspect(k):
     victim, liars = 11, set(range(k))
     play = Play(configure(20, length=2)).until("unmask")
     only = np.arange(20) == victim
@@ -186,7 +186,7 @@ def test_liars_that_spoil_the_shares_of_one_dealer_do_not_make_it_a_suspect(k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_liars_that_complain_of_one_client_do_not_make_it_a_suspect(k):
+def test_c12_liars_that_complain_of_one_client_do_not_make_it_a_suspect(k):
     victim, liars = 11, set(range(k))
     play = Play(configure(20, length=2)).until("mask")
     for liar in liars:

@@ -64,7 +64,7 @@ others = st.integers(0, N - 1).filter(lambda i: i != GARBLER)
 @guards
 @settings(max_examples=30)
 @given(victims=st.sets(others, min_size=1), graph=st.sampled_from([Complete(), Harary(degree=6)]))
-def test_they_complain_and_are_left_out_like_dropouts(guard, victims, graph):
+def test_c9_garbled_neighbours_complain_and_are_left_out_like_dropouts(guard, victims, graph):
     """The round ends exactly as one with the same keys in which they dropped out."""
     play, twin = (seeded(fresh(guard, graph=graph, round_id=bytes(32))) for _ in range(2))
     garbled(play, victims)
@@ -103,7 +103,7 @@ def ended(play: Play, gone: Mapping[str, set[int]] = {}) -> tuple[type, tuple[in
 
 
 @guards
-def test_one_garbler_cannot_lose_a_round_with_enough_left(guard):
+def test_c9_one_garbler_cannot_lose_a_round_with_enough_left(guard):
     play = garbled(fresh(guard), {0, 8})
     aggregate = play.finish()
     assert aggregate.survivors == (1, 2, 3, 4, 5, 6, 7)
@@ -182,7 +182,7 @@ FALSE = {
 
 @guards
 @pytest.mark.parametrize("name", FALSE)
-def test_a_false_complaint_is_refused_and_the_vector_still_counts(guard, name):
+def test_c9_a_false_complaint_is_refused_and_the_vector_still_counts(guard, name):
     make, match = FALSE[name]
     play = fresh(guard, graph=Harary(degree=4)).until("share")
     neighbours = set(play.server._graph.ids[play.server._graph.neighbours(0)].tolist())
