@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
-from ccesa.errors import FaultyServer
+from ccesa.errors import TooFewClients
 from ccesa.graphs.assignment import draw
 from ccesa.plan import check, connectivity, plan, rings
-from ccesa.plan.certify import Around, certify
+from ccesa.plan.certify import Around, certify, disconnected
 from ccesa.plan.events import either, exposed, fewer_honest, more_colluders, unmaskable
 from ccesa.plan.population import Population
 from ccesa.plan.roster import roster
@@ -68,8 +68,8 @@ def test_leaving_at_any_step_does_not_fall_below_the_planned_survivors(graph):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_one_client_fewer_is_refused(graph):
     made = active(graph)
-    with pytest.raises(FaultyServer, match=f"{made.least_roster - 1} clients in the roster"):
-        played(made, {"advertise": range(made.clients - made.least_roster + 1)})
+    with pytest.raises(TooFewClients, match=f"{made.least_roster - 1} client.* the charter demands"):
+        raise played(made, {"advertise": range(made.clients - made.least_roster + 1)}).result
 
 
 def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
@@ -252,7 +252,7 @@ def test_masks_on_a_ring_are_certified_for_every_roster(case, half):
     if population.dropout >= 0.5:
         return
     found = roster(population, 10, chosen=True)
-    bound = connectivity.ring(population, 2 * half)
+    bound = disconnected(Harary(degree=2 * half), population, found)
     for size in range(max(found.least, 2 * half + 2), case["clients"] + 1):
         share = found.of(size) / size
         if found.of(size) > case["collusion"] * size:

@@ -52,6 +52,7 @@ def test_an_introduction_of_anything_else_is_not(node, challenge, digest):
         (1, b"c" * 32, chartered(IDENTITIES, attempts=1).digest),
         (1, b"c" * 32, b""),
     ],
+    ids=["another node", "another challenge", "another order", "another charter", "no charter"],
 )
 def test_one_thing_else_is_enough(node, challenge, digest):
     assert not admitted(introduce(IDENTITY, node, challenge, digest))

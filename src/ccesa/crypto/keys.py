@@ -73,14 +73,8 @@ class Ends(NamedTuple):
     recipient_keys: bytes
 
     def associated(self, context: bytes) -> bytes:
-        return labels.frame(
-            labels.SEALED,
-            context,
-            client_bytes(self.sender),
-            client_bytes(self.recipient),
-            self.sender_keys,
-            self.recipient_keys,
-        )
+        head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
+        return head + labels.frame(self.sender_keys, self.recipient_keys)
 
 
 def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:
