@@ -1,6 +1,7 @@
 """examples/flower-quickstart: its apps, driven in memory, learn the same secure as plain."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ pytest.importorskip("sklearn")
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+import ccesa
+from ccesa.charter import Learning
+from flower_rounds import enrol
+
 pytestmark = pytest.mark.flower
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-quickstart"
@@ -26,7 +31,7 @@ CONFIG = {
     "seed": 1,
     "min-nodes": NODES,
     "compare": False,
-    "admission": "",
+    "charter": "",
     "step-timeout": 60.0,
 }
 
@@ -34,11 +39,14 @@ CONFIG = {
 class Memory:
     """A grid that hands every message straight to the example's ClientApp."""
 
-    def __init__(self, app):
+    def __init__(self, app, node_configs=None):
         self._app = app
+        own = node_configs or {}
         where = {"num-partitions": NODES}
         self._contexts = {
-            node: Context(1, node, {**where, "partition-id": node - 1}, RecordDict(), dict(CONFIG))
+            node: Context(
+                1, node, {**where, "partition-id": node - 1, **own.get(node, {})}, RecordDict(), dict(CONFIG)
+            )
             for node in range(1, NODES + 1)
         }
         self._replies = {}
@@ -100,6 +108,21 @@ def test_the_secure_way_sends_nothing_but_the_protocol(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
     server_app.run(server_app.secured(grid, CONFIG), {**CONFIG, "num-server-rounds": 1})
+    assert grid.kinds == {frozenset({"ccesa"})}
+
+
+def test_the_example_under_a_charter(example, tmp_path):
+    """As its README says, with the metrics that it names."""
+    client_app, server_app = example
+    named = re.search(r"^metrics = (\[.*\])$", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
+    learning = Learning(metrics=tuple(json.loads(named[1])))
+    charter, configs = enrol(tmp_path, NODES, learning=learning)
+    grid = Memory(client_app.app, {node - 1000: config for node, config in configs.items()})
+    secure = server_app.secured(grid, {**CONFIG, "charter": str(tmp_path / "charter.toml")})
+    result = server_app.run(secure, {**CONFIG, "num-server-rounds": 1})
+    assert charter == ccesa.Charter.load(tmp_path / "charter.toml")
+    assert set(result.train_metrics_clientapp[1]) == {"train-loss"}
+    assert set(result.evaluate_metrics_clientapp[1]) == {"eval-loss", "eval-accuracy"}
     assert grid.kinds == {frozenset({"ccesa"})}
 
 

@@ -1,7 +1,5 @@
 """What the server does. The only line that is not plain Flower is the one with ``SecureGrid``."""
 
-from pathlib import Path
-
 import torch
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
@@ -46,10 +44,10 @@ def run(grid: Grid | PlainGrid, config: dict, arrays: ArrayRecord | None = None)
 def secured(grid: Grid, config: dict) -> SecureGrid:
     """The grid through which the strategy sees means only."""
     step_timeout = float(config["step-timeout"]) or None
-    if not config["admission"]:
+    if not config["charter"]:
         return SecureGrid(grid, step_timeout=step_timeout)  # before: grid
-    admission = ccesa.Admission.load(Path(str(config["admission"])))
-    return SecureGrid(grid, guard="active", admission=admission, step_timeout=step_timeout)
+    charter = ccesa.Charter.load(str(config["charter"]))
+    return SecureGrid(grid, charter=charter, step_timeout=step_timeout)
 
 
 def count(grid: Grid) -> int:
