@@ -474,7 +474,7 @@ class World:
     def _check_evidence(self) -> None:
         """Nobody is blamed but with somebody of whom something was changed; all complaints are there."""
         evidence = (self.server.failure or self.server.result()).evidence
-        for pair in evidence.pairs:
+        for pair in evidence.pairs(liars=len(self.touched)):
             assert pair & self.touched, f"{set(pair)} are blamed, and nobody touched either"
         masked = {i: read(data) for i, data in self.accepted["mask"].items()}
         assert evidence.complaints == {

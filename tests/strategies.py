@@ -119,7 +119,6 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
 _words = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
 _names = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=" "), min_size=1)
 _counts = st.integers(0, 1000)
-_numbers = st.floats(allow_nan=False)
 _positive = st.floats(0, exclude_min=True, allow_infinity=False)
 
 
@@ -129,8 +128,10 @@ def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tup
 
 _certificates = st.builds(
     Stated,
-    **dict.fromkeys(Stated.__struct_fields__, _numbers)
+    **dict.fromkeys(Stated.__struct_fields__, st.floats(max_value=0, allow_nan=False))
     | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
+    | dict.fromkeys(["dropout", "collusion"], st.floats(0, 1))
+    | dict.fromkeys(["privacy_bits", "reliability_bits"], st.floats(0, 160))
     | {"exact_dropout": st.booleans()},
 )
 _learning = st.builds(

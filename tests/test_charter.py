@@ -60,7 +60,8 @@ OTHERS = {
         "certificate": msgspec.structs.replace(NOTHING, around=1),
         "learning": None,
     },
-    Stated: dict.fromkeys(Stated.__struct_fields__, 3.5)
+    Stated: dict.fromkeys(Stated.__struct_fields__, -3.5)
+    | dict.fromkeys(["dropout", "collusion", "privacy_bits", "reliability_bits"], 0.5)
     | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3},
     Learning: {
         "message_types": ("train",),
@@ -165,7 +166,7 @@ def test_from_its_file(tmp_path):
         ("expires = 9007199254740991", "expires = 12:00:00", "this is no charter"),
         ("client-1", "client-0", "in the admission list twice"),
         ("client-1", "client 1", "is no name"),
-        ("dropout = 0.0", "dropout = nan", "dropout in the charter's certificate is no number"),
+        ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate cannot be"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),
         ('metrics = ["loss"]', 'metrics = ["loss", "loss"]', "metrics in the charter has an entry twice"),
@@ -269,11 +270,37 @@ def test_a_round_that_cannot_be_is_refused_by_the_charter_that_it_is_under():
             AGREED.decode(msgspec.msgpack.encode({**data, name: value}))
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.nan])
-@pytest.mark.parametrize("name", ["dropout", "exposed", "privacy_bits"])
-def test_a_certificate_has_numbers(name, value):
-    with pytest.raises(ConfigError, match=f"{name} in the charter's certificate is no number"):
-        msgspec.structs.replace(NOTHING, **{name: value})
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("dropout", [math.nan, -0.1, 1.5]),
+        ("exposed", [math.nan, 0.5, math.inf]),
+        ("privacy_bits", [math.nan, -1.0, math.inf]),
+        ("colluders", [-1, 2**32]),
+        ("least_honest", [-7]),
+        ("exact_dropout", [0, 1, 2]),
+    ],
+)
+def test_a_certificate_states_what_can_be(name, values):
+    for value in values:
+        with pytest.raises(ConfigError, match=f"{name}.* in the charter's certificate"):
+            msgspec.structs.replace(NOTHING, **{name: value})
+
+
+def test_the_members_of_a_charter_cannot_be_exchanged_behind_its_digest():
+    seats = list(AGREED.members)
+    made = with_(members=seats)
+    seats.reverse()
+    assert made.digest == AGREED.digest
+    assert made.members == AGREED.members
+
+
+def test_numbers_and_nesting_that_python_does_not_read_are_no_charter():
+    for text in ("serial = " + "9" * 5000, "a = " + "[" * 5000, "\u001b[2J = 1"):
+        with pytest.raises(ConfigError, match="this is no charter") as error:
+            Charter.parse(text)
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 400
 
 
 def test_graphs_of_every_kind_and_rules_of_every_kind():

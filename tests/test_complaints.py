@@ -132,7 +132,7 @@ def test_complaints_and_wrong_shares_are_in_one_result(guard):
     play.step(tamper=spoil)
     evidence = play.server.result().evidence
     assert evidence.complaints == of({0})
-    assert evidence.wrong_shares == {(7, 3)}
+    assert {(one.sender, one.dealer) for one in evidence.wrong_shares} == {(7, 3)}
     assert list(evidence) == [*evidence.wrong_shares, *evidence.complaints]
 
 

@@ -31,7 +31,7 @@ def with_evidence(failure: errors.RoundFailed) -> errors.RoundFailed:
 
 
 EVIDENCE = Evidence(
-    wrong_shares=frozenset({WrongShare(1, 2)}), complaints=frozenset({Complained(accuser=3, accused=4)})
+    wrong_shares=frozenset({WrongShare(1, 2, 9)}), complaints=frozenset({Complained(accuser=3, accused=4)})
 )
 EXAMPLES += [with_evidence(errors.TooFewClients("no")), with_evidence(errors.CorruptShares(4, "no"))]
 

@@ -1,7 +1,7 @@
 """What was received is what was sent: a bit that changes on its way may cost the round, never the sum.
 
-Under ``curious`` no message is signed. Sealed texts are bound to the public keys of both ends, and a masked
-vector carries its digest.
+Under ``curious`` no message is signed. Sealed texts are bound to the public keys of both ends and to whether
+masks run between them, and a masked vector carries its digest.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, Graph, Harary
+from ccesa.config import Complete, ErdosRenyi, Graph, Harary
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
 from rounds import Play, accused_in, changed, configure, read, refuses
@@ -130,6 +130,31 @@ def test_two_neighbours_keys_change_places_on_their_way(victim, places):
     play.run("share", to_client=swap)
     swapped = {sorted(set(range(N)) - {victim})[place] for place in places}
     assert play.accused == {victim: swapped} | {other: {victim} for other in swapped}
+
+
+@settings(max_examples=60)
+@given(clients, st.integers(0, N - 2), st.sampled_from([Complete(mask_p=0.7), ErdosRenyi(p=0.9, mask_p=0.6)]))
+def test_a_mask_flag_changed_on_its_way(victim, place, graph):
+    """With ``mask_p`` nobody knows how many there should be."""
+    play = Carried(graph)
+    play.run("share", to_client=lambda i, request: flags_of(request, [place]) if i == victim else request)
+
+
+@settings(max_examples=60)
+@given(clients, st.sets(st.integers(0, N - 2), min_size=2, max_size=2))
+def test_two_mask_flags_that_change_places_on_their_way(victim, places):
+    play = Carried(Complete(mask_degree=2))
+    play.run("share", to_client=lambda i, request: flags_of(request, places) if i == victim else request)
+
+
+def flags_of(request: bytes, places) -> bytes:
+    """The request with these mask flags turned over; of two only if they differ, so that as many stay."""
+    flags = bytearray(read(request).masked)
+    places = [place for place in places if place < len(flags)]
+    if len(places) != 2 or flags[places[0]] != flags[places[1]]:
+        for place in places:
+            flags[place] ^= 1
+    return changed(request, masked=bytes(flags))
 
 
 def opened(step: str) -> Carried:

@@ -1,9 +1,14 @@
 """How often a client contributes to one task: what has left is spent, whatever became of the round."""
 
+import contextlib
+import threading
+import time
+
 import numpy as np
 import pytest
 
 from ccesa.errors import ConfigError, FaultyServer, RoundFailed, TaskSpent, VectorError
+from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate
@@ -62,12 +67,10 @@ def test_one_contribution_too_many_is_refused_before_a_key_exists(guard, attempt
     site, drawn = Site(guard, attempts), []
     for _ in range(attempts or 2):
         site.finish()
-    used = set(site.used)
-    config = site.config()
+    play = site.round(random=drawn.append)
     with pytest.raises(TaskSpent, match=f"contributed to this task {attempts or 2} time"):
-        site.client(config, random=drawn.append)
+        play.clients[0].receive(play.requests[0])
     assert not drawn
-    assert site.used == used
     site.finish(OTHER)
     assert site.tasks == {TASK: attempts or 2, OTHER: 1}
 
@@ -140,8 +143,9 @@ def test_a_vector_that_has_left_is_spent_though_the_round_is_lost(guard):
     with pytest.raises(RoundFailed):
         play.server.close()
     assert site.tasks == {TASK: 1}
+    again = site.round()
     with pytest.raises(TaskSpent):
-        site.round()
+        again.clients[0].receive(again.requests[0])
 
 
 @guards
@@ -184,8 +188,9 @@ def test_the_charter_says_how_often():
     with pytest.raises(TypeError, match="attempts"):
         ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), attempts=5)
     spent = {TASK: 1}
+    client = ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks=spent)
     with pytest.raises(TaskSpent):
-        ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks=spent)
+        client.receive(m.AdvertiseRequest(context=config.context, client=0).encode())
     assert configure_active(5, attempts=2).charter != config.charter
 
 
@@ -201,8 +206,7 @@ def test_a_client_that_wakes_up_after_its_last_vector_finishes_the_round(guard):
     site = Site(guard, attempts=1)
     play, asleep = site.round(), None
     while play.requests:
-        sent = TASK in site.tasks
-        client = site.client(play.config, used_rounds=None, **{"tasks": None} if sent else {})
+        client = site.client(play.config, used_rounds=None)
         if asleep is not None:
             client.resume(asleep)
         play.clients[0] = client
@@ -212,4 +216,32 @@ def test_a_client_that_wakes_up_after_its_last_vector_finishes_the_round(guard):
             play.server.receive(i, reply)
         play.requests = play.server.close()
     assert np.array_equal(play.server.result().vector, play.expected(range(5)))
+    assert site.tasks == {TASK: 1}
+
+
+@guards
+def test_of_two_threads_at_once_one_vector_leaves(guard):
+    """A memory that takes its time, as one on a disk does."""
+
+    class Slow(dict):
+        def get(self, key, default=None):
+            found = super().get(key, default)
+            time.sleep(0.02)
+            return found
+
+    site = Site(guard, attempts=1)
+    site.tasks = Slow()
+    plays = [site.round().until("mask") for _ in range(2)]
+    left = []
+
+    def answer(play: Play) -> None:
+        with contextlib.suppress(TaskSpent):
+            left.append(play.clients[0].receive(play.requests[0]))
+
+    threads = [threading.Thread(target=answer, args=[play]) for play in plays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(left) == 1
     assert site.tasks == {TASK: 1}

@@ -76,7 +76,8 @@ def test_equal_reasons_are_one_line_and_different_ones_do_not_fill_the_log():
 
 
 EVIDENCE = Evidence(
-    wrong_shares=frozenset({WrongShare(3, 5), WrongShare(3, 6)}), complaints=frozenset({Complained(7, 3)})
+    wrong_shares=frozenset({WrongShare(3, 5, 9), WrongShare(3, 6, 9)}),
+    complaints=frozenset({Complained(7, 3)}),
 )
 
 

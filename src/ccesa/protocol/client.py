@@ -148,9 +148,8 @@ class Client:
     def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
-        It is made without ``used_rounds``, which has its round already, and once its vector has left without
-        ``tasks``, which has counted it. Bytes must be resumed once: take them out of where they are kept
-        first. ``resumed`` remembers their digests, and refuses a second use.
+        It is made without ``used_rounds``, which has its round already. Bytes must be resumed once: take them
+        out of where they are kept first. ``resumed`` remembers their digests, and refuses a second use.
         """
         with self._turns:
             if not isinstance(self._state, Joined) or self._last_request:
