@@ -62,5 +62,5 @@ def new_client(config: RoundConfig, who: int) -> Client:
     vector = np.full(config.length, who, np.uint16)
     random = np.random.default_rng(who).bytes
     if config.guard == "active":
-        return ActiveClient(config, IDENTITIES[who], CHARTER, vector, random=random)
+        return ActiveClient(config, IDENTITIES[who], CHARTER, vector, random=random, tasks=None)
     return Client(config, who, vector, random=random)

@@ -145,7 +145,7 @@ def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
 def new_client(config, who, vector, source, used_rounds) -> Client:
     options = {"random": source, "used_rounds": used_rounds}
     if config.guard == "active":
-        return ActiveClient(config, identity(who), charter_of(config), vector, **options)
+        return ActiveClient(config, identity(who), charter_of(config), vector, tasks=None, **options)
     return Client(config, who, vector, floor=FLOOR, **options)
 
 

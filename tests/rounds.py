@@ -112,6 +112,7 @@ class ActivePlay(Play):
     """The same under the guard ``active``: client i has identity i."""
 
     def make_client(self, i: int, **options) -> ActiveClient:
+        options = {"tasks": None, **options}
         return ActiveClient(self.config, identity(i), charter_of(self.config), self.vectors[i], **options)
 
     def make_server(self, kind: type[Server]) -> ActiveServer:

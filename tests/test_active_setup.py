@@ -29,7 +29,7 @@ def test_the_guards_do_not_mix():
     with pytest.raises(ConfigError, match="this server has guard = curious, the round has active"):
         Server(active)
     with pytest.raises(ConfigError, match="goes with active only"):
-        ActiveClient(curious, identity(0), charter(8), vector())
+        ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
     with pytest.raises(ConfigError, match="goes with active only"):
         ActiveServer(curious, charter(8))
 
@@ -59,7 +59,9 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
     config = msgspec.structs.replace(agreed.config(length=5), **DIFFERENT[name])
     match = "goes with active only" if name == "guard" else f"differs from the charter in {name}"
     with pytest.raises(ConfigError, match=match):
-        ActiveClient(config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched())
+        ActiveClient(
+            config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched(), tasks=None
+        )
     with pytest.raises(ConfigError, match=match):
         ActiveServer(config, agreed)
     assert not asked
@@ -76,7 +78,7 @@ class Untouched(set):
 def test_round_id_length_and_task_are_left(name):
     config = msgspec.structs.replace(charter(8).config(length=5), **{name: LEFT[name]})
     ActiveServer(config, charter(8))
-    ActiveClient(config, identity(0), charter(8), np.zeros(config.length, np.uint16))
+    ActiveClient(config, identity(0), charter(8), np.zeros(config.length, np.uint16), tasks=None)
 
 
 def seats() -> tuple[Seat, ...]:
@@ -96,7 +98,7 @@ OTHER_MEMBERS = {
 def test_a_round_of_a_charter_with_other_members_is_refused_by_both_sides(name):
     config, other, asked = configure_active(8), replaced(charter(8), members=OTHER_MEMBERS[name]()), []
     with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
-        ActiveClient(config, identity(0), other, vector(), random=asked.append)
+        ActiveClient(config, identity(0), other, vector(), random=asked.append, tasks=None)
     with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
         ActiveServer(config, other)
     with pytest.raises(ConfigError, match="another charter than this one, serial 1: compare the digests"):
@@ -123,25 +125,25 @@ def test_a_charter_that_has_expired_is_refused_before_a_key_is_drawn(now, valid)
 def test_the_clock_is_that_of_the_system_unless_said_otherwise():
     agreed = charter(8, expires=10**9)
     with pytest.raises(ConfigError, match="expired on 2001-09-09"):
-        ActiveClient(agreed.config(length=5), identity(0), agreed, vector())
-    ActiveClient(charter(8).config(length=5), identity(0), charter(8), vector())
+        ActiveClient(agreed.config(length=5), identity(0), agreed, vector(), tasks=None)
+    ActiveClient(charter(8).config(length=5), identity(0), charter(8), vector(), tasks=None)
 
 
 def test_an_identity_that_is_not_in_the_list():
-    with pytest.raises(ConfigError, match="not in the admission list"):
-        ActiveClient(configure_active(8), Identity(bytes(31) + b"\xff"), charter(8), vector())
+    with pytest.raises(ConfigError, match="not among the members"):
+        ActiveClient(configure_active(8), Identity(bytes(31) + b"\xff"), charter(8), vector(), tasks=None)
 
 
 def test_a_client_takes_its_place_in_the_list():
     for i in range(8):
-        assert ActiveClient(configure_active(8), identity(i), charter(8), vector()).client == i
+        assert ActiveClient(configure_active(8), identity(i), charter(8), vector(), tasks=None).client == i
 
 
 def test_a_used_round_id():
     used, config = set(), configure_active(8)
-    ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used)
+    ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used, tasks=None)
     with pytest.raises(ConfigError, match="used before"):
-        ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used)
+        ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used, tasks=None)
 
 
 def test_secrets_are_not_in_repr():

@@ -136,7 +136,7 @@ class Stand:
         if guard == "active":
             config = CHARTER.config(length=2)
             self.server = ActiveServer(config, CHARTER)
-            self.clients = [ActiveClient(config, one, CHARTER, vector) for one in IDENTITIES]
+            self.clients = [ActiveClient(config, one, CHARTER, vector, tasks=None) for one in IDENTITIES]
         else:
             config = RoundConfig(clients=CLIENTS, length=2, min_survivors=2)
             self.server = Server(config)

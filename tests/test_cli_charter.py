@@ -97,7 +97,7 @@ def test_a_charter_that_flatters_or_has_expired_does_not_pass(folder, change, sa
 
 def test_a_stranger_is_told(folder):
     done = run("charter", "check", folder / "charter.toml", "--identity", folder / "stranger.key")
-    fails(done, "this identity is not in the admission list", 1)
+    fails(done, "this identity is not among the members", 1)
 
 
 def test_a_site_accepts_the_newest_and_never_an_older_one(folder):
@@ -152,8 +152,9 @@ def test_a_new_charter_goes_on_from_the_one_before(folder):
                     )
                 ),
             ),
-            "expired on 2001-01-01",
+            "--expires 2001-01-01 is in the past",
         ),
+        (("--clients", "40", "--attempts", "1"), "go with --charter FILE"),
     ],
 )
 def test_what_cannot_become_a_charter_is_refused_and_leaves_no_file(folder, monkeypatch, arguments, says):

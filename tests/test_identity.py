@@ -183,7 +183,7 @@ def test_the_id_of_a_client_is_its_place(admission):
 @given(lists(), publics)
 def test_who_is_not_in_the_list_has_no_id(admission, public):
     if all(member.public != public for member in admission.members):
-        with pytest.raises(ConfigError, match="not in the admission list"):
+        with pytest.raises(ConfigError, match="not among the members"):
             admission.id_of(public)
 
 

@@ -186,7 +186,7 @@ def test_the_charter_says_how_often():
     """Not the caller: an active client has no such argument."""
     config = configure_active(5, task=TASK, attempts=1)
     with pytest.raises(TypeError, match="attempts"):
-        ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), attempts=5)
+        ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks={}, attempts=5)
     spent = {TASK: 1}
     client = ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks=spent)
     with pytest.raises(TaskSpent):

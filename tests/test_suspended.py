@@ -32,7 +32,9 @@ def parties(guard, graph):
         return Server(config), lambda i: Client(config, i, VECTORS[i])
     charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
     config = charter.config(length=3)
-    return ActiveServer(config, charter), lambda i: ActiveClient(config, IDENTITIES[i], charter, VECTORS[i])
+    return ActiveServer(config, charter), lambda i: ActiveClient(
+        config, IDENTITIES[i], charter, VECTORS[i], tasks=None
+    )
 
 
 @pytest.mark.parametrize("guard", ["curious", "active"])

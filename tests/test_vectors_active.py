@@ -211,6 +211,7 @@ def fresh_client(case, entry):
         charter,
         np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
         random=Stream(raw(entry["seed"])),
+        tasks=None,
     )
 
 

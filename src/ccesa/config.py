@@ -410,7 +410,7 @@ def _check_share(share: object) -> None:
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What a client insists on by itself, whatever the server proposes.
 
-    What is left out stays as the guard has it by default. ``threshold_share`` is the least t_i / d_i, of each
+    What is left out stays as ``BARE_FLOOR`` has it. ``threshold_share`` is the least t_i / d_i, of each
     neighbourhood: without it a higher degree would make the same threshold weaker. Where degrees vary,
     ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
     """

@@ -14,7 +14,7 @@
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
     │   ├── LateMessage            its step has closed
     │   └── ConflictingMessage     it answered before, differently; the first answer is kept
-    └── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one lied
+    └── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one may have lied
         ├── TooFewClients
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum

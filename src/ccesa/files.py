@@ -31,7 +31,7 @@ def write_new(path: Path | str, text: str, private: bool) -> None:
             _move_to_new(written, path)
         except FileExistsError as error:
             raise ConfigError(f"{path} is there already; it is never overwritten") from error
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def replace(path: Path | str, text: str) -> None:
@@ -46,7 +46,7 @@ def replace(path: Path | str, text: str) -> None:
         if there:
             written.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS_WRITE)
         os.replace(written, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> str:
@@ -127,7 +127,7 @@ def _claim(path: Path) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A new name is on the disk only once its folder is."""
     if os.name != "posix":
         return

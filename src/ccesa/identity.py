@@ -151,7 +151,7 @@ class Admission:
         for place, member in enumerate(self.members):
             if member.public == public:
                 return place
-        raise ConfigError("this identity is not in the admission list")
+        raise ConfigError("this identity is not among the members")
 
 
 def _check_name(name: str) -> None:

@@ -391,7 +391,7 @@ def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
     grid = MemoryGrid(make_app(), NODES + 1, node_configs=configs)
     reply = one_round(grid, charter=charter)
     assert_mean(reply, [1001, 1004, 1006, 1007])  # 1004 answers in the place of 1005, the same site
-    for node, why in ((1002, "refuses"), (1003, "not in the admission list"), (1005, "same identity")):
+    for node, why in ((1002, "refuses"), (1003, "not among the members"), (1005, "same identity")):
         assert any(f"node {node}" in line and why in line for line in said)
     assert any("need a file in this node's configuration" in line for line in said)  # on node 1002
 

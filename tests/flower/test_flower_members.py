@@ -88,5 +88,5 @@ def test_nodes_that_are_turned_away_for_one_reason_are_one_line(tmp_path, said):
 
     grid = MemoryGrid(make_app(outer=[strange, secure_mod]), NODES + 3, node_configs=configs)
     assert_mean(one_round(grid, charter=charter), number(NODES))
-    (line,) = [line for line in said if "not in the admission list" in line]
+    (line,) = [line for line in said if "not among the members" in line]
     assert "3 nodes (1007, 1008, 1009)" in line

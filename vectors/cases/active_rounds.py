@@ -135,6 +135,7 @@ def client(plan: ActivePlan, number: int) -> ActiveClient:
         plan.agreed,
         words(plan, number),
         random=Stream(seed(plan, number)),
+        tasks=None,
     )
 
 

@@ -73,7 +73,9 @@ class ClientRound:
         self.config = charter.config(length=_LENGTH)
         self.vectors = inputs(self.config)
         self.clients = {
-            i: _under(ActiveClient, crooked.get(i, Client))(self.config, identity, charter, self.vectors[i])
+            i: _under(ActiveClient, crooked.get(i, Client))(
+                self.config, identity, charter, self.vectors[i], tasks=None
+            )
             for i, identity in enumerate(self.identities)
         }
         self.server = _under(ActiveServer, server)(self.config, charter)

@@ -33,6 +33,7 @@ from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import VectorSource
 from ccesa.protocol.server import Bundle, Requests
+from ccesa.protocol.spending import Tasks
 from ccesa.simulate.enrolment import chartered, enrol
 
 Flags = NDArray[np.bool_]
@@ -49,7 +50,13 @@ class FloorsOnly(ActiveClient):
     floor: ClassVar[Floor] = Floor()
 
     def __init__(
-        self, config: RoundConfig, identity: Identity, charter: Charter, vector: VectorSource
+        self,
+        config: RoundConfig,
+        identity: Identity,
+        charter: Charter,
+        vector: VectorSource,
+        *,
+        tasks: Tasks | None,
     ) -> None:
         client = charter.admission.id_of(identity.public)
         Client.__init__(self, config, client, vector, floor=self.floor)
@@ -216,7 +223,9 @@ class Choice:
         config = self.config
         vectors = inputs(config)
         made = {
-            i: (EasyColluder if i in self.colluders else kind)(config, one, self.charter, vectors[i])
+            i: (EasyColluder if i in self.colluders else kind)(
+                config, one, self.charter, vectors[i], tasks=None
+            )
             for i, one in enumerate(self.identities)
         }
         return Stage(RosterServer(config, self.charter, self.colluders), made, vectors, tell)

@@ -26,6 +26,7 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client_steps import StepFunction, VectorSource
 from ccesa.protocol.server import Bundle, Requests
+from ccesa.protocol.spending import Tasks
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
@@ -138,10 +139,10 @@ def replaced_keys(defended: bool, tell: Tell) -> Outcome:
     config = true.config(length=8)
     vectors = inputs(config)
     made: dict[int, ActiveClient] = {
-        i: ActiveColluder(config, one, false, vectors[i]) for i, one in enumerate(puppets)
+        i: ActiveColluder(config, one, false, vectors[i], tasks=None) for i, one in enumerate(puppets)
     }
     kind = ActiveClient if defended else UnsignedKeys
-    made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM])
+    made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM], tasks=None)
     tell(f"server replaces the keys of all eight neighbours of client {VICTIM} by keys of its own")
     stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})
@@ -226,9 +227,15 @@ def believing(served: Charter) -> type[ActiveClient]:
 
     class TakesTheServersCharter(ActiveClient):
         def __init__(
-            self, config: RoundConfig, identity: Identity, charter: Charter, vector: VectorSource
+            self,
+            config: RoundConfig,
+            identity: Identity,
+            charter: Charter,
+            vector: VectorSource,
+            *,
+            tasks: Tasks | None,
         ) -> None:
-            super().__init__(config, identity, served, vector)
+            super().__init__(config, identity, served, vector, tasks=tasks)
 
     return TakesTheServersCharter
 
@@ -243,10 +250,14 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
     tell(f"server opens a round under a charter of its own: client {VICTIM} and nine that nobody admitted")
     kind = ActiveClient if defended else believing(served)
     try:
-        victim = kind(config, honest[VICTIM], own, vectors[VICTIM])
+        victim = kind(config, honest[VICTIM], own, vectors[VICTIM], tasks=None)
     except ConfigError as error:
         return Outcome(succeeded=False, summary=f"client {VICTIM} refused before it made keys: {error}")
-    made = {i: ActiveClient(config, one, served, vectors[i]) for i, one in enumerate(made_up) if i != VICTIM}
+    made = {
+        i: ActiveClient(config, one, served, vectors[i], tasks=None)
+        for i, one in enumerate(made_up)
+        if i != VICTIM
+    }
     stage = Stage(ActiveServer(config, served), {**made, VICTIM: victim}, vectors, tell)
     rest = stage.finish() - stage.plain_sum(made)
     return opened(rest, vectors[VICTIM], "the sum without the nine made up vectors is the victim's")
@@ -311,8 +322,12 @@ def ghosts(defended: bool, tell: Tell) -> Outcome:
     config = true.config(length=8)
     vectors = inputs(config)
     kind = ActiveClient if defended else UnsignedKeys
-    made: dict[int, ActiveClient] = {i: kind(config, identities[i], true, vectors[i]) for i in came}
-    made |= {i: ActiveColluder(config, puppets[i], false, vectors[i]) for i in members if i not in came}
+    made: dict[int, ActiveClient] = {
+        i: kind(config, identities[i], true, vectors[i], tasks=None) for i in came
+    }
+    made |= {
+        i: ActiveColluder(config, puppets[i], false, vectors[i], tasks=None) for i in members if i not in came
+    }
     tell("server names 19 members that never came in the roster, with keys of its own; 20 have to be there")
     stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})

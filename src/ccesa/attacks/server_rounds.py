@@ -203,7 +203,7 @@ def different_models(defended: bool, tell: Tell) -> Outcome:
     vectors = {i: np.zeros(8, np.uint32) for i in range(clients)} | {VICTIM: inputs(real)[VICTIM]}
     kind = ActiveClient if defended else BlindToTask
     shown = {i: real if i == VICTIM else dead for i in range(clients)}
-    made = {i: kind(shown[i], identities[i], charter, vectors[i]) for i in range(clients)}
+    made = {i: kind(shown[i], identities[i], charter, vectors[i], tasks=None) for i in range(clients)}
     common = dead if defended else msgspec.structs.replace(real, task=b"")
     tell(f"server gives client {VICTIM} the model, and all others one on which every update is zero")
     stage = Stage(TwoFacedServer(common, charter), made, vectors, tell)

@@ -183,7 +183,7 @@ def active(
     config = charter.config(length=length)
     vectors = vectors or inputs(config)
     made = {
-        i: (colluder if i in colluders else kind)(config, identities[i], charter, vectors[i])
+        i: (colluder if i in colluders else kind)(config, identities[i], charter, vectors[i], tasks=None)
         for i in range(clients)
     }
     return Stage(server(config, charter), made, vectors, tell)

@@ -2,7 +2,9 @@
 
 import json
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -74,45 +76,72 @@ def accept(
     typer.echo(f"{accepted}: serial {found.serial} holds from now on; digest {found.fingerprint}")
 
 
-def check_place(path: Path, members: Admission | None, guard: str) -> None:
-    """Refuse what cannot become a charter before the plan is made, not after it."""
-    if guard != "active":
-        raise ConfigError("--charter goes with --guard active: under curious the server follows the protocol")
-    if members is None:
-        raise ConfigError("--charter needs --members: the admission list of all who agree on it")
-    check_output(path, "--charter")
-    if path.exists():
-        raise ConfigError(f"--charter: {path} is there already; a charter is never overwritten")
+@dataclass(frozen=True)
+class Agreement:
+    """The options of ``ccesa plan`` about a charter."""
 
+    path: Path | None
+    replaces: Path | None
+    expires: datetime | None
+    attempts: int | None
+    learning: bool
 
-def write(
-    path: Path,
-    made: Plan,
-    members: Admission,
-    replaces: Path | None,
-    expires: datetime | None,
-    attempts: int,
-    learning: bool,
-) -> None:
-    """The charter of a plan into a new file, with what to do next."""
-    before = None if replaces is None else Charter.load(replaces)
-    ends = int(time.time()) + YEAR if expires is None else int(expires.replace(tzinfo=UTC).timestamp())
-    found = charters.charter(
-        made,
-        members,
-        expires=ends,
-        serial=1 if before is None else before.serial + 1,
-        attempts=attempts,
-        learning=before.learning if before is not None else Learning() if learning else None,
-    )
-    found.check_current()
-    files.write_new(path, str(found), private=False)
-    console = Console()
-    console.print(
-        f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}", soft_wrap=True
-    )
-    console.print(f"digest   [bold]{found.fingerprint}[/bold]", soft_wrap=True)
-    console.print("send it to every member, who compares the digest: ccesa charter show FILE", soft_wrap=True)
+    def check(self, members: Admission | None, guard: str) -> None:
+        """Refuse what cannot become a charter before the plan is made, not after it."""
+        if self.path is None:
+            if self.replaces or self.expires or self.attempts or self.learning:
+                raise ConfigError("--replaces, --expires, --attempts and --learning go with --charter FILE")
+            return
+        if guard != "active":
+            raise ConfigError(
+                "--charter goes with --guard active: under curious there is nothing to agree on"
+            )
+        if members is None:
+            raise ConfigError("--charter needs --members: the admission list of all who agree on it")
+        check_output(self.path, "--charter")
+        if self.path.exists():
+            raise ConfigError(f"--charter: {self.path} is there already; a charter is never overwritten")
+        if self._ends <= time.time():
+            raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
+        _ = self._before
+
+    def write(self, made: Plan, members: Admission) -> None:
+        """The charter of a plan into a new file, and what to do next, beside the plan's own output."""
+        if self.path is None:
+            return
+        before = self._before
+        found = charters.charter(
+            made,
+            members,
+            expires=self._ends,
+            serial=1 if before is None else before.serial + 1,
+            attempts=self.attempts or (2 if before is None else before.attempts),
+            learning=(before.learning if before else None) or (Learning() if self.learning else None),
+        )
+        files.write_new(self.path, str(found), private=False)
+        self._tell(found)
+
+    def _tell(self, found: Charter) -> None:
+        console = Console(stderr=True)
+        where = f"[bold]charter[/bold]  {escape(str(self.path))}, serial {found.serial}, until {found.expiry}"
+        console.print(f"\n{where}", soft_wrap=True)
+        if self.learning:
+            console.print(
+                f"fill in its table \\[learning], then: ccesa charter show {escape(str(self.path))}"
+            )
+        else:
+            console.print(f"digest   [bold]{found.fingerprint}[/bold]", soft_wrap=True)
+        console.print("send it to every member, who compares the digest: ccesa charter show FILE")
+
+    @cached_property
+    def _before(self) -> Charter | None:
+        return None if self.replaces is None else Charter.load(self.replaces)
+
+    @cached_property
+    def _ends(self) -> int:
+        if self.expires is None:
+            return int(time.time()) + YEAR
+        return int(self.expires.replace(tzinfo=UTC).timestamp())
 
 
 def table(found: Charter) -> Table:
@@ -130,8 +159,8 @@ def table(found: Charter) -> Table:
     )
     rows.add_row(
         "a round",
-        f"has a roster of {found.least_roster:,} members or more and opens nothing below "
-        f"{found.min_survivors:,} survivors; {found.attempts} vector(s) of a member for one task",
+        f"has a roster of {found.least_roster:,} members or more; members sign no list of fewer than "
+        f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
     )
     rows.add_row(
         "is lost",

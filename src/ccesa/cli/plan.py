@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ccesa.cli.charter import check_place, write
+from ccesa.cli.charter import Agreement
 from ccesa.errors import ConfigError
 from ccesa.identity import Admission
 from ccesa.plan import Plan, report
@@ -89,7 +89,12 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    attempts: Annotated[int, typer.Option(help="Vectors of a member for one task, in the charter.")] = 2,
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            help="Vectors of a member for one task: 2, or as the charter before.", show_default=False
+        ),
+    ] = None,
     learning: Annotated[
         bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
     ] = False,
@@ -122,15 +127,15 @@ def plan(
         _draw(output, demands)
         return
     listed = None if members is None else Admission.load(members)
-    if charter is not None:
-        check_place(charter, listed, guard.value)
+    agreement = Agreement(charter, replaces, expires, attempts, learning)
+    agreement.check(listed, guard.value)
     made = make_plan(_count(clients, listed), **demands)
     if as_object:
         typer.echo(json.dumps(report.as_json(made)))
     else:
         _show(made)
-    if charter is not None and listed is not None:
-        write(charter, made, listed, replaces, expires, attempts, learning)
+    if listed is not None:
+        agreement.write(made, listed)
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:

@@ -18,6 +18,7 @@ from flwr.common import log
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supercore.utils import get_flwr_home
 
+from ccesa import files
 from ccesa.errors import ConfigError
 from ccesa.flower.site import Site
 
@@ -75,7 +76,7 @@ class FolderMarks:
         except FileExistsError:
             return False
         os.close(handle)
-        _make_durable(self._folder)
+        files.sync_folder(self._folder)
         return True
 
     def of(self, kind: str) -> Iterator[Mark]:
@@ -139,8 +140,8 @@ class StateMarks:
 def open_marks(site: Site, context: Context) -> Marks:
     """Where the site says; else in Flower's own folder, if this process belongs to one node.
 
-    A node with a charter needs a folder. Others fall back on their state: under ``curious`` the server asks
-    for nothing twice.
+    A SuperNode with a charter needs a folder. Others, and simulated nodes, fall back on their state: under
+    ``curious`` the server asks for nothing twice.
     """
     if site.memory is not None:
         return FolderMarks(site.memory)
@@ -161,13 +162,3 @@ def _is_own_process(context: Context) -> bool:
         return bool(TaskIdentity.node_id == context.node_id)
     except RuntimeError:  # not set
         return False
-
-
-def _make_durable(folder: Path) -> None:
-    """The name of a new file is on the disk only when its folder is."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

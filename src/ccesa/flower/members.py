@@ -21,7 +21,7 @@ from ccesa.flower.report import Tally
 from ccesa.identity import KEY_BYTES, Identity
 
 _PATIENCE = 600.0  # seconds, where neither the step nor the strategy sets a limit
-_LABEL = b"ccesa-flower-1 introduce"
+_LABEL = b"ccesa-flower-2 introduce"
 
 
 def introduce(identity: Identity, node: int, challenge: bytes, digest: bytes) -> bytes:

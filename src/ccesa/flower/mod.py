@@ -116,8 +116,8 @@ class _Node:
 
         site = self._site
         if site.has_charter:
-            return ActiveClient(config, site.identity, site.charter, vector, used_rounds=used)
-        return Client(config, _addressee(request), vector, floor=site.floor, used_rounds=used)
+            return ActiveClient(config, site.identity, site.charter, vector, used_rounds=used, tasks=None)
+        return Client(config, _addressee(request, config), vector, floor=site.floor, used_rounds=used)
 
     def _agreed(self, envelope: Envelope) -> tuple[RoundConfig, Terms]:
         """What this round is, and how replies become vectors in it.
@@ -166,6 +166,7 @@ class _Node:
         return terms.nothing(model)
 
 
-def _addressee(request: bytes) -> int:
+def _addressee(request: bytes, config: RoundConfig) -> int:
     """Which client of the round this node is; the client checks that every request is for it."""
-    return m.decode(request, len(request)).client
+    most = max(m.limit(step.request, config) for step in STEPS[config.guard])
+    return m.decode(request, most).client

@@ -28,7 +28,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     config: bytes = b""
-    #: None under a charter, which has them.
+    #: empty under a charter, which has them.
     terms: bytes = b""
     request: bytes = b""
 

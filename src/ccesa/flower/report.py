@@ -143,7 +143,7 @@ def log_result(
 
 
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:
-    """Of each pair one lied, and nothing tells which. ``nodes`` has ids by client."""
+    """Of each pair one lied, or the network did, and nothing tells which. ``nodes`` has ids by client."""
     if evidence:
         line = translated(str(evidence), nodes) + suspected(evidence, nodes, around)
-        log(WARNING, "secure aggregation: of each of these pairs one lied: %s", line)
+        log(WARNING, "secure aggregation: in each of these pairs one lied, or the network did: %s", line)

@@ -172,7 +172,9 @@ class ActiveClient(Client):
     """One client in one round with a server that may lie.
 
     ``charter`` is this client's own copy of what the federation has agreed on; a round that differs from it
-    in anything is refused before a key exists. ``now`` is in seconds since 1970, by default the system's.
+    in anything is refused before a key exists. ``tasks`` is the memory in which the charter's ``attempts``
+    are counted; it outlives rounds and processes. None says that this client counts nothing, or that somebody
+    else does. ``now`` is in seconds since 1970, by default the system's.
     """
 
     guard = "active"
@@ -186,8 +188,8 @@ class ActiveClient(Client):
         charter: Charter,
         vector: VectorSource,
         *,
+        tasks: Tasks | None,
         used_rounds: MutableSet[bytes] | None = None,
-        tasks: Tasks | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
         now: float | None = None,

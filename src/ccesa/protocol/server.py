@@ -50,7 +50,7 @@ class Aggregate:
 
     vector: Vector = field(repr=False)
     survivors: tuple[int, ...]
-    #: Wrong shares and complaints, as pairs of clients of whom one lied.
+    #: Wrong shares and complaints, as pairs of clients of whom one lied, or the network did.
     evidence: Evidence
     evolution: Evolution = field(repr=False)
 
@@ -118,13 +118,14 @@ class Server:
 
     def open(self) -> Requests:
         """Start step 0: the same request to every client, but for its id."""
-        if self._current >= 0:
-            raise OrderError("the round has been opened already")
-        self._current = 0
-        return {
-            client: m.AdvertiseRequest(context=self.context, client=client).encode()
-            for client in sorted(self._expected)
-        }
+        with self._turns:
+            if self._current >= 0:
+                raise OrderError("the round has been opened already")
+            self._current = 0
+            return {
+                client: m.AdvertiseRequest(context=self.context, client=client).encode()
+                for client in sorted(self._expected)
+            }
 
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply; a faulty one raises FaultyClient and changes nothing."""

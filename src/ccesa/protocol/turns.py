@@ -20,7 +20,9 @@ class Turns:
             raise OrderError("another call is still at work; calls must not overlap")
         if self._broken:
             self._lock.release()
-            raise OrderError(f"a call of this {self._whose} was interrupted half way; make a new one")
+            raise OrderError(
+                f"a call of this {self._whose} was interrupted half way; make a new one for the next round"
+            )
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not issubclass(kind, CcesaError):

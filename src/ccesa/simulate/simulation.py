@@ -199,7 +199,9 @@ def _parties(
         raise ConfigError("a round under guard = active needs a federation: simulate.federate(...) makes one")
     charter = federation.charter
     return _TimedActive(config, charter, threads=threads), {
-        number: ActiveClient(config, federation.identities[number], charter, partial(source, number))
+        number: ActiveClient(
+            config, federation.identities[number], charter, partial(source, number), tasks=None
+        )
         for number in numbers
     }
 
