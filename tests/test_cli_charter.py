@@ -116,12 +116,16 @@ def test_a_site_accepts_the_newest_and_never_an_older_one(folder):
 
 
 def test_a_new_charter_goes_on_from_the_one_before(folder):
-    planned = ("plan", "--guard", "active", "--members", folder / "admitted.txt")
-    done = run(*planned, "--charter", folder / "next.toml", "--replaces", folder / "charter.toml")
+    planned = ("plan", "--guard", "active", "--members", folder / "admitted.txt", "--json")
+    before = edited(folder, "before.toml", ("attempts = 2", "attempts = 1"))
+    done = run(*planned, "--charter", folder / "next.toml", "--replaces", before)
     assert done.returncode == 0
-    found, before = Charter.load(folder / "next.toml"), Charter.load(folder / "charter.toml")
+    found, before = Charter.load(folder / "next.toml"), Charter.load(before)
+    assert json.loads(done.stdout)["least_honest"] == found.certificate.least_honest
+    assert found.fingerprint in done.stderr
     assert found.serial == before.serial + 1
     assert found.learning == before.learning
+    assert found.attempts == before.attempts == 1
     assert date.today().year < int(found.expiry[:4]) <= date.today().year + 1
 
 

@@ -39,7 +39,7 @@ def keeps_its_word(made, reliability_bits):
 @example({"clients": 70_000, "dropout": 0.1, "graph": "complete"})
 @example({"clients": 70_000, "dropout": 0.49, "graph": "complete"})
 @example({"clients": 300, "dropout": 0.45, "graph": "erdos-renyi", "reliability_bits": 20})
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(demands)
 def test_what_an_error_names_does_work(demands):
     made, error = attempt(demands)

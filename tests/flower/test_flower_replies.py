@@ -225,6 +225,15 @@ def test_nobody_has_anything(said):
     assert any("6 of 6 nodes contributed nothing, so there is no mean" in line for line in said)
 
 
+@pytest.mark.parametrize("contributing", [1, 2, 3])
+def test_the_mean_of_fewer_than_three_nodes_is_a_lost_round(contributing, said):
+    """It would be one node's model, or known to two of them."""
+    few = with_metrics(**{"num-examples": lambda node: 10 if node <= 1000 + contributing else -1})
+    reply = one_round(MemoryGrid(make_app(few), NODES))
+    assert (reply is None) == (contributing < 3)
+    assert any("the mean of fewer than 3 tells too much" in line for line in said) == (contributing < 3)
+
+
 def test_a_reply_without_a_weight(said):
     def train(node, model):
         arrays, metrics = trained(node, model)

@@ -12,7 +12,7 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.charter import Charter
-from ccesa.errors import CcesaError, ConfigError
+from ccesa.errors import CcesaError, ConfigError, TooFewClients
 from ccesa.flower import records, strategies
 from ccesa.flower.average import Average
 from ccesa.flower.basis import Basis, Chartered, Opening, Planned
@@ -25,6 +25,9 @@ from ccesa.flower.pace import Deadline, Pace
 from ccesa.flower.report import Once, log_evidence, log_result
 from ccesa.flower.terms import Terms
 from ccesa.protocol.round import run_round
+
+#: As of the clients of a round.
+LEAST_NODES = 3
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
@@ -167,6 +170,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         try:
             aggregate = run_round(server, call.carry, call.refuse)
             average = terms.unpack(model, aggregate.vector, len(aggregate.survivors))
+            _check_contributors(len(aggregate.survivors), average.nothing)
             lost = False
         except NoSecureMod:
             raise
@@ -248,3 +252,15 @@ def _reply(asked: Message, terms: Terms, average: Average) -> Message:
             {name: Array(np.asarray(value)) for name, value in average.arrays.items()}
         )
     return Message(RecordDict(content), reply_to=asked)
+
+
+def _check_contributors(survivors: int, nothing: int) -> None:
+    """The mean of one node is its model, and of two each knows the other's: such a mean goes no further.
+
+    The server has opened the sum by then. A server that lies keeps it; what a node sends to it is never more.
+    """
+    if survivors - nothing < LEAST_NODES:
+        raise TooFewClients(
+            f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than {LEAST_NODES} "
+            "tells too much; their logs say why"
+        )

@@ -34,10 +34,6 @@ _MAX_BYTES = 1 << 20
 _RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
 
-#: As of the clients of a round: the mean of one node is its model, and of two each knows the other's.
-LEAST_NODES = 3
-
-
 class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
     """How replies to one type of message become vectors.
 
@@ -167,10 +163,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         ends = list(itertools.accumulate([quantizer.length, *self._sizes[:-1]]))
         head, digits, records, metrics, counts = np.split(total, ends)
         nothing = int(counts[-1])
-        if survivors - nothing < LEAST_NODES:
+        if nothing >= survivors:
             raise VectorError(
-                f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than "
-                f"{LEAST_NODES} tells too much; their logs say why"
+                f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; their logs say why"
             )
         mean = quantizer.decode(head)
         units = round(mean.weight / self.max_weight * WEIGHT_UNITS)
