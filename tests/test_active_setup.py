@@ -57,7 +57,9 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
     """By both sides. The digest that it carries is right, unless that is what differs."""
     agreed, asked = charter(8), []
     config = msgspec.structs.replace(agreed.config(length=5), **DIFFERENT[name])
-    match = "goes with active only" if name == "guard" else f"differs from the charter in {name}"
+    match = {"guard": "goes with active only", "charter": "is for another charter"}.get(
+        name, f"differs from the charter in {name}"
+    )
     with pytest.raises(ConfigError, match=match):
         ActiveClient(
             config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched(), tasks=None
@@ -97,11 +99,11 @@ OTHER_MEMBERS = {
 @pytest.mark.parametrize("name", OTHER_MEMBERS)
 def test_a_round_of_a_charter_with_other_members_is_refused_by_both_sides(name):
     config, other, asked = configure_active(8), replaced(charter(8), members=OTHER_MEMBERS[name]()), []
-    with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
+    with pytest.raises(ConfigError, match="is for another charter"):
         ActiveClient(config, identity(0), other, vector(), random=asked.append, tasks=None)
-    with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
+    with pytest.raises(ConfigError, match="is for another charter"):
         ActiveServer(config, other)
-    with pytest.raises(ConfigError, match="another charter than this one, serial 1: compare the digests"):
+    with pytest.raises(ConfigError, match="another charter .*serial 1.*: compare the digests"):
         other.decode(config.encode())
     assert not asked
 
@@ -113,12 +115,16 @@ def replaced(agreed: Charter, **fields) -> Charter:
 @pytest.mark.parametrize(("now", "valid"), [(999, True), (999.9, True), (1000, False), (10**9, False)])
 def test_a_charter_that_has_expired_is_refused_before_a_key_is_drawn(now, valid):
     agreed, asked = charter(8, expires=1000), []
-    make = partial(ActiveClient, agreed.config(length=5), identity(0), agreed, vector(), random=asked.append)
+    make = partial(
+        ActiveClient, agreed.config(length=5), identity(0), agreed, vector(), random=asked.append, tasks=None
+    )
     if valid:
         make(now=now)
     else:
         with pytest.raises(ConfigError, match="serial 1 expired on 1970-01-01 00:16 UTC: get a new one"):
             make(now=now)
+        with pytest.raises(ConfigError, match="serial 1 expired"):
+            ActiveServer(agreed.config(length=5), agreed, now=now)
     assert not asked
 
 

@@ -67,7 +67,7 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
     charter = Charter.load(folder / "charter.toml")
     words = " ".join(run("charter", "show", folder / "charter.toml").stdout.split())
     told = charter.certificate
-    assert f"a server that lies, and up to {told.colluders} members that work with it" in words
+    assert f"a server that lies, and up to {told.colluders} of the members working with it" in words
     assert f"a sum over at least {told.least_honest} honest members" in words
     assert charter.fingerprint in words
     found = json.loads(run("charter", "show", folder / "charter.toml", "--json").stdout)

@@ -291,3 +291,12 @@ def test_a_member_has_text_for_people(name, comment):
 def test_a_name_with_space_around_it_would_not_read_back(name):
     with pytest.raises(ConfigError, match="is no name"):
         Member(name, Identity.new().public)
+
+
+def test_the_file_of_a_private_key_is_no_line_of_a_list(tmp_path):
+    """A site that sends the file instead of the line must not find its key in everybody's charter."""
+    Identity.new("hospital-a").save(tmp_path / "site.key")
+    text = (tmp_path / "site.key").read_text()
+    with pytest.raises(ConfigError, match="begins the file of a private key") as error:
+        Admission.parse(text)
+    assert text.split()[1] not in str(error.value)

@@ -252,6 +252,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
         A configuration under ``active`` says little without its charter: ``Charter.decode`` reads it.
         """
+        if b"chartered-round" in bytes(data[:32]):
+            raise MalformedMessage("a configuration under a charter: Charter.decode reads it")
         found = wire.decode(_DECODER, data, MAX_BYTES, "configuration")
         if found.guard != "curious":
             raise MalformedMessage(f"a configuration with guard = {found.guard} that is not under a charter")

@@ -26,6 +26,7 @@ def write_new(path: Path | str, text: str, private: bool) -> None:
     name, and one can try again. Raises ConfigError if something of that name, or no folder, is there.
     """
     path = Path(path)
+    _check_place(path)
     with _beside(path, text, 0o600 if private else 0o644) as written:
         try:
             _move_to_new(written, path)
@@ -41,6 +42,7 @@ def replace(path: Path | str, text: str) -> None:
     Raises ConfigError if there is no such folder.
     """
     path = Path(path)
+    _check_place(path)
     there = path.is_file()
     with _beside(path, text, 0o600 if there else 0o644) as written:
         if there:
@@ -68,6 +70,14 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
         raise ConfigError(f"{path} is no text") from None  # the error holds the bytes, which may be secret
 
 
+def _check_place(path: Path) -> None:
+    """A file is not written where it would not be trusted afterwards."""
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent}")
+    if os.name == "posix":
+        _check_folders(path)
+
+
 def _check_mode(path: Path | str, mode: int, private: bool) -> None:
     if private and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"{path} is secret, and others can use it; if it is yours alone: chmod 600 {path}")
@@ -84,15 +94,13 @@ def _check_folders(path: Path) -> None:
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise ConfigError(
-                f"{path} can be exchanged by anybody who can write to a folder above it: chmod o-w {folder}"
+                f"{path} can be replaced by anyone who can write to a folder above it: chmod o-w {folder}"
             )
 
 
 @contextlib.contextmanager
 def _beside(path: Path, text: str, mode: int) -> Iterator[Path]:
     """A file in the same folder that has the whole text, safe on the disk; it is gone afterwards."""
-    if not path.parent.is_dir():
-        raise ConfigError(f"there is no folder {path.parent}")
     beside = path.parent / f".ccesa-{secrets.token_hex(8)}"
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

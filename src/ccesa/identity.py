@@ -22,7 +22,8 @@ from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, quoted
 
 KEY_BYTES = 32
-_HEADER = "ccesa-identity-1"
+_PRIVATE = "ccesa-identity-"
+_HEADER = f"{_PRIVATE}1"
 _MOST_IDENTITY = 256  # bytes of the file
 _MOST_NAME = 128  # bytes of the name in it
 _MOST_ADMISSION = 1 << 28  # bytes; millions of clients
@@ -160,6 +161,11 @@ def _check_name(name: str) -> None:
         raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
     if name.startswith("#") or name.split() != [name]:
         raise ConfigError(f"{quoted(name)} is no name: one word, not starting with #")
+    if name.startswith(_PRIVATE):
+        raise ConfigError(
+            f"{quoted(name)} begins the file of a private key, and is no name: a site sends the line that "
+            "`ccesa identity show` prints, never the file; a key that was sent is burnt, make a new one"
+        )
     if not name.isprintable():
         raise ConfigError(f"the name {quoted(name)} has characters that cannot be printed")
 

@@ -184,17 +184,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def decode(self, data: bytes) -> RoundConfig:
         """A configuration as it travels; one for another charter is refused."""
         found = CharteredRound.decode(data)
-        if found.charter != self.digest:
-            raise ConfigError(
-                f"the round is for another charter than this one, serial {self.serial}: compare the digests "
-                "that `ccesa charter show` prints"
-            )
+        self._check_digest(found.charter)
         return self.config(length=found.length, task=found.task, round_id=found.round_id)
 
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that differs in anything."""
         if config.guard != "active":
             raise ConfigError(f"this round has guard = {config.guard}; a charter goes with active only")
+        self._check_digest(config.charter)
         agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
@@ -202,6 +199,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                     f"the round differs from the charter in {name}: nothing but round id, length and task is "
                     "left to choose"
                 )
+
+    def _check_digest(self, digest: object) -> None:
+        if digest != self.digest:
+            told, own = (one.hex()[:8] if isinstance(one, bytes) else "none" for one in (digest, self.digest))
+            raise ConfigError(
+                f"the round is for another charter ({told}...) than this one ({own}..., serial {self.serial})"
+                ": compare the digests that `ccesa charter show` prints"
+            )
 
     def check_current(self, now: float | None = None) -> None:
         """Refuse a charter that has expired; ``now`` is in seconds since 1970, by default the system's."""

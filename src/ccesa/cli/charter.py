@@ -26,6 +26,8 @@ charter = typer.Typer(
     no_args_is_help=True,
 )
 YEAR = 365 * 24 * 3600
+#: Members that are shown by name.
+_NAMES = 100
 _File = Annotated[Path, typer.Argument(help="File of the charter.", show_default=False)]
 _Key = Annotated[
     Path | None,
@@ -66,7 +68,8 @@ def accept(
 ) -> None:
     """Take a charter that you were given by hand in place of the one that holds here, if it is newer.
 
-    Compare the digest with the other sites first: accepting is what binds this site.
+    Compare the digest with the other sites first: accepting is what binds this site. The file is also its
+    memory of what it has accepted; where it is gone, an older charter is taken again.
     """
     found = Charter.load(path)
     problems = [*_problems(found, identity), *_not_newer(found, accepted)]
@@ -148,14 +151,18 @@ def table(found: Charter) -> Table:
     """All of it in words, the promise first."""
     told = found.certificate
     rows = Table(show_header=False, box=None, pad_edge=False)
-    rows.add_row("[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}")
+    expired = " [red bold]EXPIRED[/red bold]" if time.time() >= found.expires else ""
+    rows.add_row("[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}{expired}")
     rows.add_row("digest", f"[bold]{found.fingerprint}[/bold]")
     rows.add_row("members", f"{len(found.members):,}: {_some([seat.name for seat in found.members])}")
-    rows.add_row("against", f"a server that lies, and up to {told.colluders:,} members that work with it")
+    rows.add_row(
+        "against", f"a server that lies, and up to {told.colluders:,} of the members working with it"
+    )
     rows.add_row(
         "promise",
         f"[green]whatever is opened is a sum over at least {told.least_honest:,} honest members[/green], "
-        f"whoever drops out, except with 2^-{told.privacy_bits:g} for each roster that the server tries",
+        f"whoever drops out, except with 2^-{told.privacy_bits:g} for each roster that the server tries. "
+        "It is stated here; `ccesa charter check` computes it",
     )
     rows.add_row(
         "a round",
@@ -187,7 +194,8 @@ def _shown(value: object) -> str:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(map(_shown, names[:6])) + (", …" if len(names) > 6 else "")
+    rest = f", and {len(names) - _NAMES:,} more (--json has all)" if len(names) > _NAMES else ""
+    return ", ".join(map(_shown, names[:_NAMES])) + rest
 
 
 def _plain(found: Charter) -> dict[str, object]:

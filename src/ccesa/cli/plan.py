@@ -106,7 +106,7 @@ def plan(
         "plan-curve.png"
     ),
 ) -> None:
-    """Plan a round: say how many clients there are, vanish and collude.
+    """Plan a round: say how many clients there are, how many may vanish and how many may collude.
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and

@@ -24,7 +24,10 @@ class ActiveServer(Server):
 
     guard = "active"
 
-    def __init__(self, config: RoundConfig, charter: Charter, *, threads: int = 1) -> None:
+    def __init__(
+        self, config: RoundConfig, charter: Charter, *, threads: int = 1, now: float | None = None
+    ) -> None:
+        charter.check_current(now)
         charter.check(config)
         super().__init__(config, threads=threads)
         self._charter = charter
