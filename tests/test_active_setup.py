@@ -103,7 +103,7 @@ def test_a_round_of_a_charter_with_other_members_is_refused_by_both_sides(name):
         ActiveClient(config, identity(0), other, vector(), random=asked.append, tasks=None)
     with pytest.raises(ConfigError, match="is for another charter"):
         ActiveServer(config, other)
-    with pytest.raises(ConfigError, match="another charter .*serial 1.*: compare the digests"):
+    with pytest.raises(ConfigError, match=r"another charter .*serial 1.*: compare the digests"):
         other.decode(config.encode())
     assert not asked
 

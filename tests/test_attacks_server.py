@@ -30,7 +30,7 @@ STOPPED = {
     "S8": "the roster that the server committed to",
     "S9": "client 0 did not sign its keys",
     "S10": "did not sign the survivors",
-    "S11": "refused before it made keys: the round differs from the charter",
+    "S11": "refused before it made keys: the round is for another charter",
     "S12": "refused before a key was made",
     "S13": "used before",
     "S14": "stays on",

@@ -309,7 +309,7 @@ def test_a_node_without_a_charter_refuses_rounds_under_one(enrolled, said):
     grid.contexts[1002].node_config = {}
     (reply,) = secure.send_and_receive(messages(grid, new_model()))
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
-    assert any("step advertise refused: not a configuration" in line for line in said)
+    assert any("step advertise refused: a configuration under a charter" in line for line in said)
 
 
 def test_a_node_with_a_charter_refuses_messages_in_clear(enrolled, said):
@@ -440,7 +440,7 @@ def test_a_node_that_gets_another_charter_within_a_training_refuses_the_old_one(
     grid.contexts[1002].node_config = newer[1002]
     (reply,) = secure.send_and_receive(messages(grid, new_model()))
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
-    assert any("the round is for another charter than this one, serial 2" in line for line in said)
+    assert any("the round is for another charter" in line for line in said)
 
 
 def test_a_node_that_was_started_anew_keeps_its_place(enrolled):
