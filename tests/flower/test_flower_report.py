@@ -145,7 +145,7 @@ def test_wrong_shares_are_told_with_both_nodes(said):
 
     assert_mean(one_round(changing("unmask", 1003, off)), number(8))
     (line,) = [line for line in said if "wrong share" in line]
-    assert "one lied: node 1003 sent a wrong share that node 1001 dealt" in line
+    assert "the network did: node 1003 sent a wrong share that node 1001 dealt" in line
     assert "liars" not in line  # without a charter nobody has agreed on how many there are
 
 

@@ -177,9 +177,10 @@ def disconnected(graph: Graph, population: Population, roster: Roster | None = N
         fewest = roster.least - roster.colluders if roster and roster.chosen else None
         return connectivity.edges(population, mask_p, fewest)
     width = getattr(graph, "mask_degree", None) or graph.max_degree(population.clients)
-    if roster and roster.chosen and not connectivity.most_is_worst(population, width):
+    log = connectivity.ring(population, width)
+    if log > -math.inf and roster and roster.chosen and not connectivity.most_is_worst(population, width):
         return 0.0
-    return connectivity.ring(population, width)
+    return log
 
 
 def check_guard(guard: str) -> None:
