@@ -8,7 +8,7 @@ from typing import Any
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.plan import plan
-from ccesa.simulate import Report, admit, enrol, simulate
+from ccesa.simulate import Report, federate, simulate
 
 CLIENTS, LENGTH, DROPOUT, COLLUSION = 1000, 10_000, 0.1, 0.1
 
@@ -16,13 +16,13 @@ CLIENTS, LENGTH, DROPOUT, COLLUSION = 1000, 10_000, 0.1, 0.1
 def compare() -> dict[str, Any]:
     """One round of each guard at the planned degree, in turn with samples of the library's verification."""
     planned = plan(CLIENTS, DROPOUT, COLLUSION, guard="active", length=LENGTH)
-    identities = enrol(CLIENTS)
-    signed = planned.config(admission=admit(identities).digest)
+    federation = federate(CLIENTS, graph=planned.graph, threshold=planned.threshold)
+    signed = federation.charter.config(length=LENGTH)
     plain = RoundConfig(clients=CLIENTS, length=LENGTH, graph=signed.graph, threshold=signed.threshold)
     samples = [_verification_ms()]
     curious = simulate(plain, seed=1)
     samples.append(_verification_ms())
-    active = simulate(signed, seed=1, identities=identities)
+    active = simulate(signed, seed=1, federation=federation)
     samples.append(_verification_ms())
     floor = 2 * planned.degree * median(samples)
     extra = _client_ms(active) - _client_ms(curious)

@@ -144,7 +144,8 @@ def _error(reply: Any, survivors: list[int]) -> float:
 
 def _identify() -> None:
     """As inside of a ServerApp or ClientApp."""
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    TaskIdentity.run_id = TaskIdentity.task_id = 1
+    TaskIdentity.node_id = 0  # none of the nodes: many share this process
 
 
 def _peak() -> int:

@@ -16,7 +16,6 @@ import struct
 import numpy as np
 
 import ccesa
-from ccesa.errors import FaultyClient
 
 CLIENTS, LENGTH = 12, 1000
 JOIN_SECONDS, STEP_SECONDS = 60.0, 3.0
@@ -63,7 +62,7 @@ class Hub:
             self.server.receive(client, await asyncio.wait_for(read(reader), STEP_SECONDS))
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             print(f"  client {client} is gone")
-        except FaultyClient as fault:
+        except ccesa.FaultyClient as fault:
             print(f"  refused: {fault}")
 
     async def run(self) -> ccesa.Aggregate:

@@ -12,7 +12,7 @@ def one(data: bytes) -> None:
         except ConfigError:
             return
     again = Admission.parse(str(found))
-    if again.members != found.members or again.digest != found.digest:
+    if again.members != found.members:
         raise AssertionError("an admission list whose text is another list")
     if len({member.public for member in found.members}) != len(found):
         raise AssertionError("an admission list with one key twice")

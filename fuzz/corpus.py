@@ -7,7 +7,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from ccesa.charter import Learning
 from ccesa.flower.terms import Terms
+from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from fuzz import stage
 from fuzz.harnesses import CORPUS
@@ -32,6 +34,9 @@ def seeds() -> dict[str, dict[str, bytes]]:
         reply = stage.new_stand(*stage.PLACES[index]).clients[0].receive(request)
         requests[name], replies[name] = bytes([index]) + request, bytes([index]) + reply
         messages[f"{name}-request"], messages[f"{name}-reply"] = request, reply
+        if stand.server.step.instead is not None:
+            replies[f"{guard}-complaint"] = bytes([index]) + _complaint(stand)
+            messages[f"{guard}-complaint"] = _complaint(stand)
     messages |= _bad(vectors["bad_messages"])
     configurations = {
         f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
@@ -44,12 +49,20 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "requests": requests,
         "replies": replies,
         "admission": _lists(),
+        "charter": _charters(),
         "identity": _identities(),
         "packed": _packed(),
         "quantized": _sums(),
         "suspended": _sleepers(),
         "terms": _terms(),
     }
+
+
+def _complaint(stand: stage.Stand) -> bytes:
+    """Of the first two whose shares client 0 was sent."""
+    held = stand.clients[0]._state
+    near = getattr(held, "shared", held).neighbours[:2]
+    return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
 
 
 def _sleepers() -> dict[str, bytes]:
@@ -65,7 +78,7 @@ def _sleepers() -> dict[str, bytes]:
 
 def _terms() -> dict[str, bytes]:
     plain = Terms(
-        kind="train",
+        message_type="train",
         clients=9,
         clip=2.0,
         metric_clip=1e6,
@@ -76,12 +89,13 @@ def _terms() -> dict[str, bytes]:
         counters=["steps"],
     )
     others: dict[str, dict[str, object]] = {
-        "evaluate": {"kind": "evaluate", "counters": []},
+        "evaluate": {"message_type": "evaluate", "counters": []},
         "bits-8": {"bits": 8},
         "bits-12": {"bits": 12},
         "many-clients": {"clients": 2**31, "bits": 64},
         "too-many-clients": {"clients": 2**40},
         "no-slots": {"slots": 0},
+        "named": {"metrics": ["=loss", "+per-class"]},
         "many-slots": {"slots": 2**40},
         "tiny-weight": {"max_weight": 5e-324},
         "no-name": {"weighted_by": ""},
@@ -96,7 +110,7 @@ def _bad(cases: list[dict[str, str]]) -> dict[str, bytes]:
 
 
 def _lists() -> dict[str, bytes]:
-    text = str(stage.ADMISSION)
+    text = str(stage.CHARTER.admission)
     first = text.splitlines()[0]
     return {
         "plain": text.encode(),
@@ -107,6 +121,22 @@ def _lists() -> dict[str, bytes]:
         "no-key": b"hospital-a\n",
         "short-key": b"hospital-a Zm9vYmFy\n",
         "no-text": b"\xff\xfe" + first.encode(),
+        "empty": b"",
+    }
+
+
+def _charters() -> dict[str, bytes]:
+    text = str(stage.CHARTER)
+    learning = msgspec.structs.replace(stage.CHARTER, learning=Learning(metrics=("loss",), counters=("n",)))
+    return {
+        "plain": text.encode(),
+        "learning": str(learning).encode(),
+        "date": text.replace("expires = 9007199254740991", "expires = 2030-01-31").encode(),
+        "local-time": text.replace("expires = 9007199254740991", "expires = 2030-01-31T12:00:00").encode(),
+        "erdos-renyi": text.replace('"harary"\ndegree = 4', '"erdos-renyi"\np = 0.5').encode(),
+        "twice": text.replace("client-1", "client-0").encode(),
+        "unknown-key": f"{text}more = 1\n".encode(),
+        "not-toml": b"serial = \xff",
         "empty": b"",
     }
 

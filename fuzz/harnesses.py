@@ -9,6 +9,7 @@ NAMES = (
     "messages",
     "configuration",
     "admission",
+    "charter",
     "identity",
     "packed",
     "quantized",

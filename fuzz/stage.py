@@ -8,34 +8,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa.config import BARE_FLOOR, Harary, RoundConfig
-from ccesa.identity import Admission, Identity, Member
+from ccesa.config import Harary, RoundConfig
+from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
+from ccesa.simulate.enrolment import chartered
 
 CLIENTS = 6
 #: Gone in the step "mask", so that there is a dropped client to speak of.
 GONE = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
-ADMISSION = Admission(Member(f"client-{place}", one.public) for place, one in enumerate(IDENTITIES))
+CHARTER = chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
 #: Every guard and step, in the order that the first byte of an input counts in.
 PLACES = [(guard, place) for guard in STEPS for place in range(len(STEPS[guard]))]
 
 
 def configuration(guard: str) -> RoundConfig:
-    options = {"admission": ADMISSION.digest} if guard == "active" else {}
-    return RoundConfig(
-        round_id=bytes(32),
-        clients=CLIENTS,
-        length=3,
-        bits=16,
-        graph=Harary(degree=4),
-        guard=guard,  # type: ignore[arg-type]  # it is one of the keys of STEPS
-        **options,  # type: ignore[arg-type]
-    )
+    if guard == "active":
+        return CHARTER.config(length=3, round_id=bytes(32))
+    return RoundConfig(round_id=bytes(32), clients=CLIENTS, length=3, bits=16, graph=CHARTER.graph)
 
 
 class Stand(NamedTuple):
@@ -48,7 +42,7 @@ class Stand(NamedTuple):
 
 def new_stand(guard: str, place: int) -> Stand:
     config = configuration(guard)
-    server = ActiveServer(config, ADMISSION) if guard == "active" else Server(config)
+    server = ActiveServer(config, CHARTER) if guard == "active" else Server(config)
     stand = Stand(server, {who: new_client(config, who) for who in range(CLIENTS)}, server.open())
     for step in STEPS[guard][:place]:
         for who, request in stand.requests.items():
@@ -68,5 +62,5 @@ def new_client(config: RoundConfig, who: int) -> Client:
     vector = np.full(config.length, who, np.uint16)
     random = np.random.default_rng(who).bytes
     if config.guard == "active":
-        return ActiveClient(config, IDENTITIES[who], ADMISSION, vector, floor=BARE_FLOOR, random=random)
+        return ActiveClient(config, IDENTITIES[who], CHARTER, vector, random=random)
     return Client(config, who, vector, random=random)

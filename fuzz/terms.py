@@ -3,7 +3,8 @@
 import numpy as np
 
 from ccesa.errors import ConfigError, MalformedMessage
-from ccesa.flower.terms import Arrays, Terms
+from ccesa.flower.models import Arrays
+from ccesa.flower.terms import Terms
 
 MODEL: Arrays = {"w": np.zeros((2, 3), np.float32), "steps": np.zeros((), np.int64)}
 

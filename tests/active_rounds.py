@@ -3,7 +3,10 @@
 import numpy as np
 
 from ccesa.config import Harary
+from ccesa.crypto import merkle
+from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
+from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.steps import STEPS
 from rounds import (
@@ -47,3 +50,27 @@ def flipped(data: bytes, place: int = 0) -> bytes:
 
 def packed(members, clients: int = 12) -> bytes:
     return m.pack_set(np.isin(np.arange(clients), list(members)))
+
+
+def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
+    return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
+
+
+def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
+    """The request of step 1 that is right for these bundles."""
+    context, ids = play.config.context, sorted(bundles)
+    tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])
+    v1 = packed(ids, play.config.clients)
+    root = roster.root(context, v1, tree[-1].tobytes())
+    node = ids.index(client)
+    nodes = neighbourhood(play.config.graph, roster.seed(context, root), np.array(ids), node)
+    near = [ids[other] for other in nodes.tolist()]
+    return m.RosterRequest(
+        context=context,
+        client=client,
+        v1=v1,
+        root=root,
+        keys=b"".join(bundles[j][0] for j in near),
+        signatures=b"".join(bundles[j][1] for j in near),
+        proof=merkle.prove(tree, np.sort(np.append(nodes, node))),
+    ).encode()

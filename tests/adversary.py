@@ -7,20 +7,23 @@ action the model's invariants are asserted, and at the end the sum.
 
 What the model expects of a sum:
 
-- Under both guards a masked vector is not authenticated end to end: the signature under ``active`` is on V2
-  and not on the vector. Whoever changes one on its way changes the sum, by exactly the difference, and
-  nothing tells. The transport has to authenticate clients to the server; the model adds the difference.
+- Under both guards a masked vector is not authenticated end to end: it carries its digest, which notices
+  what an accident changes, and the signature under ``active`` is on V2 and not on the vector. Whoever
+  replaces vector and digest on their way changes the sum, by exactly the difference, and nothing tells. The
+  transport has to authenticate clients to the server; the model adds the difference.
 - Under ``active`` nothing else that is changed, replayed, moved or restarted alters a sum. There is none, or
   it is the plain sum over the reported survivors plus those differences.
-- Under ``curious`` the server's own requests and the clients' keys are believed. A survivor whose keys were
-  replaced on the way to the server, or who accepted a share or mask request that the server did not make,
-  masks with others than its neighbours believe. Only then is a sum left unchecked.
+- Under ``curious`` the server is believed about who masks with whom. A survivor who accepted a request that
+  says otherwise than the server said, in its mask flags or its list of dropped neighbours, masks with others
+  than its neighbours believe. Only then is a sum left unchecked. Keys that were changed on their way, in
+  either direction, are noticed by those who seal with them, and cost a complaint.
+- Of every pair that a round gives as evidence, something that belongs to one of the two was changed.
 """
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -41,26 +44,22 @@ from ccesa.config import (
     Threshold,
 )
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer, OrderError, RoundFailed
-from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient, Confirmed
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Done, Masked
+from ccesa.protocol.client_steps import Masked
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
-from rounds import inputs, read
+from rounds import charter, charter_of, identity, inputs, read
 from strategies import randomness
 
 Action = tuple[str, int, int, int, int]
 
 #: Low, so that no client refuses what an honest server sends after many have dropped out.
 FLOOR = Floor(clients=2, degree=1, mask_degree=0)
-IDENTITIES = [Identity(bytes([i]) * 32) for i in range(1, 10)]
 VECTORS = (m.MaskReply, m.SignedMaskReply)
-#: Messages that a client under ``curious`` has to believe, and the server has to believe of a client.
-BELIEVED = (m.AdvertiseReply, m.ShareRequest, m.MaskRequest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +75,17 @@ class Setup:
     seed: int
 
     def config(self, round_id: bytes = b"") -> RoundConfig:
-        options = {"admission": admission(self.clients).digest} if self.guard == "active" else {}
-        return RoundConfig(
-            round_id=round_id or self.seed.to_bytes(32, "little"),
-            clients=self.clients,
-            length=3,
-            bits=self.bits,
-            graph=self.graph,
-            threshold=self.threshold,
-            generator=self.generator,
-            min_survivors=2,
-            guard=self.guard,
-            **options,
-        )
+        left = {"length": 3, "round_id": round_id or self.seed.to_bytes(32, "little")}
+        agreed = {
+            "bits": self.bits,
+            "graph": self.graph,
+            "threshold": self.threshold,
+            "generator": self.generator,
+            "min_survivors": 2,
+        }
+        if self.guard == "active":
+            return charter(self.clients, **agreed).config(**left)
+        return RoundConfig(clients=self.clients, **left, **agreed)
 
 
 def graphs(guard: str, clients: int) -> list[Graph]:
@@ -111,16 +108,12 @@ def setup_from(choose: Callable[[list], object], seed: int) -> Setup:
     graph = choose(graphs(guard, clients))
     rest = {"bits": choose([8, 16, 32, 64]), "generator": choose(["aes128-ctr", "chacha20"]), "seed": seed}
     threshold = choose(thresholds(graph, clients))
+    setup = Setup(guard=guard, clients=clients, graph=graph, threshold=threshold, **rest)
     try:
-        RoundConfig(clients=clients, length=1, graph=graph, threshold=threshold)
+        setup.config()
     except ConfigError:
-        threshold = Majority()
-    return Setup(guard=guard, clients=clients, graph=graph, threshold=threshold, **rest)
-
-
-@lru_cache
-def admission(clients: int) -> Admission:
-    return Admission(Member(f"client-{i}", IDENTITIES[i].public) for i in range(clients))
+        return replace(setup, threshold=Majority())
+    return setup
 
 
 @lru_cache
@@ -150,14 +143,14 @@ def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
 
 
 def new_client(config, who, vector, source, used_rounds) -> Client:
-    options = {"floor": FLOOR, "random": source, "used_rounds": used_rounds}
+    options = {"random": source, "used_rounds": used_rounds}
     if config.guard == "active":
-        return ActiveClient(config, IDENTITIES[who], admission(config.clients), vector, **options)
-    return Client(config, who, vector, **options)
+        return ActiveClient(config, identity(who), charter_of(config), vector, **options)
+    return Client(config, who, vector, floor=FLOOR, **options)
 
 
 def new_server(config: RoundConfig) -> Server:
-    return ActiveServer(config, admission(config.clients)) if config.guard == "active" else Server(config)
+    return ActiveServer(config, charter_of(config)) if config.guard == "active" else Server(config)
 
 
 @dataclass
@@ -203,8 +196,8 @@ class World:
         self.log = list(foreign_messages(setup.guard, setup.clients))
         self.emitted: dict[int, list[bytes]] = defaultdict(list)
         self.accepted: dict[str, dict[int, bytes]] = defaultdict(dict)
-        self.tainted: set[int] = set()
-        self.fooled: set[int] = set()
+        self.tainted: set[int] = set()  # who may mask with others than its neighbours believe
+        self.touched: set[int] = set()  # of whom anything was changed, on any way
         self.clean = True  # nothing but drops, repetitions and disorder so far
         self.complete = True  # and not even a drop
         self.released: dict[int, dict[str, set[int]]] = defaultdict(lambda: {"b": set(), "s": set()})
@@ -288,6 +281,7 @@ class World:
             self.actors[who] = None
             return
         self.clean = False
+        self.touched.add(who)
         self.memories[who] = set()
         self.actors[who] = self._new_actor(who)
 
@@ -357,17 +351,28 @@ class World:
         self.log.append(reply)
         if not genuine:
             self.clean = self.complete = False
-            self.fooled.add(who)
+            self.touched.add(who)
             self.counts["fooled"] += 1
-            if self.setup.guard == "curious" and isinstance(read(data), BELIEVED):
+            if self._says_otherwise(who, read(data)):
                 self.tainted.add(who)
+        if isinstance(read(reply), m.Complaint):
+            assert not self.clean, "a complaint although nothing was changed"
+            self.counts["complaints"] += 1
         held = getattr(actor.client._state, "shared", actor.client._state)
         if hasattr(held, "threshold"):
             self.least[who] = min(held.threshold, self.least.get(who, held.threshold))
-        if isinstance(actor.client._state, Done):
+        if isinstance(read(reply), m.UnmaskReply):
             self._note_released(who, state, read(data))
-        for kinds in (VECTORS, (m.UnmaskReply,)):
+        for kinds in ((*VECTORS, m.Complaint), (m.UnmaskReply,)):
             assert len({r for r in self.emitted[who] if isinstance(read(r), kinds)}) <= 1
+
+    def _says_otherwise(self, who: int, believed: m.Message) -> bool:
+        """Whether a request under ``curious`` has another word on who masks with whom than the server's."""
+        alike = [read(data) for data in self.asked[who] if type(read(data)) is type(believed)]
+        names = {m.ShareRequest: ("neighbours", "masked"), m.MaskRequest: ("dropped",)}.get(
+            type(believed), ()
+        )
+        return any(getattr(own, name) != getattr(believed, name) for own in alike for name in names)
 
     def _note_released(self, who: int, state: Masked | Confirmed, request: m.Message) -> None:
         """Whose b and whose s this client has just given a share of."""
@@ -400,20 +405,23 @@ class World:
         if blamed is not None:
             assert blamed == who
             assert self._server_state() == before, "a refused message changed the server"
-            due = first and genuine and isinstance(read(data), server.step.reply)
+            due = first and genuine and isinstance(read(data), server.step.replies)
             assert not (due and self.clean), "an honest reply was refused"
             self.counts["refused"] += 1
             return
         if not first:
-            assert self.accepted[step][who] == data
+            assert self._known_by(self.accepted[step][who]) == self._known_by(data)
             assert self._server_state() == before, "a repeated message changed the server"
             return
         self.accepted[step][who] = data
         if not genuine:
             self.clean = self.complete = False
+            self.touched.add(who)
             self.counts["tampered replies taken"] += 1
-            if self.setup.guard == "curious" and isinstance(read(data), BELIEVED):
-                self.tainted.add(who)
+
+    def _known_by(self, data: bytes) -> bytes:
+        """A vector is known by its digest, everything else by all its bytes."""
+        return read(data).digest if isinstance(read(data), VECTORS) else data
 
     def _server_state(self) -> object:
         return fingerprint(
@@ -447,33 +455,41 @@ class World:
 
     def check(self) -> None:
         self._check_releases()
+        self._check_evidence()
         if self.server.failure is not None:
             self.counts[type(self.server.failure).__name__] += 1
             assert not (self.complete and self._can_finish()), "a round that nothing happened to has failed"
             return
         aggregate = self.server.result()
         survivors = set(aggregate.survivors)
-        assert survivors == self.accepted["mask"].keys()
+        masked = self.accepted["mask"]
+        assert survivors == {i for i in masked if isinstance(read(masked[i]), VECTORS)}
         assert len(survivors) >= self.config.min_survivors
         self.counts["sums"] += 1
         if self.complete and self._can_finish():
             assert survivors == set(range(self.setup.clients))
         self._check_sum(aggregate.vector, survivors)
-        unmasked = self.accepted["unmask"]
-        wrong = {i for i in unmasked if unmasked[i] not in self.emitted[i]} | self.fooled
-        if not self.tainted:
-            assert aggregate.culprits <= wrong
-        self.counts["corrected"] += bool(aggregate.culprits)
+        self.counts["corrected"] += bool(aggregate.evidence.wrong_shares)
+
+    def _check_evidence(self) -> None:
+        """Nobody is blamed but with somebody of whom something was changed; all complaints are there."""
+        evidence = (self.server.failure or self.server.result()).evidence
+        for pair in evidence.pairs(liars=len(self.touched)):
+            assert pair & self.touched, f"{set(pair)} are blamed, and nobody touched either"
+        masked = {i: read(data) for i, data in self.accepted["mask"].items()}
+        assert evidence.complaints == {
+            (i, accused)
+            for i, said in masked.items()
+            if isinstance(said, m.Complaint)
+            for accused in m.unpack_ids("accused", said.accused, self.setup.clients).tolist()
+        }
 
     def _check_sum(self, found: np.ndarray, survivors: set[int]) -> None:
         expected = ring.zeros(self.config.length, self.config.bits)
         for who in survivors:
             sent = [read(reply) for reply in self.emitted[who] if isinstance(read(reply), VECTORS)]
             taken = read(self.accepted["mask"][who])
-            if not sent:
-                assert self.setup.guard == "curious", "a vector was taken that its client never signed for"
-                self.tainted.add(who)
-                continue
+            assert sent, "a vector was taken that its client never sent"
             expected = expected + self.vectors[who]
             if taken.vector != sent[0].vector:
                 self.counts["vectors changed"] += 1
@@ -496,11 +512,6 @@ class World:
                 assert not any(dealer in of["b"] | of["s"] for of in self.released.values())
 
     def _can_finish(self) -> bool:
-        """Where everyone answers: rings and complete graphs always do, random edges may fall apart.
-
-        Under the active guard t neighbours have to confirm, and the client itself does not count.
-        """
+        """Where everyone answers: rings and complete graphs always do, random edges may fall apart."""
         graph = self.setup.graph
-        degree = graph.max_degree(self.setup.clients)
-        possible = self.setup.guard == "curious" or self.setup.threshold.of(degree) <= degree
-        return possible and not isinstance(graph, ErdosRenyi) and not getattr(graph, "mask_p", None)
+        return not isinstance(graph, ErdosRenyi) and not getattr(graph, "mask_p", None)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from ccesa.crypto.keys import vector_digest
 from ccesa.protocol import messages as m
 from rounds import read
 
@@ -95,6 +96,15 @@ def _splice(data: bytes, x: int, y: int, world: "World") -> bytes:
     return _with(message, **{name: getattr(alike[y % len(alike)], name)}) if alike else data
 
 
+def rewrite_vector(data: bytes, x: int, y: int, world: "World") -> bytes:
+    """Another vector with the digest that belongs to it: not an accident, somebody's doing."""
+    message = read(data)
+    if not hasattr(message, "vector") or not message.vector:
+        return flip_in_field(data, x, y, world)
+    vector = _flip(message.vector, y, 0, world)
+    return _with(message, vector=vector, digest=vector_digest(vector, message.context, message.client))
+
+
 #: What stays well-formed gets further, so it comes more often.
 TAMPERINGS = (
     _flip,
@@ -111,4 +121,5 @@ TAMPERINGS = (
     _relabel,
     _dress_up,
     _splice,
+    rewrite_vector,
 )

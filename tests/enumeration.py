@@ -111,7 +111,7 @@ def p_opened(graph, threshold, population):
     held = np.einsum("gij,sj->gsi", matrices.astype(int), bad.astype(int))
     t, degrees = _thresholds(matrices, threshold)[:, None], matrices.sum(axis=2)[:, None]
     honest = weights * ~bad[:, 0] / (weights @ ~bad[:, 0])
-    events = {"exposed": held >= t, "unmaskable": degrees + held + 1 >= 2 * t}
+    events = {"exposed": held >= np.maximum(t - 1, 1), "unmaskable": degrees + held + 1 >= 2 * t}
     return {
         name: (float(likely @ event[:, :, 0] @ honest), float(likely @ (event & ~bad).any(axis=2) @ weights))
         for name, event in events.items()

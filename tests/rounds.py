@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from ccesa import ring
-from ccesa.config import Complete, Floor, RoundConfig
+from ccesa.charter import Charter
+from ccesa.config import MAX_CLIENTS, Complete, Floor, RoundConfig
+from ccesa.crypto import keys
 from ccesa.errors import FaultyClient
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
+from ccesa.simulate import chartered
 
 LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
 
@@ -84,25 +87,35 @@ def identity(i: int) -> Identity:
     return Identity(i.to_bytes(32, "little"))
 
 
+#: Every charter that a configuration of these tests was made from, by digest.
+_CHARTERS: dict[bytes, Charter] = {}
+
+
 @lru_cache
-def admission(clients: int) -> Admission:
-    return Admission(Member(f"client-{i}", identity(i).public) for i in range(clients))
+def charter(clients: int = 8, **agreed) -> Charter:
+    """Of the identities 0 to clients - 1, in this order, with what ``configure`` has by default."""
+    made = chartered(list(map(identity, range(clients))), **{"bits": 16, "min_survivors": 2, **agreed})
+    return _CHARTERS.setdefault(made.digest, made)
+
+
+def charter_of(config: RoundConfig) -> Charter:
+    return _CHARTERS[config.charter]
 
 
 def configure_active(clients: int = 8, **options) -> RoundConfig:
-    return configure(clients, guard="active", admission=admission(clients).digest, **options)
+    left = {name: options.pop(name) for name in ("task", "round_id") if name in options}
+    length = options.pop("length", 5)
+    return charter(clients, **options).config(length=length, **left)
 
 
 class ActivePlay(Play):
     """The same under the guard ``active``: client i has identity i."""
 
     def make_client(self, i: int, **options) -> ActiveClient:
-        return ActiveClient(
-            self.config, identity(i), admission(self.config.clients), self.vectors[i], **options
-        )
+        return ActiveClient(self.config, identity(i), charter_of(self.config), self.vectors[i], **options)
 
     def make_server(self, kind: type[Server]) -> ActiveServer:
-        return ActiveServer(self.config, admission(self.config.clients))
+        return ActiveServer(self.config, charter_of(self.config))
 
 
 def read(data: bytes) -> m.AnyMessage:
@@ -112,6 +125,18 @@ def read(data: bytes) -> m.AnyMessage:
 def changed(data: bytes, **fields) -> bytes:
     """The same message with other fields."""
     return msgspec.structs.replace(read(data), **fields).encode()
+
+
+def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
+    """Another vector, with the digest that belongs to it, as only its sender should be able to send it."""
+    digest = keys.vector_digest(vector, config.context, read(reply).client)
+    return changed(reply, vector=vector, digest=digest)
+
+
+def accused_in(reply: bytes) -> set[int]:
+    """Whom a complaint names."""
+    complaint = m.expect(read(reply), m.Complaint)
+    return set(m.unpack_ids("accused", complaint.accused, MAX_CLIENTS).tolist())
 
 
 def ids(*numbers: int) -> bytes:

@@ -16,22 +16,23 @@ FIELD = 65521
 raw = bytes.fromhex
 
 LABELS = {
-    "context": b"ccesa/1/0 context",
-    "roster": b"ccesa/1/1 roster",
-    "graph seed": b"ccesa/1/2 graph seed",
-    "mask key pair": b"ccesa/1/3 mask key pair",
-    "sealing": b"ccesa/1/4 sealing",
-    "pair mask": b"ccesa/1/5 pair mask",
-    "self mask": b"ccesa/1/6 self mask",
-    "commitment": b"ccesa/1/7 commitment",
-    "sealed shares": b"ccesa/1/8 sealed shares",
-    "admission list": b"ccesa/1/9 admission list",
-    "bundle": b"ccesa/1/10 bundle",
-    "roster leaf": b"ccesa/1/11 roster leaf",
-    "roster node": b"ccesa/1/12 roster node",
-    "committed roster": b"ccesa/1/13 committed roster",
-    "masking among V2": b"ccesa/1/14 masking among V2",
-    "confirmed V2 and V3": b"ccesa/1/15 confirmed V2 and V3",
+    "context": b"ccesa/2/0 context",
+    "roster": b"ccesa/2/1 roster",
+    "graph seed": b"ccesa/2/2 graph seed",
+    "mask key pair": b"ccesa/2/3 mask key pair",
+    "sealing": b"ccesa/2/4 sealing",
+    "pair mask": b"ccesa/2/5 pair mask",
+    "self mask": b"ccesa/2/6 self mask",
+    "commitment": b"ccesa/2/7 commitment",
+    "sealed shares": b"ccesa/2/8 sealed shares",
+    "charter": b"ccesa/2/9 charter",
+    "bundle": b"ccesa/2/10 bundle",
+    "roster leaf": b"ccesa/2/11 roster leaf",
+    "roster node": b"ccesa/2/12 roster node",
+    "committed roster": b"ccesa/2/13 committed roster",
+    "masking among V2": b"ccesa/2/14 masking among V2",
+    "confirmed V2 and V3": b"ccesa/2/15 confirmed V2 and V3",
+    "masked vector": b"ccesa/2/16 masked vector",
 }
 
 
@@ -156,10 +157,15 @@ def packed(value):
     if isinstance(value, dict):
         body = b"".join(packed(key) + packed(item) for key, item in value.items())
         return bytes([0x80 | len(value)]) + body
+    if isinstance(value, bool):
+        return b"\xc3" if value else b"\xc2"
     if isinstance(value, list):
-        return bytes([0x90 | len(value)]) + b"".join(map(packed, value))
+        count = len(value)
+        head = bytes([0x90 | count]) if count < 16 else headed(count, 0xDC, 16)
+        return head + b"".join(map(packed, value))
     if isinstance(value, str):
-        return bytes([0xA0 | len(value)]) + value.encode()
+        text = value.encode()
+        return (bytes([0xA0 | len(text)]) if len(text) < 32 else headed(len(text), 0xD9, 8)) + text
     if isinstance(value, bytes):
         return headed(len(value), 0xC4, 8) + value
     if isinstance(value, float):
@@ -183,9 +189,10 @@ def one_time_key(private, public, context, sender, recipient):
     return both[:28] if sender < recipient else both[28:]
 
 
-def sealed_by_hand(private, public, context, sender, recipient, text):
-    key = one_time_key(private, public, context, sender, recipient)
-    associated = framed(LABELS["sealed shares"], context, le4(sender), le4(recipient))
+def sealed_by_hand(private, context, sender, recipient, sender_keys, recipient_keys, masked, text):
+    key = one_time_key(private, recipient_keys[:32], context, sender, recipient)
+    ends = le4(sender), le4(recipient), sender_keys, recipient_keys, bytes([masked])
+    associated = framed(LABELS["sealed shares"], context, *ends)
     return AESGCM(key[:16]).encrypt(key[16:], text, associated)
 
 
@@ -212,6 +219,16 @@ class Stream:
 
 def replies_of(step):
     return [exchange for exchange in step["exchanges"] if exchange["reply"] is not None]
+
+
+def complains(exchange):
+    """Whether this reply is a complaint: an array of four that begins with its name."""
+    return raw(exchange["reply"]).startswith(b"\x94\xa9complaint")
+
+
+def members_after(step):
+    """Who is still in the round when the step closes."""
+    return [exchange["client"] for exchange in replies_of(step) if not complains(exchange)]
 
 
 class Party:
@@ -263,7 +280,13 @@ class Reference:
     def __init__(self, case):
         self.context = raw(case["context"])
         self.parties = {entry["client"]: Party(case, entry) for entry in case["clients"]}
-        self.sets = [[e["client"] for e in replies_of(step)] for step in case["steps"]]
+        self.sets = [members_after(step) for step in case["steps"]]
+        self.delivered = {
+            exchange["client"]: raw(exchange["delivered"])
+            for step in case["steps"]
+            for exchange in step["exchanges"]
+            if step["step"] == "share" and "delivered" in exchange
+        }
         ids = self.sets[0]
         self.root = self.committed(ids)
         seed = hashed(LABELS["graph seed"], self.context, self.root)
@@ -280,8 +303,30 @@ class Reference:
 
     def sealed(self, sender, recipient):
         one, other = self.parties[sender], self.parties[recipient]
-        text = one.share_for(recipient)
-        return sealed_by_hand(one.sealing_private, other.keys[0], self.context, sender, recipient, text)
+        bundles = b"".join(one.keys), b"".join(other.keys)
+        ends = sender, recipient, *bundles, recipient in self.mask_near[sender]
+        return sealed_by_hand(one.sealing_private, self.context, *ends, one.share_for(recipient))
+
+    def arrived(self, sender, recipient):
+        """What the server passes on: the last field of a share-reply is one text for each neighbour."""
+        near = self.near[sender]
+        if sender not in self.delivered:
+            return self.sealed(sender, recipient)
+        texts = self.delivered[sender][-80 * len(near) :]
+        return texts[80 * near.index(recipient) :][:80]
+
+    def accused(self, i):
+        """Live neighbours whose text is not the one that they sealed."""
+        live = [j for j in self.near[i] if j in self.sets[1]]
+        return [j for j in live if self.arrived(j, i) != self.sealed(j, i)]
+
+    def masked(self, name, i, partners, *signature):
+        """The reply of step 2: a vector with its digest, or a complaint."""
+        if self.accused(i):
+            return self.message("complaint", i, b"".join(map(le4, self.accused(i))))
+        vector = self.parties[i].masked_vector(partners)
+        digest = hashed(LABELS["masked vector"], self.context, le4(i), vector)
+        return self.message(name, i, vector, digest, *signature)
 
     def advertise(self, i):
         return self.message("advertise-request", i), self.message("advertise-reply", i, *self.parties[i].keys)
@@ -301,10 +346,9 @@ class Reference:
     def mask(self, i):
         v2 = self.sets[1]
         dropped = b"".join(le4(j) for j in self.near[i] if j not in v2)
-        sealed = b"".join(self.sealed(j, i) for j in self.near[i] if j in v2)
+        sealed = b"".join(self.arrived(j, i) for j in self.near[i] if j in v2)
         partners = [self.parties[j] for j in self.mask_near[i] if j in v2]
-        vector = self.parties[i].masked_vector(partners)
-        return self.message("mask-request", i, dropped, sealed), self.message("mask-reply", i, vector)
+        return self.message("mask-request", i, dropped, sealed), self.masked("mask-reply", i, partners)
 
     def unmask(self, i):
         v2, v3 = self.sets[1], self.sets[2]

@@ -1,11 +1,13 @@
 """The second implementation, guard ``active``: identities, the roster's tree, and who signs what."""
 
 import base64
+import datetime
 import hashlib
+import tomllib
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from second import LABELS, Reference, framed, hashed, le4, raw, threshold_of
+from second import LABELS, Reference, framed, hashed, le4, packed, raw, threshold_of
 
 
 def signature_of(seed, text):
@@ -23,8 +25,80 @@ def admitted_keys(text):
     return [base64.b64decode(each[1]) for each in words if each and not each[0].startswith("#")]
 
 
-def admission_digest(keys):
-    return hashed(LABELS["admission list"], b"".join(keys))
+# Charters
+
+GRAPHS = {
+    "erdos-renyi": ("p", "mask_p"),
+    "harary": ("degree", "mask_degree"),
+    "complete": ("mask_p", "mask_degree"),
+}
+THRESHOLDS = {"majority": (), "linear": ("slope", "base"), "fixed": ("t",)}
+CERTIFICATE = (
+    *("dropout", "exact_dropout", "collusion", "colluders", "around", "least_honest", "privacy_bits"),
+    *("reliability_bits", "unreliable", "disconnected", "exposed", "unmaskable"),
+)
+COUNTS = {"colluders", "around", "least_honest", "exact_dropout"}
+LEARNING = {
+    "message_types": ["train", "evaluate"],
+    "weighted_by": "num-examples",
+    "metrics": [],
+    "counters": [],
+    "clip": 2.0,
+    "metric_clip": 1e6,
+    "max_weight": 65536.0,
+}
+
+
+def charter_of(text):
+    """All that a charter says, in the order in which it is encoded."""
+    given = tomllib.loads(text)
+    return {
+        "version": given.get("version", 2),
+        "serial": given["serial"],
+        "expires": seconds_of(given["expires"]),
+        "members": [[name, base64.b64decode(key)] for name, key in given["members"]],
+        "graph": tagged(GRAPHS, given["graph"], {"p", "mask_p"}),
+        "threshold": tagged(THRESHOLDS, given["threshold"]),
+        "generator": given.get("generator", "aes128-ctr"),
+        "bits": given.get("bits", 32),
+        "least_roster": given["least_roster"],
+        "min_survivors": given["min_survivors"],
+        "attempts": given.get("attempts", 2),
+        "certificate": {
+            name: value if name in COUNTS else float(value)
+            for name, value in ((name, given["certificate"].get(name, False)) for name in CERTIFICATE)
+        },
+        "learning": {**LEARNING, **given["learning"]} if "learning" in given else None,
+    }
+
+
+def seconds_of(moment):
+    if isinstance(moment, int):
+        return moment
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)
+    return int(moment.timestamp())
+
+
+def tagged(kinds, given, fractions=()):
+    values = {name: given.get(name) for name in kinds[given["type"]]}
+    return {"type": given["type"]} | {
+        name: float(value) if name in fractions and value is not None else value
+        for name, value in values.items()
+    }
+
+
+def charter_encoding(text):
+    return packed(charter_of(text))
+
+
+def charter_digest(text):
+    return hashed(LABELS["charter"], charter_encoding(text))
+
+
+def config_encoding(text, round_id, length, task):
+    values = {"type": "chartered-round", "version": 2, "charter": charter_digest(text)}
+    return packed(values | {"round_id": round_id, "length": length, "task": task})
 
 
 def bitmap(members, clients):
@@ -94,7 +168,9 @@ class ActiveReference(Reference):
     """All messages of a round under the guard ``active``, from who replied in which step."""
 
     def __init__(self, case):
-        self.clients, self.rule = case["fields"]["clients"], case["fields"]["threshold"]
+        agreed = charter_of(case["charter"])
+        self.clients, self.rule = len(agreed["members"]), agreed["threshold"]
+        case = {**case, "fields": agreed}
         self.identities = {entry["client"]: raw(entry["identity"]) for entry in case["clients"]}
         super().__init__(case)
 
@@ -134,11 +210,10 @@ class ActiveReference(Reference):
         return self.message("roster-request", i, *fields), super().share(i)[1]
 
     def mask(self, i):
-        sealed = b"".join(self.sealed(j, i) for j in self.near[i] if j in self.sets[1])
+        sealed = b"".join(self.arrived(j, i) for j in self.near[i] if j in self.sets[1])
         partners = [self.parties[j] for j in self.near[i] if j in self.sets[1]]
-        vector = self.parties[i].masked_vector(partners)
         request = self.message("mask-among-request", i, self.set_of(1), sealed)
-        return request, self.message("signed-mask-reply", i, vector, self.masking_signature(i))
+        return request, self.masked("signed-mask-reply", i, partners, self.masking_signature(i))
 
     def confirm(self, i):
         request = self.message("confirm-request", i, self.set_of(2))

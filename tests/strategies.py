@@ -1,5 +1,6 @@
 """What several property tests draw from."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ccesa import ring
+from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.config import (
     MAX_VECTOR_BYTES,
     Complete,
@@ -20,6 +22,7 @@ from ccesa.config import (
     Threshold,
 )
 from ccesa.crypto.shamir import Randomness
+from ccesa.identity import Identity
 
 bits = st.sampled_from(ring.BITS)
 generators = st.sampled_from(["aes128-ctr", "chacha20"])
@@ -61,17 +64,20 @@ def graphs(draw: st.DrawFn, clients: int) -> Graph:
 
 
 @st.composite
-def linear_thresholds(draw: st.DrawFn, degree: int) -> Linear:
+def linear_thresholds(draw: st.DrawFn, degree: int, most: int) -> Linear:
     """Those that a mean degree, cut to a whole number, allows."""
-    slope = draw(st.integers(0, 1024))
-    return Linear(slope=slope, base=draw(st.integers(0, degree + 1 - slope * degree // 1024)))
+    slope = draw(st.integers(0, 1024).filter(lambda slope: slope * degree // 1024 <= most))
+    return Linear(slope=slope, base=draw(st.integers(0, most - slope * degree // 1024)))
 
 
-def thresholds(graph: Graph, clients: int) -> st.SearchStrategy[Threshold]:
-    mean, most = graph.mean_degree(clients), graph.max_degree(clients) + 1
-    least = max(2, int((mean + 1) // 2) + 1)
+def thresholds(graph: Graph, clients: int, guard: str = "curious") -> st.SearchStrategy[Threshold]:
+    """Under ``active`` a client's neighbours have to reach it, under ``curious`` it counts itself."""
+    mean, itself = graph.mean_degree(clients), guard == "curious"
+    least, most = max(2, int((mean + 1) // 2) + 1), graph.max_degree(clients) + itself
     fixed = st.builds(Fixed, t=st.integers(least, most)) if least <= most else st.nothing()
-    return st.just(Majority()) | linear_thresholds(int(mean)) | fixed
+    line = int(mean) + itself
+    possible = Majority().of(int(mean)) <= line
+    return st.just(Majority()) | (linear_thresholds(int(mean), line) if possible else st.nothing()) | fixed
 
 
 def without_thin_masks(graph: Graph) -> Graph:
@@ -81,14 +87,19 @@ def without_thin_masks(graph: Graph) -> Graph:
     return Harary(degree=graph.degree) if isinstance(graph, Harary) else Complete()
 
 
+def active_graphs(clients: int) -> st.SearchStrategy[Graph]:
+    """With masks on every edge, and a neighbour for each client on average, as every client wants it."""
+    return graphs(clients).map(without_thin_masks).filter(lambda graph: graph.mean_degree(clients) >= 1)
+
+
 @st.composite
-def configs(draw: st.DrawFn) -> RoundConfig:
-    clients = draw(st.integers(3, 300))
+def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) -> RoundConfig:
+    clients, guard = draw(st.integers(3, 300)), draw(st.sampled_from(guards))
     graph = draw(graphs(clients))
-    guard: dict[str, Any] = {}
-    if draw(st.booleans()):
+    charter: dict[str, Any] = {}
+    if guard == "active":
         graph = without_thin_masks(graph)
-        guard = {"guard": "active", "admission": draw(st.binary(min_size=32, max_size=32))}
+        charter = {"charter": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
         round_id=draw(st.binary(min_size=32, max_size=32)),
@@ -96,12 +107,65 @@ def configs(draw: st.DrawFn) -> RoundConfig:
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
         graph=graph,
-        threshold=draw(thresholds(graph, clients)),
+        threshold=draw(thresholds(graph, clients, guard)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
         task=draw(st.binary(max_size=64)),
-        **guard,
+        guard=guard,
+        **charter,
     )
+
+
+_words = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
+_names = st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=" "), min_size=1)
+_counts = st.integers(0, 1000)
+_positive = st.floats(0, exclude_min=True, allow_infinity=False)
+
+
+def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(texts, min_size=least, max_size=3, unique=True).map(tuple)
+
+
+_certificates = st.builds(
+    Stated,
+    **dict.fromkeys(Stated.__struct_fields__, st.floats(max_value=0, allow_nan=False))
+    | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
+    | dict.fromkeys(["dropout", "collusion"], st.floats(0, 1))
+    | dict.fromkeys(["privacy_bits", "reliability_bits"], st.floats(0, 160))
+    | {"exact_dropout": st.booleans()},
+)
+_learning = st.builds(
+    Learning,
+    **dict.fromkeys(["clip", "metric_clip", "max_weight"], _positive)
+    | dict.fromkeys(["metrics", "counters"], _few(_names))
+    | {"message_types": _few(_names, 1), "weighted_by": _names},
+)
+
+
+@st.composite
+def charters(draw: st.DrawFn) -> Charter:
+    """Of a few members, in any words, with any agreement that can work."""
+    names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=3, max_size=12, unique=True))
+    clients, graph = len(names), draw(active_graphs(len(names)))
+    return Charter(
+        serial=draw(st.integers(1, 2**53 - 1)),
+        expires=draw(st.integers(1, 2**53 - 1) | st.integers(1, 10**10)),
+        members=tuple(Seat(name, _member(place).public) for place, name in enumerate(names)),
+        graph=graph,
+        threshold=draw(thresholds(graph, clients, "active")),
+        generator=draw(generators),
+        bits=draw(bits),
+        least_roster=draw(st.integers(3, clients)),
+        min_survivors=draw(st.integers(2, clients)),
+        attempts=draw(st.integers(1, 1000)),
+        certificate=draw(_certificates),
+        learning=draw(st.none() | _learning),
+    )
+
+
+@cache
+def _member(place: int) -> Identity:
+    return Identity(place.to_bytes(32, "little"))
 
 
 @st.composite

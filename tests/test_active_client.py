@@ -5,20 +5,28 @@ import traceback
 import numpy as np
 import pytest
 
-from active_rounds import EVERYONE, GRAPH, STEP_NAMES, flipped, packed, played, secrets_of
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor
+from active_rounds import (
+    EVERYONE,
+    STEP_NAMES,
+    bundles_of,
+    flipped,
+    introduction,
+    packed,
+    played,
+    secrets_of,
+)
+from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
     FaultyServer,
     OrderError,
 )
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from rounds import (
-    LOOSE,
     ActivePlay,
+    accused_in,
     changed,
     configure_active,
     identity,
@@ -48,18 +56,18 @@ def aborts(client: ActiveClient, request: bytes, match: str) -> None:
 
 #: Step 1, with nobody missing: what is changed in the request, and what the client says.
 ROSTERS = {
-    "v1 short": (lambda r: {"v1": r.v1[:-1]}, "V1 has 1 bytes, 2 are due"),
+    "v1 short": (lambda r: {"v1": r.v1[:-1]}, "V1: expected 2 bytes, got 1"),
     "v1 beyond the last": (lambda r: {"v1": b"\xff\xff"}, "V1 contains a client that was never enrolled"),
     "without itself": (lambda r: {"v1": packed(EVERYONE - {0})}, "does not contain this client"),
-    "below its floor": (
-        lambda r: {"v1": packed(range(6))},
-        "the roster has clients = 6, this client's floor is 7",
-    ),
-    "root short": (lambda r: {"root": r.root[:-1]}, "root has 31 bytes"),
+    "too small": (lambda r: {"v1": packed(range(6))}, "6 clients in the roster, the charter demands 7"),
+    "root short": (lambda r: {"root": r.root[:-1]}, "root: expected 32 bytes, got 31"),
     "root changed": (lambda r: {"root": flipped(r.root)}, "did not sign|other keys or members"),
-    "keys short": (lambda r: {"keys": r.keys[:-1]}, "keys has 383 bytes, 384 are due"),
-    "keys of five": (lambda r: {"keys": r.keys[64:]}, "keys has 320 bytes"),
-    "signatures short": (lambda r: {"signatures": r.signatures[64:]}, "signatures has 320 bytes"),
+    "keys short": (lambda r: {"keys": r.keys[:-1]}, "keys: expected 384 bytes, got 383"),
+    "keys of five": (lambda r: {"keys": r.keys[64:]}, "keys: expected 384 bytes, got 320"),
+    "signatures short": (
+        lambda r: {"signatures": r.signatures[64:]},
+        "signatures: expected 384 bytes, got 320",
+    ),
     "signature changed": (
         lambda r: {"signatures": flipped(r.signatures)},
         r"client \d+ did not sign its keys",
@@ -75,57 +83,23 @@ ROSTERS = {
 @pytest.mark.parametrize("name", ROSTERS)
 def test_a_roster_that_is_not_right(name):
     change, match = ROSTERS[name]
-    play = played("share")
+    play = played("share", least_roster=7)
     request = read(play.requests[0])
     aborts(play.clients[0], changed(play.requests[0], **change(request)), match)
 
 
-def test_a_roster_below_min_survivors_where_the_floor_is_lower():
-    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=8), floor=Floor(clients=3)).until(
-        "share"
-    )
-    aborts(
-        play.clients[0],
-        changed(play.requests[0], v1=packed(range(7))),
-        "7 clients in the roster, the sum of fewer than 8",
-    )
+@pytest.mark.parametrize(("least_roster", "min_survivors"), [(9, 5), (5, 9)])
+def test_a_small_roster_that_is_right_in_itself(least_roster, min_survivors):
+    """S20: all joined, the server shows eight of them, with everything in order."""
+    play = played("share", least_roster=least_roster, min_survivors=min_survivors)
+    few = {i: bundle for i, bundle in bundles_of(play).items() if i < 8}
+    aborts(play.clients[0], introduction(play, few, 0), "8 clients in the roster, the charter demands 9")
 
 
-def test_a_small_roster_that_is_right_in_itself():
-    """S20: eleven joined, the server shows six of them, with everything in order."""
-    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=3))
-    play.step(gone=range(6, 12))
-    aborts(play.clients[0], play.requests[0], "the roster has clients = 6, this client's floor is 7")
-
-
-def test_a_floor_of_its_own():
-    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=3), floor=Floor(clients=11))
-    play.step(gone={6, 7})
-    aborts(play.clients[0], play.requests[0], "the roster has clients = 10, this client's floor is 11")
-
-
-def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
-    return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
-
-
-def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
-    """The request of step 1 that is right for these bundles."""
-    context, ids = play.config.context, sorted(bundles)
-    tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])
-    v1 = packed(ids, play.config.clients)
-    root = roster.root(context, v1, tree[-1].tobytes())
-    node = ids.index(client)
-    nodes = neighbourhood(play.config.graph, roster.seed(context, root), np.array(ids), node)
-    near = [ids[other] for other in nodes.tolist()]
-    return m.RosterRequest(
-        context=context,
-        client=client,
-        v1=v1,
-        root=root,
-        keys=b"".join(bundles[j][0] for j in near),
-        signatures=b"".join(bundles[j][1] for j in near),
-        proof=merkle.prove(tree, np.sort(np.append(nodes, node))),
-    ).encode()
+def test_the_smallest_roster_that_the_charter_allows():
+    play = played("share", least_roster=8)
+    few = {i: bundle for i, bundle in bundles_of(play).items() if i < 8}
+    assert read(play.clients[0].receive(introduction(play, few, 0))).sealed
 
 
 def signed_by(i: int, context: bytes, client: int, keys: bytes) -> tuple[bytes, bytes]:
@@ -199,18 +173,10 @@ def test_a_colluder_that_signs_bad_keys(change, match):
     aborts(play.clients[0], introduction(play, bundles, 0), match)
 
 
-@pytest.mark.parametrize("floor", [Floor(degree=8), Floor(mask_degree=8), Floor(threshold=6)], ids=repr)
-def test_a_neighbourhood_below_the_floor(floor):
-    """The mean is fine; here eight of twelve joined."""
-    play = ActivePlay(configure_active(12, min_survivors=3), floor=floor)
-    play.step(gone=range(8, 12))
-    aborts(play.clients[0], play.requests[0], "floor is")
-
-
 def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     config = configure_active(30, graph=ErdosRenyi(p=0.2), threshold=Fixed(t=4), min_survivors=2)
     for seed in range(20):
-        play = ActivePlay(config, seed=seed, floor=LOOSE)
+        play = ActivePlay(config, seed=seed)
         play.step()
         wide = np.flatnonzero(play.server._graph.degrees + 1 >= 8).tolist()
         if wide:
@@ -239,7 +205,7 @@ def test_v2_without_the_client_itself():
 
 @pytest.mark.parametrize(
     ("v2", "match"),
-    [(b"\xff", "V2 has 1 bytes"), (b"\xff\x1f", "V2 contains a client")],
+    [(b"\xff", "V2: expected 2 bytes, got 1"), (b"\xff\x1f", "V2 contains a client")],
     ids=["short", "stray"],
 )
 def test_v2_that_is_no_set(v2, match):
@@ -259,18 +225,26 @@ def test_sealed_texts_of_others_than_v2_has():
     play = played("mask")
     near = play.clients[0]._state.shared.neighbours.tolist()
     aborts(
-        play.clients[0], changed(play.requests[0], v2=packed(EVERYONE - {near[0]})), "sealed has 480 bytes"
+        play.clients[0],
+        changed(play.requests[0], v2=packed(EVERYONE - {near[0]})),
+        "sealed: expected 400 bytes, got 480",
     )
     play = played("mask")
     near = play.clients[0]._state.shared.neighbours.tolist()
     fewer = sealed_of(play, EVERYONE - {near[0]})
-    aborts(play.clients[0], changed(play.requests[0], sealed=fewer), "sealed has 400 bytes")
+    aborts(play.clients[0], changed(play.requests[0], sealed=fewer), "sealed: expected 480 bytes, got 400")
 
 
 def test_a_sealed_text_that_does_not_open():
     play = played("mask")
     sealed = read(play.requests[0]).sealed
-    aborts(play.clients[0], changed(play.requests[0], sealed=flipped(sealed)), "does not open")
+    near = play.clients[0]._state.shared.neighbours.tolist()
+    reply = play.clients[0].receive(changed(play.requests[0], sealed=flipped(sealed)))
+    assert accused_in(reply) == {near[0]}
+    assert play.clients[0].done
+    assert not vars(play.clients[0]._state)
+    with pytest.raises(FaultyServer, match="another request"):
+        play.clients[0].receive(play.requests[0])
 
 
 def test_s10_different_rosters_to_different_clients():
@@ -285,17 +259,17 @@ def test_s10_different_rosters_to_different_clients():
     for i, reply in {**replies, 0: lied}.items():
         play.server.receive(i, reply)
     play.requests = play.server.close()
-    with pytest.raises(FaultyServer, match="client 5: sealed text does not open"):
-        play.clients[0].receive(play.requests[0])
+    assert accused_in(play.clients[0].receive(play.requests[0])) == {5}
+    assert accused_in(play.clients[5].receive(play.requests[5])) == {0}
 
 
 V3S = {
-    "short": (lambda near: b"\xff", "V3 has 1 bytes"),
+    "short": (lambda near: b"\xff", "V3: expected 2 bytes, got 1"),
     "stray": (lambda near: b"\xff\x1f", "V3 contains a client"),
     "not in V2": (lambda near: packed(EVERYONE), "client 11 is in V3 and not in V2"),
     "without itself": (lambda near: packed(EVERYONE - {0, 11}), "itself out of V3"),
     "few neighbours": (lambda near: packed(EVERYONE - {11, *near[2:]}), "2 live neighbours .* threshold 4"),
-    "few clients": (lambda near: packed({0, *near[:3]}), "4 clients in V3, the sum of fewer than 5"),
+    "few clients": (lambda near: packed({0, *near[:3]}), "4 clients in V3, the charter demands 5"),
 }
 
 
@@ -307,13 +281,13 @@ def test_a_v3_that_is_not_right(name):
     aborts(play.clients[0], changed(play.requests[0], v3=make(near)), match)
 
 
-def test_a_v3_below_the_floor_for_survivors():
-    play = ActivePlay(configure_active(12, graph=GRAPH, min_survivors=10), floor=Floor(survivors=10))
-    play.until("confirm")
+def test_a_v3_below_min_survivors_far_from_the_client():
+    """Nobody is missing around client 0."""
+    play = played("confirm", min_survivors=10)
     near = [j for j in play.clients[0]._state.held.holding.tolist() if j != 0]
     far = sorted(EVERYONE - {0, *near})[:3]
     request = changed(play.requests[0], v3=packed(EVERYONE - set(far)))
-    aborts(play.clients[0], request, "9 clients in V3, the sum of fewer than 10")
+    aborts(play.clients[0], request, "9 clients in V3, the charter demands 10")
 
 
 def test_s2_a_second_v3_is_never_signed():
@@ -321,7 +295,11 @@ def test_s2_a_second_v3_is_never_signed():
     client, request = play.clients[0], play.requests[0]
     first = client.receive(request)
     assert client.receive(request) == first
-    aborts(client, changed(request, v3=packed(EVERYONE - {11})), "confirm-request where")
+    aborts(
+        client,
+        changed(request, v3=packed(EVERYONE - {11})),
+        "expected signed-unmask-request, got confirm-request",
+    )
 
 
 def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes:
@@ -406,8 +384,11 @@ def test_enough_confirmations_and_no_more():
 
 
 UNMASKS = {
-    "flags short": (lambda r: {"confirmed": r.confirmed[:-1]}, "confirmed has 5 bytes, 6 are due"),
-    "signatures short": (lambda r: {"signatures": r.signatures[:-64]}, "signatures has 320 bytes"),
+    "flags short": (lambda r: {"confirmed": r.confirmed[:-1]}, "confirmed: expected 6 bytes, got 5"),
+    "signatures short": (
+        lambda r: {"signatures": r.signatures[:-64]},
+        "signatures: expected 384 bytes, got 320",
+    ),
     "flag of 2": (lambda r: {"confirmed": b"\2" + r.confirmed[1:]}, "neither 0 nor 1"),
     "signature changed": (
         lambda r: {"signatures": flipped(r.signatures, -1 % 384)},

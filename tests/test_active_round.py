@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from active_rounds import STEP_NAMES
+from active_rounds import STEP_NAMES, bundles_of, introduction
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import (
+    FaultyServer,
     RoundFailed,
     TooFewClients,
     Unreliable,
@@ -17,12 +18,11 @@ from ccesa.protocol import roster
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import in_memory, run_round
 from rounds import (
-    LOOSE,
     ActivePlay,
-    admission,
+    charter_of,
     configure_active,
 )
-from strategies import graphs, thresholds, without_thin_masks
+from strategies import active_graphs, graphs, thresholds
 
 THREE_GRAPHS = {
     "erdos-renyi": ErdosRenyi(p=0.97),
@@ -49,17 +49,17 @@ def check(play: ActivePlay, gone) -> str:
 @given(st.data())
 def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
     n = data.draw(st.integers(3, 12))
-    graph = without_thin_masks(data.draw(graphs(n)))
+    graph = data.draw(active_graphs(n))
     config = configure_active(
         n,
         graph=graph,
-        threshold=data.draw(thresholds(graph, n)),
+        threshold=data.draw(thresholds(graph, n, "active")),
         bits=data.draw(st.sampled_from([8, 16, 32, 64])),
         length=data.draw(st.integers(1, 20)),
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
     )
     gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3)) for step in STEP_NAMES}
-    check(ActivePlay(config, seed=data.draw(st.integers(0, 100)), floor=LOOSE), gone)
+    check(ActivePlay(config, seed=data.draw(st.integers(0, 100))), gone)
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
@@ -88,7 +88,7 @@ def test_somebody_drops_in_every_step(name, rule):
 
 @pytest.mark.parametrize("absent", [{0}, {19}, {0, 1, 8, 19}, set(range(0, 18, 2))], ids=str)
 def test_ids_that_never_join(absent):
-    play = ActivePlay(configure_active(20, graph=Harary(degree=8)), floor=LOOSE)
+    play = ActivePlay(configure_active(20, graph=Harary(degree=8)))
     assert check(play, {"advertise": absent}) == "aggregate"
     assert set(play.server.aggregate.survivors) == set(range(20)) - absent
 
@@ -100,7 +100,7 @@ def test_the_smallest_round():
 
 def test_the_driver_knows_nothing_of_the_guard():
     play = ActivePlay(configure_active(8))
-    server = ActiveServer(play.config, admission(8))
+    server = ActiveServer(play.config, charter_of(play.config))
     aggregate = run_round(server, in_memory(play.clients, lambda step, i: (step.name, i) == ("confirm", 3)))
     assert np.array_equal(aggregate.vector, play.expected(range(8)))
 
@@ -120,6 +120,71 @@ def test_too_few_confirmations_fail_before_a_share_is_asked_for():
     assert failure.value.clients == tuple(range(6))
 
 
+def test_too_few_survivors_to_confirm_fail_before_anybody_is_asked_to():
+    """Four of six are left, and each of them needs four others."""
+    play = ActivePlay(configure_active(6)).until("mask")
+    with pytest.raises(Unreliable) as failure:
+        play.step(gone={0, 1})
+    assert failure.value.clients == tuple(range(6))
+    assert play.server.finished
+
+
+# As many neighbours as the threshold, and one fewer
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_an_honest_round_in_which_everybody_needs_all_its_neighbours_succeeds(data):
+    """t_i = d_i: each of them confirms, and the client itself does not count."""
+    n = data.draw(st.integers(4, 14))
+    half = data.draw(st.integers(1, (n - 1) // 2))
+    every = Linear(slope=1024, base=0)  # the degree itself
+    graph, threshold = data.draw(
+        st.sampled_from(
+            [
+                (Complete(), Fixed(t=n - 1)),
+                (Complete(), every),
+                (Harary(degree=2 * half), Fixed(t=2 * half)),
+                (Harary(degree=2 * half), every),
+                (ErdosRenyi(p=0.95), every),
+            ]
+        )
+    )
+    play = ActivePlay(configure_active(n, graph=graph, threshold=threshold))
+    play.step()
+    if play.server._graph.degrees.min() < 2:  # a majority of one neighbour would be two
+        return
+    aggregate = play.finish()
+    assert aggregate.survivors == tuple(range(n))
+    assert np.array_equal(aggregate.vector, play.expected(range(n)))
+
+
+def test_whoever_would_need_itself_does_not_take_part():
+    """Where degrees vary, t = d + 1 is seen with the graph: such a client could never release a share."""
+    config, short = configure_active(30, graph=ErdosRenyi(p=0.5), threshold=Fixed(t=12)), []
+    while not short:
+        play = ActivePlay(config)
+        play.step()
+        degrees = play.server._graph.degrees
+        for node, degree in enumerate(degrees.tolist()):
+            assert (node in play.requests) == (12 <= degree < 23)  # 2 t > d + 1
+        short = np.flatnonzero(degrees == 11).tolist()
+    request = introduction(play, bundles_of(play), short[0])
+    with pytest.raises(FaultyServer, match="threshold 12 with 11 neighbours"):
+        play.clients[short[0]].receive(request)
+
+
+@pytest.mark.parametrize(("gone", "succeeds"), [(set(), True), ({0}, False)], ids=["all there", "one gone"])
+def test_clients_that_have_lost_a_neighbour_they_need_are_left_out_before_they_mask(gone, succeeds):
+    """t = 6 of 6 on a ring of 7: without one of them nobody could be shown enough confirmations."""
+    play = ActivePlay(configure_active(7, graph=Harary(degree=6), threshold=Fixed(t=6))).until("share")
+    if succeeds:
+        assert play.finish().survivors == tuple(range(7))
+        return
+    with pytest.raises(TooFewClients, match="step share: 0"):
+        play.step(gone=gone)
+
+
 def test_fewer_than_min_survivors_confirm():
     with pytest.raises(TooFewClients, match="step confirm"):
         ActivePlay(configure_active(12, min_survivors=11)).finish({"confirm": {0, 1}})
@@ -130,9 +195,9 @@ def test_fewer_than_min_survivors_confirm():
 def test_whoever_confirmed_is_asked_for_shares_in_a_reliable_round(data):
     """t_i holders that can be shown enough are t_i neighbours that confirmed: nobody is left over."""
     n = data.draw(st.integers(4, 12))
-    graph = without_thin_masks(data.draw(graphs(n)))
+    graph = data.draw(active_graphs(n))
     gone = data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3))  # before keys make a difference
-    play = ActivePlay(configure_active(n, graph=graph), floor=LOOSE)
+    play = ActivePlay(configure_active(n, graph=graph))
     try:
         play.until("confirm")
         confirmed = set(play.requests) - gone

@@ -8,12 +8,13 @@ from ccesa.errors import (
     ConflictingMessage,
     LateMessage,
     MalformedMessage,
+    TooFewClients,
 )
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.round import in_memory, run_round
-from rounds import ActivePlay, admission, changed, configure_active, identity, read, refuses
+from rounds import ActivePlay, changed, charter_of, configure_active, identity, read, refuses, revectored
 
 
 @pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])
@@ -21,8 +22,8 @@ from rounds import ActivePlay, admission, changed, configure_active, identity, r
     ("change", "match"),
     [
         (lambda signature: flipped(signature), "signature that does not verify"),
-        (lambda signature: signature[:-1], "signature has 63 bytes, 64 are due"),
-        (lambda signature: b"", "signature has 0 bytes"),
+        (lambda signature: signature[:-1], "signature: expected 64 bytes, got 63"),
+        (lambda signature: b"", "signature: expected 64 bytes, got 0"),
         (lambda signature: bytes(64), "signature that does not verify"),
     ],
     ids=["flipped", "short", "none", "zeros"],
@@ -60,7 +61,7 @@ def test_a_byte_does_not_move_from_one_key_to_the_other(sizes):
     reply = read(play.clients[4].receive(play.requests[4]))
     both = reply.sealing_key + reply.mask_key
     cut = changed(reply.encode(), sealing_key=both[: sizes[0]], mask_key=both[sizes[0] :])
-    refuses(play, 4, cut, "sealing_key has")
+    refuses(play, 4, cut, f"sealing_key: expected 32 bytes, got {sizes[0]}")
 
 
 def test_a_vector_under_the_signature_of_another_round_or_step():
@@ -68,9 +69,11 @@ def test_a_vector_under_the_signature_of_another_round_or_step():
     advertised = play.server._advertised[4].signature
     reply = play.clients[4].receive(play.requests[4])
     refuses(play, 4, changed(reply, signature=advertised), "does not verify")
-    refuses(play, 4, changed(reply, vector=b""), "vector has 0 bytes")
+    refuses(play, 4, changed(reply, vector=b""), "vector: expected 10 bytes, got 0")
     play.server.receive(4, reply)
-    refuses(play, 4, changed(reply, vector=bytes(10)), "different answer", ConflictingMessage)
+    other = revectored(play.config, reply, bytes(10))
+    refuses(play, 4, other, "different answer", ConflictingMessage)
+    refuses(play, 4, changed(reply, vector=bytes(10)), "not the one that its digest was made of")
 
 
 def test_a_confirmation_that_is_a_signature_on_v2_only():
@@ -93,7 +96,7 @@ def test_a_confirmation_that_comes_late():
 
 def test_a_refused_client_counts_as_dropped():
     play, refused = played("advertise"), []
-    server = ActiveServer(play.config, admission(12))
+    server = ActiveServer(play.config, charter_of(play.config))
 
     def carry(step, requests):
         for i, reply in in_memory(play.clients)(step, requests):
@@ -109,7 +112,18 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
     signed = read(play.clients[0].receive(play.requests[0]))
     head = {"context": signed.context, "client": 0}
     unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
-    with pytest.raises(MalformedMessage, match="signed-advertise-reply is due"):
+    with pytest.raises(MalformedMessage, match="expected signed-advertise-reply, got"):
         play.server._take_keys(0, unsigned)
-    with pytest.raises(MalformedMessage, match="signed-mask-reply is due"):
-        play.server._take_vector(0, m.MaskReply(**head, vector=bytes(10)))
+    with pytest.raises(MalformedMessage, match="expected signed-mask-reply, got"):
+        play.server._take_vector(0, m.MaskReply(**head, vector=bytes(10), digest=bytes(32)))
+
+
+@pytest.mark.parametrize("absent", [2, 3])
+def test_a_roster_that_every_client_would_refuse_is_not_shown_to_anyone(absent):
+    play = ActivePlay(configure_active(8, least_roster=6))
+    if absent == 2:
+        play.step(gone=range(absent))
+        assert np.array_equal(play.finish().vector, play.expected(range(2, 8)))
+        return
+    with pytest.raises(TooFewClients, match=r"5 client.* answered, the charter demands 6"):
+        play.step(gone=range(absent))

@@ -1,24 +1,21 @@
-"""Who takes part in a round under the guard ``active``: configurations, lists and identities."""
+"""Who takes part in a round under the guard ``active``: charters, configurations and identities."""
 
+from functools import partial
+
+import msgspec
 import numpy as np
 import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
-from ccesa.config import Floor, Harary, RoundConfig
-from ccesa.errors import ConfigError, FaultyServer
-from ccesa.identity import Admission, Identity, Member
-from ccesa.plan.planner import plan_or_complete
-from ccesa.protocol.active_client import ActiveClient, default_floor
+from ccesa.charter import Charter, Seat
+from ccesa.config import Fixed, Harary, RoundConfig
+from ccesa.errors import ConfigError
+from ccesa.identity import Identity
+from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from rounds import (
-    ActivePlay,
-    admission,
-    configure,
-    configure_active,
-    identity,
-)
+from rounds import ActivePlay, charter, configure, configure_active, identity
 
 
 def vector() -> np.ndarray:
@@ -32,96 +29,119 @@ def test_the_guards_do_not_mix():
     with pytest.raises(ConfigError, match="this server has guard = curious, the round has active"):
         Server(active)
     with pytest.raises(ConfigError, match="goes with active only"):
-        ActiveClient(curious, identity(0), admission(8), vector())
+        ActiveClient(curious, identity(0), charter(8), vector())
     with pytest.raises(ConfigError, match="goes with active only"):
-        ActiveServer(curious, admission(8))
+        ActiveServer(curious, charter(8))
 
 
-def shuffled() -> Admission:
-    return Admission(reversed(admission(8).members))
-
-
-OTHER_LISTS = {
-    "shorter": lambda: Admission(admission(8).members[:-1]),
-    "longer": lambda: admission(9),
-    "another order": shuffled,
-    "another key": lambda: Admission([*admission(8).members[:-1], Member("x", identity(77).public)]),
+#: Another value for everything that a configuration says.
+DIFFERENT = {
+    "clients": {"clients": 9},
+    "bits": {"bits": 32},
+    "graph": {"graph": Harary(degree=6)},
+    "threshold": {"threshold": Fixed(t=6)},
+    "generator": {"generator": "chacha20"},
+    "min_survivors": {"min_survivors": 4},
+    "guard": {"guard": "curious", "charter": msgspec.UNSET},
+    "charter": {"charter": bytes(32)},
 }
+LEFT = {"round_id": bytes(32), "length": 7, "task": b"a task"}
 
 
-@pytest.mark.parametrize("name", OTHER_LISTS)
-def test_a_configuration_for_another_list_is_refused_by_both_sides(name):
-    config, other, asked = configure_active(8), OTHER_LISTS[name](), []
-    with pytest.raises(ConfigError, match="compare the lists"):
-        ActiveClient(config, identity(0), other, vector(), random=asked.append)
-    with pytest.raises(ConfigError, match="compare the lists"):
-        ActiveServer(config, other)
+def test_these_are_all_fields():
+    assert DIFFERENT.keys() | LEFT.keys() | {"version"} == set(RoundConfig.__struct_fields__)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_is_drawn(name):
+    """By both sides. The digest that it carries is right, unless that is what differs."""
+    agreed, asked = charter(8), []
+    config = msgspec.structs.replace(agreed.config(length=5), **DIFFERENT[name])
+    match = "goes with active only" if name == "guard" else f"differs from the charter in {name}"
+    with pytest.raises(ConfigError, match=match):
+        ActiveClient(config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched())
+    with pytest.raises(ConfigError, match=match):
+        ActiveServer(config, agreed)
     assert not asked
 
 
-def test_a_digest_for_another_number_of_clients_is_refused():
-    config = configure(9, guard="active", admission=admission(8).digest)
-    with pytest.raises(ConfigError, match="9 clients and another admission list than this one of 8"):
-        ActiveClient(config, identity(0), admission(8), vector())
+class Untouched(set):
+    """Nothing is to be remembered of a round that is refused."""
+
+    def add(self, element: object) -> None:
+        raise AssertionError(element)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_round_id_length_and_task_are_left(name):
+    config = msgspec.structs.replace(charter(8).config(length=5), **{name: LEFT[name]})
+    ActiveServer(config, charter(8))
+    ActiveClient(config, identity(0), charter(8), np.zeros(config.length, np.uint16))
+
+
+def seats() -> tuple[Seat, ...]:
+    return charter(8).members
+
+
+OTHER_MEMBERS = {
+    "shorter": lambda: seats()[:-1],
+    "longer": lambda: charter(9).members,
+    "another order": lambda: seats()[::-1],
+    "another key": lambda: (*seats()[:-1], Seat("x", identity(77).public)),
+    "another name": lambda: (*seats()[:-1], Seat("x", seats()[-1].key)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MEMBERS)
+def test_a_round_of_a_charter_with_other_members_is_refused_by_both_sides(name):
+    config, other, asked = configure_active(8), replaced(charter(8), members=OTHER_MEMBERS[name]()), []
+    with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
+        ActiveClient(config, identity(0), other, vector(), random=asked.append)
+    with pytest.raises(ConfigError, match=r"differs from the charter in (clients|charter)"):
+        ActiveServer(config, other)
+    with pytest.raises(ConfigError, match="another charter than this one, serial 1: compare the digests"):
+        other.decode(config.encode())
+    assert not asked
+
+
+def replaced(agreed: Charter, **fields) -> Charter:
+    return msgspec.structs.replace(agreed, **fields)
+
+
+@pytest.mark.parametrize(("now", "valid"), [(999, True), (999.9, True), (1000, False), (10**9, False)])
+def test_a_charter_that_has_expired_is_refused_before_a_key_is_drawn(now, valid):
+    agreed, asked = charter(8, expires=1000), []
+    make = partial(ActiveClient, agreed.config(length=5), identity(0), agreed, vector(), random=asked.append)
+    if valid:
+        make(now=now)
+    else:
+        with pytest.raises(ConfigError, match="serial 1 expired on 1970-01-01 00:16 UTC: get a new one"):
+            make(now=now)
+    assert not asked
+
+
+def test_the_clock_is_that_of_the_system_unless_said_otherwise():
+    agreed = charter(8, expires=10**9)
+    with pytest.raises(ConfigError, match="expired on 2001-09-09"):
+        ActiveClient(agreed.config(length=5), identity(0), agreed, vector())
+    ActiveClient(charter(8).config(length=5), identity(0), charter(8), vector())
 
 
 def test_an_identity_that_is_not_in_the_list():
     with pytest.raises(ConfigError, match="not in the admission list"):
-        ActiveClient(configure_active(8), Identity(bytes(31) + b"\xff"), admission(8), vector())
+        ActiveClient(configure_active(8), Identity(bytes(31) + b"\xff"), charter(8), vector())
 
 
 def test_a_client_takes_its_place_in_the_list():
     for i in range(8):
-        assert ActiveClient(configure_active(8), identity(i), admission(8), vector()).client == i
-
-
-def test_names_and_comments_may_differ_between_the_parties():
-    renamed = Admission(Member(f"n{k}", one.public, "c") for k, one in enumerate(admission(8).members))
-    play = ActivePlay(configure_active(8))
-    play.clients[3] = ActiveClient(play.config, identity(3), renamed, play.vectors[3])
-    assert np.array_equal(play.finish().vector, play.expected(range(8)))
-
-
-@pytest.mark.parametrize(("clients", "floor"), [(3, 3), (4, 3), (5, 3), (6, 4), (12, 7), (13, 7)])
-def test_the_default_floor_is_more_than_half_of_the_list(clients, floor):
-    client = ActiveClient(configure_active(clients), identity(0), admission(clients), vector())
-    assert client._round.floor.clients == floor
-
-
-@pytest.mark.parametrize(
-    ("clients", "degree"), [(3, 2), (4, 2), (5, 2), (6, 3), (12, 6), (24, 10), (100, 14), (1000, 20)]
-)
-def test_the_default_floor_asks_for_neighbours(clients, degree):
-    assert default_floor(admission(clients)).degree == degree
-
-
-def test_a_ring_of_two_neighbours_is_refused_by_default():
-    """Two colluders beside a client would open its vector."""
-    config = configure_active(100, graph=Harary(degree=2))
-    with pytest.raises(ConfigError, match="degree = 2, this client's floor is 14"):
-        ActiveClient(config, identity(0), admission(100), vector())
-
-
-@pytest.mark.parametrize("graph", ["best", "erdos-renyi", "complete"])
-@pytest.mark.parametrize(("clients", "dropout", "collusion"), [(4, 0.05, 0), (30, 0.1, 0), (100, 0.1, 0.1)])
-def test_planned_graphs_pass_the_default_floor(clients, dropout, collusion, graph):
-    made = plan_or_complete(clients, dropout, collusion, guard="active", graph=graph)
-    default_floor(admission(clients)).check(made.config(admission=admission(clients).digest))
-
-
-def test_a_floor_that_mentions_one_thing_keeps_the_rest():
-    """S20 with a client that asked for more than the default, and must not get less."""
-    play = ActivePlay(configure_active(24), floor=Floor(threshold=3))
-    play.step(gone=range(4, 24))
-    with pytest.raises(FaultyServer, match="clients = 4, this client's floor is 13"):
-        play.clients[0].receive(play.requests[0])
+        assert ActiveClient(configure_active(8), identity(i), charter(8), vector()).client == i
 
 
 def test_a_used_round_id():
     used, config = set(), configure_active(8)
-    ActiveClient(config, identity(0), admission(8), vector(), used_rounds=used)
+    ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used)
     with pytest.raises(ConfigError, match="used before"):
-        ActiveClient(config, identity(0), admission(8), vector(), used_rounds=used)
+        ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used)
 
 
 def test_secrets_are_not_in_repr():
@@ -137,8 +157,9 @@ def test_secrets_are_not_in_repr():
 
 
 def test_the_configuration_travels():
-    config = configure_active(8)
-    play = ActivePlay(RoundConfig.decode(config.encode()))
+    config = configure_active(8, task=b"a task")
+    assert charter(8).decode(config.encode()) == config
+    play = ActivePlay(charter(8).decode(config.encode()))
     assert np.array_equal(play.finish().vector, play.expected(range(8)))
 
 

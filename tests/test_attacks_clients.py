@@ -14,21 +14,21 @@ from ccesa.attacks.clients import CLIENT_ATTACKS
 GUARDS = ["curious", "active"]
 #: What the one sentence of the outcome says, with the defence in place and without.
 WORDS = {
-    "C1": (wrong_share, f"culprits: \\[{LIAR}\\]", "shares dealt by client [^4] do not fit"),
-    "C2": (crooked_dealer, f"no sum: shares dealt by client {LIAR}", "wrong sum"),
-    "C3": (short_shares, f"client {LIAR}: shares has 32 bytes", "crashed half way"),
+    "C1": (wrong_share, f"\\[{LIAR}\\] did", "the secret of client [^4] cannot be rebuilt"),
+    "C2": (crooked_dealer, f"no sum: the secret of client {LIAR} cannot be rebuilt", "wrong sum"),
+    "C3": (short_shares, f"client {LIAR}: shares: expected 288 bytes, got 32", "crashed half way"),
     "C4": (low_order_key, f"client {LIAR}: .*low order.*8 others go on", "lost for all: .*low order"),
     "C5": (
         same_key,
         f"client {LIAR}: .*advertised before.*8 others go on",
         "lost for all: .*same public key",
     ),
-    "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: .*has {OVERSIZE} bytes"),
+    "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: vector: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
     "C8": (leave_together, "disconnected", "takes its own vector away"),
     "C10": (
         forged_line,
-        f"one line: client {LIAR}: not a message: .*vote\\\\nclient 2",
+        f"one line: client {LIAR}: expected .*advertise-reply, got no reply of this guard",
         f"a line that client {LIAR} wrote",
     ),
 }

@@ -10,15 +10,16 @@ import base64
 import numpy as np
 import pytest
 
-from ccesa.config import Complete, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Admission, Identity
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.simulate import chartered
 from rounds import changed, read
 
 P = 2**255 - 19
@@ -69,7 +70,7 @@ fields = pytest.mark.parametrize("field", ["sealing_key", "mask_key"])
 
 CLIENTS = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
-ADMISSION = Admission(Member(f"client-{place}", one.public) for place, one in enumerate(IDENTITIES))
+CHARTER = chartered(IDENTITIES, min_survivors=2)
 LIAR, VICTIM = 2, 0
 
 
@@ -127,21 +128,17 @@ def test_the_edges_are_not_of_low_order(value):
     assert ladder(8, value)[1] != 0
 
 
-def configuration(guard: str) -> RoundConfig:
-    options = {"admission": ADMISSION.digest} if guard == "active" else {}
-    return RoundConfig(clients=CLIENTS, length=2, graph=Complete(), guard=guard, min_survivors=2, **options)
-
-
 class Stand:
     """A round in its first step; one client lies about its keys and signs them properly."""
 
     def __init__(self, guard: str) -> None:
-        config = configuration(guard)
         vector = np.zeros(2, np.uint32)
         if guard == "active":
-            self.server = ActiveServer(config, ADMISSION)
-            self.clients = [ActiveClient(config, one, ADMISSION, vector) for one in IDENTITIES]
+            config = CHARTER.config(length=2)
+            self.server = ActiveServer(config, CHARTER)
+            self.clients = [ActiveClient(config, one, CHARTER, vector) for one in IDENTITIES]
         else:
+            config = RoundConfig(clients=CLIENTS, length=2, min_survivors=2)
             self.server = Server(config)
             self.clients = [Client(config, who, vector) for who in range(CLIENTS)]
         requests = self.server.open()
@@ -205,11 +202,11 @@ def test_valid_edge_cases_are_let_in_by_both(value, guard, field):
 @fields
 def test_keys_of_another_size(size, guard, field):
     stand = Stand(guard)
-    with pytest.raises(FaultyClient, match=f"{field} has {size} bytes, 32 are due|at most"):
+    with pytest.raises(FaultyClient, match=f"{field}: expected 32 bytes, got {size}|at most"):
         stand.server.receive(LIAR, stand.lie(field, b"\x09" * size))
     requests = stand.requests(stand.replies[LIAR])
     keys = read(requests[VICTIM]).keys
-    with pytest.raises(FaultyServer, match=r"keys has|at most"):
+    with pytest.raises(FaultyServer, match=r"keys: expected|at most"):
         stand.clients[VICTIM].receive(changed(requests[VICTIM], keys=keys[:-32] + b"\x09" * (size % 32)))
 
 
@@ -285,10 +282,10 @@ def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch)
 @pytest.mark.parametrize("size", [0, 1, 32, 63, 65, 128])
 def test_signatures_of_another_size(size):
     stand = Stand("active")
-    with pytest.raises(FaultyClient, match=r"signature has|at most"):
+    with pytest.raises(FaultyClient, match=r"signature: expected|at most"):
         stand.server.receive(LIAR, changed(stand.replies[LIAR], signature=bytes(size)))
     requests = stand.requests(stand.replies[LIAR])
-    with pytest.raises(FaultyServer, match=r"signatures has|at most"):
+    with pytest.raises(FaultyServer, match=r"signatures: expected|at most"):
         stand.clients[VICTIM].receive(changed(requests[VICTIM], signatures=bytes(size)))
 
 
@@ -348,4 +345,4 @@ def test_there_are_two_y_of_order_eight():
 
 
 def test_honest_identity_keys_are_admitted():
-    assert len(Admission.parse(str(ADMISSION))) == CLIENTS
+    assert len(Admission.parse(str(CHARTER.admission))) == CLIENTS

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from ccesa.attacks.registry import ATTACKS
+from ccesa.cli.output import check_output
+from ccesa.errors import ConfigError
 
 COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
 FIELDS = {
@@ -31,14 +36,21 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
-def simulate(*arguments: str) -> dict:
+def simulate(*arguments: str, status: int = 0) -> dict:
     done = run("simulate", "--length", "100", "--json", *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
 def test_version():
     assert run("--version").stdout.startswith("ccesa ")
+
+
+def test_the_package_can_be_run_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "ccesa", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, run("--version").stdout)
 
 
 @pytest.mark.parametrize("command", [[], ["simulate"], ["demo"], ["plan"]])
@@ -76,13 +88,22 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
+LOST = ["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
+
+
 def test_a_failure_is_named_and_never_called_exact():
-    report = simulate(
-        *["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
-    )
+    report = simulate(*LOST, status=3)
     assert report["outcome"] in {"Unreliable", "TooFewClients"}
     assert report["exact"] is False
     assert report["survivors"] == 0
+
+
+def test_a_lost_round_is_told_to_people_and_to_scripts():
+    done = run("simulate", *LOST)
+    assert done.returncode == 3
+    assert re.search("outcome +(Unreliable|TooFewClients)", done.stdout)
+    assert "3 if the round was lost" in " ".join(run("simulate", "--help").stdout.split())
+    assert "3 a round without a sum" in " ".join(run("--help").stdout.split())
 
 
 def test_a_seed_fixes_inputs_and_dropouts():
@@ -139,6 +160,55 @@ def test_a_mistake_ends_in_one_clear_line(arguments, says):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shows"),
+    [
+        (["simulate", "--clints", "3"], "ccesa simulate --help"),
+        (["attack"], "ccesa attack --help"),
+        (["identity", "new"], "ccesa identity new --help"),
+        (["--clients", "3"], "ccesa --help"),
+    ],
+)
+def test_a_wrong_call_says_whose_help_helps(arguments, shows):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert f"({shows} shows what there is)" in done.stderr
+
+
+def complete(*words: str, at: str = "bash") -> list[str]:
+    """What the shell offers for the last of the words."""
+    line = " ".join(["ccesa", *words])
+    asked = {
+        "_CCESA_COMPLETE": f"complete_{at}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words)),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_shell_completes_commands_options_and_names_of_attacks():
+    assert complete("si") == ["simulate"]
+    assert "--dropout" in complete("simulate", "--")
+    assert complete("simulate", "--graph", "er") == ["erdos-renyi"]
+    assert complete("attack", "lis") == ["list"]
+    assert {name for name in ATTACKS if name.startswith("s")} == set(complete("attack", "s"))
+    assert complete("attack", "spl", at="fish") == [f"split-view\t{ATTACKS['split-view'].title}"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_had_for_each_shell(shell):
+    plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        [*COMMAND, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
+    )
+    assert done.returncode == 0
+    assert f"_CCESA_COMPLETE=complete_{shell}" in done.stdout
+
+
 def test_unknown_command():
     done = run("aggregate-all")
     assert done.returncode == 2
@@ -170,14 +240,23 @@ def test_demo_reaches_what_plain_averaging_reaches(tmp_path):
     [
         (["--clients", "5000"], "clients"),
         (["--output", "no/such/folder/r.html"], "no/such/folder"),
+        (["--output", "."], "is a folder; name a file in it"),
         (["--rounds", "0"], "--rounds"),
     ],
 )
 def test_demo_mistakes(arguments, says, tmp_path):
     done = run("demo", "--rounds", "1", "--clients", "5", *arguments, cwd=tmp_path)
-    assert done.returncode != 0
+    assert done.returncode == 2
+    assert done.stdout == ""
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigError, match="no permission to write"):
+        check_output(tmp_path / "r.html")
 
 
 def test_progress_is_shown_to_a_person_watching():

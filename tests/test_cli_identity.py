@@ -45,10 +45,17 @@ def test_a_new_identity_is_admitted_by_the_line_that_is_printed(tmp_path):
     assert identity.seed.hex() not in done.stdout + shown.stdout
 
 
-def test_a_name_of_ones_own(tmp_path):
+def test_a_name_of_ones_own_stays_with_the_key(tmp_path):
     done = run("new", tmp_path / "key", "--name", "hôpital")
     assert done.stdout.startswith("hôpital ")
-    assert run("show", tmp_path / "key", "--name", "clinic").stdout.startswith("clinic ")
+    (tmp_path / "key").rename(tmp_path / "moved")
+    assert run("show", tmp_path / "moved").stdout == done.stdout
+    assert run("show", tmp_path / "moved", "--name", "clinic").stdout.startswith("clinic ")
+
+
+def test_a_key_without_a_name_is_called_by_its_file(tmp_path):
+    Identity.new().save(tmp_path / "site-7.key")
+    assert run("show", tmp_path / "site-7.key").stdout.startswith("site-7 ")
 
 
 def test_lines_of_several_make_a_list(tmp_path):
@@ -102,7 +109,7 @@ def test_a_link_is_not_followed(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("name", ["", "two words", "#hidden", "a\u2028b"])
+@pytest.mark.parametrize("name", ["", "two words", "#hidden", "a\u2028b", "x" * 129])
 def test_a_name_that_would_not_read_back_leaves_no_file(tmp_path, name):
     fails(run("new", tmp_path / "key", "--name", name), "name", 2)
     assert not (tmp_path / "key").exists()

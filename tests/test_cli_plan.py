@@ -35,18 +35,38 @@ def test_an_erdos_renyi_plan():
     made = plan("--clients", "1000", "--graph", "erdos-renyi", "--collusion", "0.1", "--length", "10")
     assert made["graph"] == "erdos-renyi"
     assert made["degree"] == pytest.approx(999 * made["p"])
-    assert made["mask_degree"] == pytest.approx(999 * made["mask_p"])
     assert made["threshold"]["rule"] == "linear"
+    assert (made["mask_degree"], made["mask_p"]) == (made["degree"], None)  # where clients collude
+    thin = plan("--clients", "1000", "--graph", "erdos-renyi", "--length", "10")
+    assert thin["mask_degree"] == pytest.approx(999 * thin["mask_p"])
+    assert thin["mask_degree"] < thin["degree"]
 
 
 def test_an_active_plan():
-    made = plan("--clients", "1000", "--collusion", "0.1", "--guard", "active")
-    assert made["privacy_bits"] == 80
-    assert made["mask_degree"] == made["degree"]
-    assert made["failure"]["unmaskable"] <= -80
-    assert made["least_honest"] > 2
+    made = plan("--clients", "1000", "--guard", "active")
+    assert (made["collusion"], made["privacy_bits"]) == (0.1, 128)
+    assert made["mask_degree"] == made["degree"] == 158
+    assert made["failure"]["unmaskable"] <= -128
     assert made["least_roster"] == 839
     assert made["colluders"] == 83  # of all 1000: a tenth of any roster that clients accept
+    assert made["around"] == 72
+    assert made["least_honest"] == made["least_survivors"] == 116 - 72
+    assert made["least_honest_fails"] <= -128
+
+
+def test_a_plan_with_colluders_and_one_without():
+    made = plan("--clients", "1000", "--collusion", "0.1")
+    assert made["mask_degree"] == made["degree"]
+    assert made["least_honest"] == 3
+    assert -41 < made["least_honest_fails"] <= -40
+    alone = plan("--clients", "100")
+    assert [alone[name] for name in ("least_honest", "least_honest_fails", "around")] == [None, None, 0]
+    certain = plan("--clients", "30", "--guard", "active")
+    assert (certain["graph"], certain["least_honest"], certain["least_honest_fails"]) == (
+        "complete",
+        14,
+        -1e9,
+    )
 
 
 def test_exact_dropout_is_less_demanding():
@@ -55,7 +75,7 @@ def test_exact_dropout_is_less_demanding():
 
 
 def test_a_plan_fits_on_one_screen():
-    done = run("plan", "--clients", "1000", "--collusion", "0.1", "--guard", "active")
+    done = run("plan", "--clients", "1000", "--guard", "active")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert len(lines) <= 40
@@ -63,26 +83,34 @@ def test_a_plan_fits_on_one_screen():
     for words in ("harary", "unmaskable", "paper's rule", "conventional", "at least", "honest clients"):
         assert words in text
     assert (
-        "whichever roster of at least 839 the server chooses and whoever it drops, as long as at most 83 of "
-        "all 1,000 clients collude with it"
+        "any sum covers at least 44 honest clients, whichever roster of at least 839 the server chooses and "
+        "whoever it drops, as long as at most 83 of all 1,000 clients collude with it, except with 2^-132.4"
     ) in text
 
 
-def test_without_colluders_the_promise_says_so():
-    text = " ".join(run("plan", "--clients", "200", "--guard", "active").stdout.split())
-    assert "as long as no client colludes with it" in text
+def test_promises_in_words():
+    text = " ".join(run("plan", "--clients", "200", "--guard", "active", "--collusion", "0").stdout.split())
+    assert "as long as at most 1 of all 200 clients collude with it certificate" in text  # no exception
+    text = " ".join(run("plan", "--clients", "1000", "--collusion", "0.1").stdout.split())
+    assert (
+        "any part of the sum that could be split off has at least 3 honest clients, whoever drops out, "
+        "except with 2^-40.8"
+    ) in text
+    assert "promise" not in run("plan", "--clients", "1000").stdout
 
 
 def test_the_small_print_is_shown():
     assert "too few for a sparse graph" in run("plan", "--clients", "33").stdout
     assert "20 bits is out of reach" in " ".join(run("plan", "--clients", "10").stdout.split())
+    text = " ".join(run("plan", "--clients", "30", "--guard", "active").stdout.split())
+    assert "--reliability-bits 14, --dropout 0.072 or --clients 42; planned with 14.5 bits" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "--clients"),
-        (["--clients", "10", "--reliability-bits", "20"], "33 clients would do"),
+        (["--clients", "10", "--reliability-bits", "20"], "--clients 33"),
         (["--clients", "2"], "at least 3"),
         (["--clients", "100", "--dropout", "1"], "dropout"),
         (["--clients", "100", "--guard", "lazy"], "guard"),
@@ -117,6 +145,6 @@ def test_simulate_takes_its_graph_from_the_planner():
 
 
 def test_simulate_says_where_nothing_can_be_promised():
-    done = run("simulate", "--clients", "5", "--length", "3")
+    done = run("simulate", "--clients", "5", "--length", "3", "--seed", "1")
     assert done.returncode == 0
     assert "out of reach" in " ".join(done.stderr.split())

@@ -13,6 +13,7 @@ from ccesa.config import (
     MAX_CLIENTS,
     MAX_HOLDERS,
     MAX_VECTOR_BYTES,
+    CharteredRound,
     Complete,
     ErdosRenyi,
     Fixed,
@@ -23,12 +24,14 @@ from ccesa.config import (
     RoundConfig,
 )
 from ccesa.errors import ConfigError, MalformedMessage
-from strategies import bits, configs, fuzzed, graphs, plain_values, probabilities
+from strategies import active_graphs, bits, configs, fuzzed, graphs, plain_values, probabilities
 
 ID = bytes(range(32))
 BASE = RoundConfig(round_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
 TREE = msgspec.msgpack.decode(BASE.encode())
-ACTIVE = {"guard": "active", "admission": bytes(32)}
+ACTIVE = {"guard": "active", "charter": bytes(32)}
+plain = configs(("curious",))
+chartered = configs(("active",))
 
 
 def build(**changes) -> RoundConfig:
@@ -47,20 +50,33 @@ def refused(data: bytes, text: str | None = None) -> None:
 # Building
 
 
-@given(configs())
+@given(plain)
 def test_valid_configurations_survive_encoding(config):
     assert RoundConfig.decode(config.encode()) == config
     assert RoundConfig.decode(config.encode()).context == config.context
 
 
-def test_the_admission_list_is_in_the_encoding_under_active_only():
-    curious, active = build(), build(**ACTIVE)
-    assert list(msgspec.msgpack.decode(active.encode())) == [
-        *msgspec.msgpack.decode(curious.encode()),
-        "admission",
-    ]
-    assert b"admission" not in curious.encode()
-    assert build(guard="active", admission=bytes(31) + b"\1").context != active.context
+@given(chartered)
+def test_under_active_a_configuration_is_a_charters_digest_and_what_is_left(config):
+    found = CharteredRound.decode(config.encode())
+    assert (found.charter, found.round_id, found.length, found.task) == (
+        config.charter,
+        config.round_id,
+        config.length,
+        config.task,
+    )
+    refused(config.encode())
+
+
+@pytest.mark.parametrize("charter", [{}, {"charter": bytes(32)}], ids=["without", "with"])
+def test_a_configuration_that_says_active_and_everything_else_is_refused(charter):
+    """There is one way to say it, and it leaves nothing to differ from the charter in."""
+    refused(packed({**TREE, "guard": "active", **charter}))
+
+
+def test_the_charter_is_in_the_encoding_under_active_only():
+    assert b"charter" not in build().encode()
+    assert build(guard="active", charter=bytes(31) + b"\1").context != build(**ACTIVE).context
 
 
 def test_round_ids_are_fresh():
@@ -75,19 +91,19 @@ def test_vector_bytes_are_length_times_word(config):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"version": 2}, "version must be one of 1, not 2"),
-        ({"version": True}, "version must be one of 1, not True"),
+        ({"version": 1}, "version must be one of 2, not 1"),
+        ({"version": True}, "version must be one of 2, not True"),
         ({"bits": 24}, "bits must be one of 8, 16, 32, 64, not 24"),
         ({"bits": 32.0}, "not 32.0"),
         ({"bits": "32"}, "not '32'"),
         ({"generator": "rc4"}, "generator must be one of aes128-ctr, chacha20, not 'rc4'"),
         ({"guard": "none"}, "guard must be one of curious, active, not 'none'"),
-        ({"guard": "active"}, "needs the 32-byte digest of the admission list"),
-        ({"guard": "active", "admission": bytes(31)}, "needs the 32-byte digest"),
-        ({"guard": "active", "admission": "a" * 32}, "needs the 32-byte digest"),
-        ({"guard": "active", "admission": None}, "needs the 32-byte digest"),
-        ({"admission": bytes(32)}, "goes with guard = active only"),
-        ({"admission": None}, "goes with guard = active only"),
+        ({"guard": "active"}, "needs the 32-byte digest of a charter"),
+        ({"guard": "active", "charter": bytes(31)}, "needs the 32-byte digest"),
+        ({"guard": "active", "charter": "a" * 32}, "needs the 32-byte digest"),
+        ({"guard": "active", "charter": None}, "needs the 32-byte digest"),
+        ({"charter": bytes(32)}, "goes with guard = active only"),
+        ({"charter": None}, "goes with guard = active only"),
         ({**ACTIVE, "graph": ErdosRenyi(p=0.9, mask_p=0.9)}, "masks run on every edge.*leave out mask_p"),
         ({**ACTIVE, "graph": Harary(degree=4, mask_degree=2)}, "masks run on every edge"),
         ({**ACTIVE, "graph": Harary(degree=4, mask_degree=4)}, "masks run on every edge"),
@@ -96,9 +112,10 @@ def test_vector_bytes_are_length_times_word(config):
         ({"round_id": "x" * 32}, "round_id cannot be 'xxx"),
         ({"round_id": bytearray(32)}, "round_id cannot be bytearray"),
         ({"task": None}, "task cannot be None"),
-        ({"graph": "complete"}, "graph cannot be 'complete'"),
+        ({"graph": "complete"}, r"graph cannot be 'complete': give ccesa\.Complete\(\), ccesa\.Harary\("),
+        ({"graph": Complete}, r"graph cannot be .*: give ccesa\.Complete\(\)"),
         ({"graph": Majority()}, "graph cannot be Majority"),
-        ({"threshold": 5}, "threshold cannot be 5"),
+        ({"threshold": 5}, r"threshold cannot be 5: give .*ccesa\.Fixed\(t=…\)"),
         ({"round_id": bytes(31)}, "32 bytes, not 31"),
         ({"round_id": bytes(33)}, "32 bytes, not 33"),
         ({"task": bytes(65)}, "at most 64 bytes, not 65"),
@@ -115,7 +132,10 @@ def test_vector_bytes_are_length_times_word(config):
         ({"clients": 10**6, "graph": ErdosRenyi(p=0.5)}, "about 500000 neighbours"),
         ({"clients": 10**6, "graph": Harary(degree=MAX_HOLDERS)}, "about 65520 neighbours"),
         ({"threshold": Fixed(t=10)}, "t = 10 exceeds the neighbourhood: at most 9"),
-        ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients hold a share"),
+        (
+            {"threshold": Fixed(t=8), "graph": Harary(degree=6)},
+            "at most 7 clients count, the dealer included",
+        ),
         ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
         ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 6"),
         (
@@ -243,6 +263,23 @@ def test_a_linear_threshold_is_accepted_exactly_if_the_mean_neighbourhood_can_ho
             build(clients=clients, graph=graph, threshold=rule)
 
 
+@given(st.data())
+def test_under_active_the_neighbours_alone_have_to_reach_a_linear_threshold(data):
+    """With t = d + 1 a client would wait for one confirmation more than it has neighbours."""
+    clients = data.draw(st.integers(3, 200))
+    graph = data.draw(active_graphs(clients))
+    rule = Linear(slope=data.draw(st.integers(0, 1024)), base=data.draw(st.integers(0, clients + 1)))
+    mean = math.floor(graph.mean_degree(clients))
+    if rule.of(mean) <= mean:
+        assert build(**ACTIVE, clients=clients, graph=graph, threshold=rule).threshold == rule
+    else:
+        text = (
+            f"t = {rule.of(mean)} exceeds .* only {mean} clients count: its neighbours, who have to confirm"
+        )
+        with pytest.raises(ConfigError, match=text):
+            build(**ACTIVE, clients=clients, graph=graph, threshold=rule)
+
+
 @pytest.mark.parametrize("rule", [Linear(slope=0, base=0), Linear(slope=1024, base=1)], ids=["flat", "steep"])
 def test_the_gentlest_and_the_steepest_line_fit_every_graph(rule):
     for graph in (Complete(), Harary(degree=2), ErdosRenyi(p=1e-9), ErdosRenyi(p=0.5), ErdosRenyi(p=1.0)):
@@ -260,11 +297,12 @@ def test_a_linear_threshold_has_the_encoding_of_the_specification():
 def test_a_fixed_threshold_is_accepted_exactly_between_majority_and_everyone(clients, near, part):
     t = max(2, clients // part + near)
     config = {"round_id": ID, "clients": clients, "length": 1, "threshold": Fixed(t=t)}
-    if clients < 2 * t and t <= clients:
-        assert RoundConfig(**config).threshold.of(clients - 1) == t
-    else:
-        with pytest.raises(ConfigError, match=f"t = {t} "):
-            RoundConfig(**config)
+    for guard, most in (({}, clients), (ACTIVE, clients - 1)):
+        if clients < 2 * t and t <= most:
+            assert RoundConfig(**config, **guard).threshold.of(clients - 1) == t
+        else:
+            with pytest.raises(ConfigError, match=f"t = {t} "):
+                RoundConfig(**config, **guard)
 
 
 @given(st.integers(2, 300), probabilities)
@@ -398,9 +436,21 @@ def test_every_field_changes_the_context():
     assert len({config.context for config in variants}) == len(variants)
 
 
-@given(configs(), configs())
+@given(plain, plain)
 def test_contexts_agree_exactly_when_configurations_do(one, other):
     assert (one.context == other.context) == (one == other)
+
+
+@given(plain, chartered)
+def test_the_guards_have_no_context_in_common(one, other):
+    assert one.context != other.context
+
+
+@given(chartered, st.binary(min_size=32, max_size=32), st.integers(1, 2**20), st.binary(max_size=64))
+def test_under_active_charter_round_id_length_and_task_change_the_context(config, data, length, task):
+    for name, value in {"charter": data, "round_id": data, "length": length, "task": task}.items():
+        other = msgspec.structs.replace(config, **{name: value})
+        assert (other.context == config.context) == (getattr(config, name) == value)
 
 
 @given(st.sampled_from([1, 1.0]))
@@ -417,6 +467,8 @@ def test_one_as_integer_and_as_float_is_the_same_probability(p):
 @given(configs(), st.binary(min_size=1, max_size=20))
 def test_trailing_bytes_are_refused(config, more):
     refused(config.encode() + more)
+    with pytest.raises(MalformedMessage):
+        CharteredRound.decode(config.encode() + more)
 
 
 @settings(max_examples=20)
@@ -424,6 +476,8 @@ def test_trailing_bytes_are_refused(config, more):
 def test_every_proper_prefix_is_refused(config, data):
     encoded = config.encode()
     refused(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+    with pytest.raises(MalformedMessage, match="not a configuration under a charter"):
+        CharteredRound.decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
 
 
 @given(st.permutations(list(TREE)))
@@ -526,11 +580,12 @@ def test_names_that_are_no_text_are_refused(name):
 @settings(max_examples=300)
 @given(configs().map(RoundConfig.encode).flatmap(fuzzed))
 def test_fuzzed_bytes_are_malformed_or_canonical(data):
-    try:
-        config = RoundConfig.decode(data)
-    except MalformedMessage:
-        return
-    assert config.encode() == data
+    for kind in (RoundConfig, CharteredRound):
+        try:
+            found = kind.decode(data)
+        except MalformedMessage:
+            continue
+        assert (found.encode() if kind is RoundConfig else packed(found)) == data
 
 
 @given(st.binary(max_size=80) | plain_values.map(packed))

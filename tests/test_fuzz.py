@@ -6,10 +6,11 @@ import random
 import msgspec
 import pytest
 
+from ccesa.charter import Charter
 from ccesa.errors import MalformedMessage
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
-from fuzz import admission, configuration, identity, messages, requests, stage, suspended
+from fuzz import admission, charter, configuration, identity, messages, requests, stage, suspended
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
 from fuzz.mutate import MOST_BYTES, mutations
@@ -46,20 +47,29 @@ def test_the_corpus_has_every_message_of_every_step():
             continue
     assert found == set(m.MESSAGES)
     for name in ("requests", "replies", "suspended"):
-        places = [data[0] for data in corpus(name)]
-        assert sorted(places) == list(range(sum(map(len, STEPS.values()))))
+        assert {data[0] for data in corpus(name)} == set(range(len(stage.PLACES)))
+    assert len(corpus("replies")) == len(stage.PLACES) + len(STEPS)  # a complaint under each guard
 
 
 @pytest.mark.parametrize("name", ["requests", "replies"])
 def test_what_the_parties_are_fed_is_still_what_they_accept(name):
     """Otherwise every mutation would be refused at the door. After a change: python -m fuzz.corpus."""
-    for guard, place in stage.PLACES:
-        stand = stage.new_stand(guard, place)
-        data = corpus(name)[[data[0] for data in corpus(name)].index(stage.PLACES.index((guard, place)))][1:]
+    for data in corpus(name):
+        stand = stage.new_stand(*stage.PLACES[data[0]])
         if name == "requests":
-            stand.clients[requests.WHO].receive(data)
+            stand.clients[requests.WHO].receive(data[1:])
         else:
-            stand.server.receive(requests.WHO, data)
+            stand.server.receive(requests.WHO, data[1:])
+
+
+def test_the_charter_of_the_corpus_is_the_one_of_the_rounds(monkeypatch):
+    """And the harness reads it to the end, as it lies in its file."""
+    read, decode = [], Charter.decode
+    monkeypatch.setattr(Charter, "decode", lambda self, data: read.append(self) or decode(self, data))
+    for data in corpus("charter"):
+        charter.one(data)
+    assert stage.CHARTER in read
+    assert len(read) >= 4
 
 
 def test_suspended_clients_of_the_corpus_can_still_be_resumed():
@@ -95,7 +105,7 @@ def test_harnesses_notice_a_second_encoding(monkeypatch):
         list(map(messages.one, inputs))
 
 
-@pytest.mark.parametrize("module", [messages, configuration, admission, identity])
+@pytest.mark.parametrize("module", [messages, configuration, admission, charter, identity])
 def test_harnesses_let_foreign_exceptions_through(monkeypatch, module):
     def broken(*_):
         raise KeyError("a fault of our own")
@@ -104,6 +114,7 @@ def test_harnesses_let_foreign_exceptions_through(monkeypatch, module):
         messages: "fuzz.messages.m.decode",
         configuration: "fuzz.configuration.RoundConfig.decode",
         admission: "fuzz.admission.Admission.load",
+        charter: "fuzz.charter.Charter.load",
         identity: "fuzz.identity.Identity.load",
     }[module]
     monkeypatch.setattr(name, broken)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
 from ccesa.identity import Admission, Identity, Member
@@ -76,12 +75,34 @@ def test_a_seed_has_32_bytes(seed):
         Identity(seed)
 
 
-@given(seed=seeds)
-def test_a_saved_identity_comes_back(seed, tmp_path_factory):
+@given(seed=seeds, name=words | st.just(""))
+def test_a_saved_identity_comes_back_with_its_name(seed, name, tmp_path_factory):
     path = tmp_path_factory.mktemp("identity") / "key"
-    Identity(seed).save(path)
-    assert Identity.load(path) == Identity(seed)
+    Identity(seed, name).save(path)
+    found = Identity.load(path)
+    assert found == Identity(seed)
+    assert found.name == name
     assert path.read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["two words", "#hidden", " ", "a\nb", "a\x1bb", "ü" * 65, None, 5])
+def test_a_name_that_no_list_can_hold_is_none_of_an_identity(name):
+    with pytest.raises(ConfigError, match="name"):
+        Identity.new(name)
+
+
+def test_the_longest_name_fits_into_the_file(tmp_path):
+    Identity.new("ü" * 64).save(tmp_path / "key")
+    assert Identity.load(tmp_path / "key").name == "ü" * 64
+
+
+@pytest.mark.parametrize("name", [b"hopital\xf4", b"two words", b"#hidden", b"a\x1bb", b"x" * 200])
+def test_a_file_with_a_name_that_is_none_is_refused(tmp_path, name):
+    path = tmp_path / "key"
+    Identity.new("name").save(path)
+    path.write_bytes(path.read_bytes().replace(b"name", name))
+    with pytest.raises(ConfigError):
+        Identity.load(path)
 
 
 def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):
@@ -150,7 +171,6 @@ def test_keys_verify_what_their_owners_signed(admission, text):
 def test_a_list_survives_its_text(admission):
     again = Admission.parse(str(admission))
     assert again.members == admission.members
-    assert again.digest == admission.digest
     assert len(again) == len(admission) == len(admission.members)
 
 
@@ -165,32 +185,6 @@ def test_who_is_not_in_the_list_has_no_id(admission, public):
     if all(member.public != public for member in admission.members):
         with pytest.raises(ConfigError, match="not in the admission list"):
             admission.id_of(public)
-
-
-@given(lists(), lists())
-def test_digests_agree_exactly_when_the_keys_do_in_their_order(one, other):
-    same = [member.public for member in one.members] == [member.public for member in other.members]
-    assert (one.digest == other.digest) == same
-
-
-@given(lists(), words, comments)
-def test_names_and_comments_are_for_people(admission, name, comment):
-    renamed = Admission(
-        Member(f"{name}{place}", member.public, comment) for place, member in enumerate(admission.members)
-    )
-    assert renamed.digest == admission.digest
-
-
-@given(lists(), st.data())
-def test_another_order_is_another_list(admission, data):
-    members = data.draw(st.permutations(admission.members))
-    assert (Admission(members).digest == admission.digest) == (tuple(members) == admission.members)
-
-
-def test_the_digest_is_that_of_the_specification():
-    keys = [Identity(bytes([k]) * 32).public for k in range(4)]
-    admission = Admission(Member(str(k), key) for k, key in enumerate(keys))
-    assert admission.digest == labels.digest(b"ccesa/1/9 admission list", b"".join(keys))
 
 
 def member(name: str, k: int) -> Member:

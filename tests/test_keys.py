@@ -1,5 +1,7 @@
+import hashlib
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from hypothesis import assume, example, given, settings
@@ -24,6 +26,17 @@ LOW_ORDER = [
 NOT_REDUCED = [value + P for value in LOW_ORDER if value + P < HIGH_BIT]
 
 PRIVATE = primitives.private_key(bytes(range(32)))
+
+
+def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
+    """Each with keys of its own, unless they are given."""
+    return keys.Ends(sender, recipient, *(both or (_two_keys(sender), _two_keys(recipient))), True)
+
+
+def _two_keys(client: int) -> bytes:
+    return hashlib.sha512(client.to_bytes(4, "little")).digest()
+
+
 bytes32 = st.binary(min_size=32, max_size=32)
 pairs = st.tuples(client_ids, client_ids).filter(lambda pair: pair[0] != pair[1])
 
@@ -48,7 +61,7 @@ OF_ONE = {
 OF_TWO = {
     "SEALING": lambda *of: b"".join(keys.sealing(*of)),
     "PAIR_MASK": lambda *of: keys.pair_mask_key(*of, "chacha20"),
-    "SEALED": lambda secret, context, one, other: keys._associated(context, one, other),
+    "SEALED": lambda secret, context, one, other: ends(one, other, bytes(64), bytes(64)).associated(context),
 }
 
 
@@ -102,7 +115,7 @@ def test_secret_context_id_and_label_change_what_one_client_derives(
         derive(secret, context2, client),
         derive(secret, context, client2),
     ]
-    with patch.object(labels, label, b"ccesa/1/9 another"):
+    with patch.object(labels, label, b"ccesa/2/99 another"):
         found.append(derive(secret, context, client))
     assert len(set(found)) == len(found)
 
@@ -119,7 +132,7 @@ def test_context_ids_and_label_change_what_a_pair_derives(label, secret, context
         derive(secret, context, third, other),
         derive(secret, context, one, third),
     ]
-    with patch.object(labels, label, b"ccesa/1/9 another"):
+    with patch.object(labels, label, b"ccesa/2/99 another"):
         found.append(derive(secret, context, one, other))
     assert len(set(found)) == len(found)
 
@@ -216,21 +229,26 @@ def test_keys_of_another_size_are_refused(public):
 # Sealing
 
 
+def sealed_by(agreed, context, pair, shares=bytes(64)):
+    one, other = pair
+    return keys.seal_shares(keys.sealing(agreed, context, one, other), shares, context, ends(one, other))
+
+
 @given(bytes32, bytes32, pairs, st.binary(min_size=64, max_size=64))
 def test_sealed_shares_open_at_the_other_end(agreed, context, pair, shares):
     one, other = pair
-    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), shares, context, one, other)
+    sealed = sealed_by(agreed, context, pair, shares)
     assert len(sealed) == keys.SEALED_BYTES
     assert shares not in sealed
     there = keys.sealing(agreed, context, other, one)
-    assert keys.unseal_shares(there, sealed, context, one, other) == shares
+    assert keys.unseal_shares(there, sealed, context, ends(one, other)) == shares
 
 
 @given(bytes32, bytes32, bytes32, st.lists(client_ids, min_size=3, max_size=3, unique=True))
 def test_sealed_shares_open_for_no_other_sender_recipient_or_context(agreed, context, context2, ids):
     assume(context != context2)
     one, other, third = ids
-    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
+    sealed = sealed_by(agreed, context, (one, other))
     right = keys.sealing(agreed, context, other, one)
     for key, where, sender, recipient in (
         (right, context2, one, other),
@@ -244,25 +262,78 @@ def test_sealed_shares_open_for_no_other_sender_recipient_or_context(agreed, con
         (keys.sealing(agreed, context, one, other), context, other, one),
     ):
         with pytest.raises(primitives.SealBroken):
-            keys.unseal_shares(key, sealed, where, sender, recipient)
+            keys.unseal_shares(key, sealed, where, ends(sender, recipient))
+
+
+@given(bytes32, bytes32, pairs, st.integers(0, 4 * 32 * 8 - 1))
+def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, context, pair, bit):
+    """Of the four keys none has another bit: what was advertised is what was received, or it is noticed."""
+    one, other = pair
+    sealed, right = sealed_by(agreed, context, pair), keys.sealing(agreed, context, other, one)
+    public = bytearray(ends(one, other).sender_keys + ends(one, other).recipient_keys)
+    public[bit // 8] ^= 1 << bit % 8
+    changed = keys.Ends(one, other, bytes(public[:64]), bytes(public[64:]), True)
+    with pytest.raises(primitives.SealBroken):
+        keys.unseal_shares(right, sealed, context, changed)
+
+
+@given(bytes32, bytes32, pairs)
+def test_the_keys_of_the_two_ends_do_not_change_places(agreed, context, pair):
+    right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
+    swapped = keys.Ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys, True)
+    with pytest.raises(primitives.SealBroken):
+        keys.unseal_shares(right, sealed_by(agreed, context, pair), context, swapped)
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, 8 * keys.SEALED_BYTES - 1))
 def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair, bit):
     one, other = pair
-    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
-    broken = bytearray(sealed)
+    broken = bytearray(sealed_by(agreed, context, pair))
     broken[bit // 8] ^= 1 << bit % 8
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(keys.sealing(agreed, context, other, one), bytes(broken), context, one, other)
+        keys.unseal_shares(
+            keys.sealing(agreed, context, other, one), bytes(broken), context, ends(one, other)
+        )
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, keys.SEALED_BYTES - 1))
 def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
     one, other = pair
-    sealed = keys.seal_shares(keys.sealing(agreed, context, one, other), bytes(64), context, one, other)
+    cut = sealed_by(agreed, context, pair)[:size]
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(keys.sealing(agreed, context, other, one), sealed[:size], context, one, other)
+        keys.unseal_shares(keys.sealing(agreed, context, other, one), cut, context, ends(one, other))
+
+
+# Digests of masked vectors
+
+
+@given(st.binary(max_size=60), bytes32, client_ids)
+def test_the_digest_of_a_vector_is_that_of_the_specification(vector, context, client):
+    parts = (b"ccesa/2/16 masked vector", context, client.to_bytes(4, "little"), vector)
+    framed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    due = hashlib.sha256(framed).digest()
+    for kind in (bytes, bytearray, memoryview):
+        assert keys.vector_digest(kind(vector), context, client) == due
+
+
+@given(st.binary(min_size=1, max_size=60), bytes32, client_ids, st.data())
+def test_the_digest_is_bound_to_every_bit_the_context_and_the_client(vector, context, client, data):
+    bit = data.draw(st.integers(0, 8 * len(vector) - 1))
+    other = bytearray(vector)
+    other[bit // 8] ^= 1 << bit % 8
+    found = {
+        keys.vector_digest(vector, context, client),
+        keys.vector_digest(bytes(other), context, client),
+        keys.vector_digest(vector + b"\0", context, client),
+        keys.vector_digest(vector, bytes([context[0] ^ 1]) + context[1:], client),
+        keys.vector_digest(vector, context, client ^ 1),
+    }
+    assert len(found) == 5
+
+
+def test_words_have_the_digest_of_their_bytes():
+    words = np.arange(9, dtype="<u4")
+    assert keys.vector_digest(words.data, bytes(32), 3) == keys.vector_digest(words.tobytes(), bytes(32), 3)
 
 
 @given(bytes32, bytes32, pairs)

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa.config import Harary, RoundConfig
-from ccesa.errors import MalformedMessage
+from ccesa.errors import MalformedMessage, UsageError
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
 from strategies import client_ids, configs, fuzzed, plain_values
@@ -40,7 +40,8 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
         m.ShareReply: {"commitment": 32, "sealed": 80 * degree},
         m.MaskRequest: {"dropped": 4 * degree, "sealed": 80 * degree},
-        m.MaskReply: {"vector": config.vector_bytes},
+        m.MaskReply: {"vector": config.vector_bytes, "digest": 32},
+        m.Complaint: {"accused": 4 * degree},
         m.UnmaskRequest: {"dropped": 4 * degree},
         m.UnmaskReply: {"shares": 32 * (degree + 1)},
         m.SignedAdvertiseReply: {"sealing_key": 32, "mask_key": 32, "signature": 64},
@@ -52,7 +53,7 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
             "proof": 32 * paths,
         },
         m.MaskAmongRequest: {"v2": members, "sealed": 80 * degree},
-        m.SignedMaskReply: {"vector": config.vector_bytes, "signature": 64},
+        m.SignedMaskReply: {"vector": config.vector_bytes, "digest": 32, "signature": 64},
         m.ConfirmRequest: {"v3": members},
         m.ConfirmReply: {"signature": 64},
         m.SignedUnmaskRequest: {"confirmed": degree, "signatures": 64 * degree},
@@ -218,7 +219,7 @@ def test_expect_lets_the_due_kind_through_and_names_both_otherwise(message, kind
         assert m.expect(message, kind) is message
     else:
         found, due = type(message).__struct_config__.tag, kind.__struct_config__.tag
-        with pytest.raises(MalformedMessage, match=f"{found} where {due} is due"):
+        with pytest.raises(MalformedMessage, match=f"expected {due}, got {found}$"):
             m.expect(message, kind)
 
 
@@ -227,7 +228,7 @@ def test_exactly_means_exactly(data, size):
     if len(data) == size:
         assert m.exactly("field", data, size) is data
     else:
-        with pytest.raises(MalformedMessage, match=f"field has {len(data)} bytes, {size} are due"):
+        with pytest.raises(MalformedMessage, match=f"field: expected {size} bytes, got {len(data)}$"):
             m.exactly("field", data, size)
 
 
@@ -236,7 +237,7 @@ def test_items_cut_without_loss(data, count, size):
     if len(data) == count * size:
         assert b"".join(m.items("field", data, count, size)) == data
     else:
-        with pytest.raises(MalformedMessage, match=f"{count * size} are due"):
+        with pytest.raises(MalformedMessage, match=f"field: expected {count * size} bytes, got {len(data)}$"):
             m.items("field", data, count, size)
 
 
@@ -275,7 +276,7 @@ def test_bytes_are_a_set_exactly_when_they_are_the_packing_of_one(clients, data)
         assert members.size == clients
         assert m.pack_set(members) == data
     else:
-        with pytest.raises(MalformedMessage, match=r"V1 (has \d+ bytes|contains a client)"):
+        with pytest.raises(MalformedMessage, match=r"V1(: expected \d+ bytes, got \d+| contains a client)"):
             m.unpack_set("V1", data, clients)
 
 
@@ -287,9 +288,56 @@ def test_client_i_is_bit_i_of_the_little_endian_number(case):
 
 
 def test_every_message_belongs_to_a_step_and_has_its_own_name():
-    in_steps = [kind for steps in STEPS.values() for step in steps for kind in (step.request, step.reply)]
+    in_steps = [kind for steps in STEPS.values() for step in steps for kind in (step.request, *step.replies)]
     assert list(dict.fromkeys(in_steps)) == list(m.MESSAGES)
     assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
     for steps in STEPS.values():
-        kinds = [kind for step in steps for kind in (step.request, step.reply)]
+        kinds = [kind for step in steps for kind in (step.request, *step.replies)]
         assert len(set(kinds)) == len(kinds)
+
+
+# Before anything is parsed
+
+
+@given(any_message)
+def test_a_message_is_known_by_its_name(message):
+    data = message.encode()
+    assert m.named(memoryview(data)) is type(message)
+    name = type(message).__struct_config__.tag
+    assert m.named(memoryview(data[: 2 + len(name)])) is type(message)
+    assert m.named(memoryview(data[: 1 + len(name)])) is None
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=60) | any_message.map(m.Message.encode).flatmap(fuzzed))
+def test_whatever_can_be_decoded_is_named_rightly_and_all_else_does_no_harm(data):
+    found = m.named(memoryview(data))
+    assert found is None or found in m.MESSAGES
+    try:
+        message = m.decode(data, PLENTY)
+    except MalformedMessage:
+        return
+    assert found is type(message)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_kind_of_bytes_is_seen_without_a_copy(kind):
+    data = kind(b"some bytes")
+    view = m.measured(data, "reply")
+    assert bytes(view) == b"some bytes"
+    assert view.obj is (data.obj if kind is memoryview else data)
+
+
+def test_words_are_measured_in_bytes():
+    assert len(m.measured(memoryview(np.zeros(5, "<u4")), "reply")) == 20
+
+
+@pytest.mark.parametrize("data", [None, "text", 5, [1], np.zeros(3, np.uint8)], ids=repr)
+def test_what_is_no_bytes_is_the_callers_mistake(data):
+    with pytest.raises(UsageError, match=f"a reply is bytes, not {type(data).__name__}"):
+        m.measured(data, "reply")
+
+
+def test_a_view_with_gaps_is_the_callers_mistake():
+    with pytest.raises(UsageError, match="in one piece"):
+        m.measured(memoryview(b"some bytes")[::2], "reply")

@@ -14,17 +14,20 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 import pytest
 
 import ccesa
 import rounds
+from active_rounds import secrets_of
 from ccesa.cli.app import app
 from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, FaultyServer
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
 from rounds import ActivePlay, Play, changed, configure, configure_active, read
 
 #: Of the arguments and the result of each primitive, those that are secret.
@@ -52,7 +55,7 @@ guards = pytest.mark.parametrize(
 def secrets(monkeypatch):
     """Every secret from now on, as it is made, and the seeds of identities that look like none other."""
     monkeypatch.setattr(rounds, "identity", IDENTITIES.__getitem__)
-    monkeypatch.setattr(rounds, "admission", rounds.admission.__wrapped__)
+    monkeypatch.setattr(rounds, "charter", rounds.charter.__wrapped__)
     found = {one.seed for one in IDENTITIES}
 
     def watch(name, chosen):
@@ -154,7 +157,7 @@ def lying_server(play: Play, texts: list[str]) -> None:
         bad = bad_requests(request)
         for data in (bad[i % len(bad)], request):
             try:
-                play.clients[i].receive(data)
+                texts.append(shown(play.clients[i], read(play.clients[i].receive(data))))
             except CcesaError as error:
                 texts += [with_locals(error), shown(play.clients[i], error)]
 
@@ -220,33 +223,51 @@ def test_failures_of_the_server(kind, make, secrets, every_log):
     assert seen(secrets, "\n".join(texts) + every_log.text) == []
 
 
+def garbled(client: Client, request: bytes) -> None:
+    """One text does not open: the client complains."""
+    sealed = read(request).sealed
+    client.receive(changed(request, sealed=sealed[:-1] + bytes([sealed[-1] ^ 1])))
+
+
+def cut_short(client: Client, request: bytes) -> TracebackType | None:
+    """One byte is missing: the client aborts."""
+    with pytest.raises(FaultyServer) as failure:
+        client.receive(changed(request, sealed=read(request).sealed[:-1]))
+    return failure.value.__traceback__
+
+
+def bytes_within(left: list[object]) -> set[bytes]:
+    """All that can be reached from these."""
+    found, known = set(), set()
+    while left:
+        one = left.pop()
+        if isinstance(one, bytes):
+            found.add(one)
+        elif id(one) not in known and not isinstance(one, type):
+            known.add(id(one))
+            if type(one).__module__.startswith(("ccesa", "builtins")) and not callable(one):
+                left += gc.get_referents(one)
+    return found
+
+
 @guards
-def test_an_aborted_client_keeps_no_secret_alive(kind, make, secrets):
+@pytest.mark.parametrize("lie", [garbled, cut_short])
+def test_a_client_that_has_left_keeps_no_secret_alive(kind, make, lie, secrets):
     """Neither itself nor its exception leads to one any more, however deep one looks."""
     play = kind(make(5, length=3)).until("mask")
-    secrets.clear()
-    request = play.requests[0]
-    sealed = read(request).sealed
     client = play.clients[0]
-    with pytest.raises(FaultyServer) as failure:
-        client.receive(changed(request, sealed=sealed[:-1] + bytes([sealed[-1] ^ 1])))
-    own = {one for one in secrets if len(one) >= LEAST}
-    assert len(own) > 3
-    reached, left = set(), [vars(client), vars(client._state)]
-    frame = failure.value.__traceback__
+    held = set(secrets_of(client._state))
+    assert len(bytes_within([vars(client)]) & held) > 3
+    secrets.clear()
+    frame = lie(client, play.requests[0])
+    assert client.done
+    own = held | {one for one in secrets if len(one) >= LEAST}
+    left = [vars(client), vars(client._state)]
     while frame is not None:
         if frame.tb_frame.f_code.co_filename.endswith(("client.py", "client_steps.py")):
             left.append(dict(frame.tb_frame.f_locals))
         frame = frame.tb_next
-    while left:
-        one = left.pop()
-        if isinstance(one, bytes):
-            reached.add(one)
-        elif id(one) not in reached and not isinstance(one, type):
-            reached.add(id(one))
-            if type(one).__module__.startswith(("ccesa", "builtins")) and not callable(one):
-                left += gc.get_referents(one)
-    assert not {one for one in reached if isinstance(one, bytes)} & own
+    assert not bytes_within(left) & own
 
 
 def test_command_line(secrets, every_log, capsys, tmp_path, monkeypatch):

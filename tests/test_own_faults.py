@@ -153,10 +153,12 @@ def test_secrets_are_not_in_repr_logs_or_exceptions(caplog, capsys):
         if name == "share":
             victim = Play(configure(6, length=3)).until("mask")
             secrets += secrets_of(victim)
-            bad = changed(victim.requests[0], sealed=bytes(len(read(victim.requests[0]).sealed)))
+            sealed = read(victim.requests[0]).sealed
             with pytest.raises(CcesaError) as error:
-                victim.clients[0].receive(bad)
+                victim.clients[0].receive(changed(victim.requests[0], sealed=sealed[:-1]))
             texts.append("".join(traceback.format_exception(error.value)))
+            complaint = victim.clients[1].receive(changed(victim.requests[1], sealed=bytes(len(sealed))))
+            texts += [repr(read(complaint)), repr(victim.clients[1]._state), repr(victim.clients[1]._round)]
     seen = "\n".join(texts) + caplog.text + "".join(capsys.readouterr())
     assert len(secrets) > 50
     for secret in secrets:

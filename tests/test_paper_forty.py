@@ -17,7 +17,7 @@ from ccesa.plan.bounds import step_dropout
 from ccesa.plan.certify import Degrees, unreliable
 from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
-from ccesa.protocol.server import _fit, _prune
+from ccesa.protocol.server import Server
 from ccesa.simulate import Independent, simulate
 
 N, T, P = 40, 21, 0.7
@@ -62,12 +62,16 @@ def test_monte_carlo_and_certificate_agree_with_it(q_total):
 def lost_by_the_server(q_total: float, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """The real server's rules on real graphs, without keys: who is left out, how the round ends."""
     ends = {"left out": 0, "unreliable": 0, "nobody left": 0}
-    step = step_dropout(q_total)
+    step, server = (
+        step_dropout(q_total),
+        Server(RoundConfig(clients=N, length=1, graph=GRAPH, threshold=THRESHOLD)),
+    )
     for _ in range(rounds):
         graph = draw(GRAPH, rng.bytes(32), np.flatnonzero(rng.random(N) >= step))
-        thresholds = np.full(graph.size, T)
-        fit = _fit(graph, thresholds)
-        v2 = _prune(graph, thresholds, fit & (rng.random(graph.size) >= step))
+        thresholds = server._thresholds = np.full(graph.size, T)
+        server._graph = graph
+        fit = server._fit()
+        v2 = server._pruned(fit & (rng.random(graph.size) >= step))
         v3 = v2 & (rng.random(graph.size) >= step)
         v4 = v3 & (rng.random(graph.size) >= step)
         ends["left out"] += not fit.all()

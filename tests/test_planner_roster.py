@@ -1,26 +1,25 @@
-"""V1: what a planned floor accepts, how many colluders that allows, and that certificates cover all of it."""
+"""V1: the smallest roster, how many colluders it allows, and that certificates cover all rosters."""
 
 import math
-from functools import partial
+from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
-from ccesa.errors import ConfigError, FaultyServer
+from ccesa.errors import TooFewClients
 from ccesa.graphs.assignment import draw
 from ccesa.plan import check, connectivity, plan, rings
-from ccesa.plan.certify import certify
-from ccesa.plan.neighbourhoods import Opened
+from ccesa.plan.certify import Around, certify, disconnected
+from ccesa.plan.events import either, exposed, fewer_honest, more_colluders, unmaskable
 from ccesa.plan.population import Population
 from ccesa.plan.roster import roster
 from ccesa.plan.rules import thresholds
 from ccesa.plan.tails import Binomial, Hypergeometric, log_at_least
-from rounds import ActivePlay, admission
+from ccesa.simulate import Exactly, federate, simulate
 
 GRAPHS = ["harary", "erdos-renyi", "complete"]
 
@@ -31,8 +30,17 @@ def active(graph, collusion=0.05, clients=48):
     )
 
 
-def played(made):
-    return ActivePlay(made.config(admission=admission(made.clients).digest), floor=made.floor)
+def played(made, gone):
+    """A real round on the plan's terms, in which these leave."""
+    federation = federate(
+        made.clients,
+        graph=made.graph,
+        threshold=made.threshold,
+        least_roster=made.least_roster,
+        min_survivors=made.least_survivors,
+    )
+    config = federation.charter.config(length=made.length)
+    return simulate(config, dropout=Exactly(gone), federation=federation, seed=3)
 
 
 # What a plan's own clients accept
@@ -40,55 +48,28 @@ def played(made):
 
 @pytest.mark.parametrize("collusion", [0.0, 0.05])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_a_planned_round_passes_the_plans_own_floor(graph, collusion):
+def test_a_planned_round_has_as_many_in_its_roster_as_the_plan_asks_for(graph, collusion):
     """Even if as many leave in step 0 as the plan allows."""
     made = active(graph, collusion)
     assert type(made.graph).__name__.lower() == graph.replace("erdos-renyi", "erdosrenyi")
-    gone = range(made.clients - made.floor.clients)
-    play = played(made)
-    assert play.config.min_survivors >= made.floor.survivors == made.least_honest
-    result = play.finish({"advertise": gone})
-    assert len(result.survivors) == made.floor.clients
-    assert np.array_equal(result.vector, play.expected(result.survivors))
+    report = played(made, {"advertise": range(made.clients - made.least_roster)})
+    assert report.exact
+    assert report.survivors == made.least_roster
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_leaving_at_any_step_does_not_fall_below_the_planned_survivors(graph):
     made = active(graph)
-    gone = {"advertise": [0], "share": [1], "mask": [2], "confirm": [3], "unmask": [4]}
-    play = played(made)
-    result = play.finish(gone)
-    assert set(result.survivors) == set(range(3, made.clients))
-    assert np.array_equal(result.vector, play.expected(result.survivors))
+    report = played(made, {"advertise": [0], "share": [1], "mask": [2], "confirm": [3], "unmask": [4]})
+    assert report.exact
+    assert set(report.result.survivors) == set(range(3, made.clients))
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_one_client_fewer_is_refused(graph):
     made = active(graph)
-    play = played(made)
-    play.step(range(made.clients - made.floor.clients + 1))
-    with pytest.raises(FaultyServer, match="roster has clients"):
-        play.replies()
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_a_weaker_configuration_is_refused(graph):
-    made = active(graph)
-    config = made.config(admission=bytes(32))
-    made.floor.check(config)
-    weaker = [{"threshold": Majority()}, {"graph": ErdosRenyi(p=0.2)}, {"graph": Harary(degree=12)}]
-    if made.floor.survivors > 2:  # of random degrees the least is hardly any
-        weaker.append({"min_survivors": 2})
-    for change in weaker:
-        with pytest.raises(ConfigError, match=r"floor|unsafe|exceeds"):
-            made.floor.check(msgspec.structs.replace(config, **change))
-
-
-def test_more_neighbours_with_the_same_threshold_are_refused():
-    made = plan(1000, 0.1, 0.1, "active", privacy_bits=40)
-    denser = made.config(admission=bytes(32), graph=Harary(degree=140))
-    with pytest.raises(ConfigError, match="threshold_share"):
-        made.floor.check(denser)
+    with pytest.raises(TooFewClients, match=f"{made.least_roster - 1} client.* the charter demands"):
+        raise played(made, {"advertise": range(made.clients - made.least_roster + 1)}).result
 
 
 def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
@@ -97,14 +78,15 @@ def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
 
 
 def test_survivors_can_be_asked_for():
-    assert active("harary").config(admission=bytes(32), min_survivors=40).min_survivors == 40
+    made = plan(100, 0.1, 0.1)
+    assert made.config().min_survivors == made.least_survivors == made.least_honest
+    assert made.config(min_survivors=40).min_survivors == 40
     assert plan(100, 0.1).config().min_survivors == 3
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_a_floor_is_about_every_degree_that_a_plan_can_meet(graph, guard):
-    made = plan(200, 0.1, 0.05, guard, graph=graph, reliability_bits=10, privacy_bits=20)
+def test_a_floor_is_about_every_degree_that_a_plan_can_meet(graph):
+    made = plan(200, 0.1, 0.05, graph=graph, reliability_bits=10, privacy_bits=20)
     floor, most = made.floor, max(made.degrees)
     assert floor.threshold_share == min(made.threshold.of(d) / d for d in made.degrees)
     assert floor.threshold_share > 0.5
@@ -148,11 +130,24 @@ def test_a_roster_that_is_too_small_counts_as_unreliable():
 
 def test_colluders_are_a_fraction_of_the_smallest_roster():
     made = plan(1000, 0.1, 0.1, "active")
-    assert made.floor.clients == 839
-    assert made.colluders == 83
+    assert (made.least_roster, made.colluders) == (839, 83)
     assert plan(1000, 0.1, 0.1).colluders == 100  # the server follows the protocol
     assert plan(60, 0.1, 0.01, "active", privacy_bits=20).colluders == 1
-    assert plan(60, 0.1, 0.0, "active").colluders == 0
+
+
+@pytest.mark.parametrize("clients", [30, 50, 100, 300, 600])
+def test_where_they_are_too_few_for_certain_they_are_a_fraction_of_all(clients):
+    """Not of the smallest roster: with 30 hospitals that would be one in place of three."""
+    made = plan(clients, 0.1, 0.1, "active")
+    fraction = roster(made.population, made.reliability_bits, chosen=True).colluders
+    assert fraction < made.colluders == made.around <= made.population.colluders
+    assert made.certificate.exposed == made.certificate.unmaskable == made.least_honest_fails == -math.inf
+    for size in range(made.least_roster, clients + 1):
+        d = made.graph.max_degree(size)
+        assert d + made.colluders + 1 < 2 * made.threshold.of(d)
+    assert (made.colluders == made.population.colluders) == (clients != 600)
+    d = made.graph.max_degree(clients)
+    assert clients != 600 or d + made.colluders + 2 >= 2 * made.threshold.of(d)  # one more would do
 
 
 cases = st.fixed_dictionaries(
@@ -170,57 +165,84 @@ rules = st.one_of(
 )
 
 
-def union_over_a_ring(degree, rule, size, colluders, double):
+events_of_all_kinds = st.one_of(
+    st.sampled_from([exposed, unmaskable]),
+    st.builds(fewer_honest, st.integers(1, 30)),
+    st.builds(more_colluders, st.integers(0, 30)),
+    st.builds(lambda honest: either(fewer_honest(honest), unmaskable), st.integers(1, 30)),
+)
+
+
+def union_over_a_ring(degree, rule, size, colluders, event):
     """The mean number of honest clients with enough colluding neighbours, in a roster of this size."""
     d = min(degree, size - 1)
-    place = 2 * rule.of(d) - d - 1 if double else rule.of(d)
+    place = int(event(np.array(rule.of(d)), np.array(d)))
     tail = log_at_least(Hypergeometric(size - 1, colluders), d)[min(max(place, 0), d + 1)]
     return (size - colluders) * math.exp(tail)
 
 
-@settings(deadline=None, max_examples=150)
-@given(cases, st.integers(1, 70), rules, st.sampled_from([3, 10, 20, 40]))
-def test_rings_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, bits):
+@settings(deadline=None, max_examples=200)
+@given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.sampled_from([3, 10, 20, 40]))
+def test_rings_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, event, bits):
     """By all sizes from F on, with as many colluders as the fraction allows, and with the number promised."""
     found = roster(Population(**case), bits, chosen=True)
     degree = min(2 * half, case["clients"] - 1)
-    for double in (False, True):
-        bound = math.exp(rings.chosen(degree, rule, found, double=double))
-        for size in range(found.least, case["clients"] + 1):
-            for colluders in {found.colluders, found.of(size)}:
-                if colluders < size:
-                    truth = union_over_a_ring(degree, rule, size, colluders, double)
-                    assert min(truth, 1.0) <= bound * (1 + 1e-9)
-
-
-def union_over_edges(p, rule, size, colluders):
-    h, c = np.arange(size - colluders)[:, None], np.arange(colluders + 1)
-    logs = Binomial(p).log_pmf(size - 1 - colluders, h) + Binomial(p).log_pmf(colluders, c)
-    t = thresholds(rule, h + c)
-    events = (c >= t, h + 2 * c + 1 >= 2 * t)
-    return [(size - colluders) * float(np.exp(logs).sum(where=bad)) for bad in events]
-
-
-@settings(deadline=None, max_examples=60)
-@given(cases, st.floats(0.05, 0.97), rules, st.sampled_from([3, 10, 20]))
-def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, rule, bits):
-    found = roster(Population(**case), bits, chosen=True)
-    table, t = Opened.of(p, found), partial(thresholds, rule)
-    bounds = math.exp(table.exposed(t)), math.exp(table.unmaskable(t))
+    bound = math.exp(rings.chosen(degree, rule, found, event))
     for size in range(found.least, case["clients"] + 1):
         for colluders in {found.colluders, found.of(size)}:
             if colluders < size:
-                for truth, bound in zip(union_over_edges(p, rule, size, colluders), bounds, strict=True):
-                    assert min(truth, 1.0) <= bound * (1 + 1e-9)
+                truth = union_over_a_ring(degree, rule, size, colluders, event)
+                assert min(truth, 1.0) <= bound * (1 + 1e-9)
+
+
+#: In a roster of half of the clients twice as many neighbours collude as among all of them.
+HALF = {"clients": 150, "dropout": 0.3, "collusion": 0.1, "exact": False}
+
+
+@example(case=HALF, half=20, rule=Fixed(t=30), event=more_colluders(10), anywhere=15)
+@settings(deadline=None, max_examples=100)
+@given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.integers(1, 20))
+def test_rings_are_certified_for_so_many_colluders_anywhere(case, half, rule, event, anywhere):
+    found = replace(roster(Population(**case), 10, chosen=True), anywhere=anywhere)
+    degree = min(2 * half, case["clients"] - 1)
+    bound = math.exp(rings.chosen(degree, rule, found, event))
+    for size in range(found.least, case["clients"] + 1):
+        if anywhere < size:
+            assert min(union_over_a_ring(degree, rule, size, anywhere, event), 1.0) <= bound
+
+
+def union_over_edges(p, rule, size, colluders, event):
+    h, c = np.arange(size - colluders)[:, None], np.arange(colluders + 1)
+    logs = Binomial(p).log_pmf(size - 1 - colluders, h) + Binomial(p).log_pmf(colluders, c)
+    bad = c >= event(thresholds(rule, h + c), h + c)
+    return (size - colluders) * float(np.exp(logs).sum(where=bad))
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases, st.floats(0.05, 0.97), rules, events_of_all_kinds, st.sampled_from([3, 10, 20]))
+def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, rule, event, bits):
+    found = roster(Population(**case), bits, chosen=True)
+    bound = math.exp(Around(ErdosRenyi(p=p), rule, found).log(event))
+    for size in range(found.least, case["clients"] + 1):
+        for colluders in {found.colluders, found.of(size)}:
+            if colluders < size:
+                truth = union_over_edges(p, rule, size, colluders, event)
+                assert min(truth, 1.0) <= bound * (1 + 1e-9)
+
+
+def test_nothing_is_shown_for_colluders_anywhere_where_degrees_are_random():
+    population = Population(clients=100, dropout=0.1, collusion=0.1)
+    found = replace(roster(population, 10, chosen=True), anywhere=3)
+    assert Around(ErdosRenyi(p=0.9), Majority(), found).log(more_colluders(50)) == 0
 
 
 def test_the_bound_over_all_rosters_is_hardly_above_the_worst_of_them():
     found = roster(Population(clients=1000, dropout=0.1, collusion=0.1), 20, chosen=True)
-    table, rule = Opened.of(120 / 999, found), Linear(slope=672, base=5)
+    p, rule = 120 / 999, Linear(slope=672, base=5)
     worst = max(
-        union_over_edges(120 / 999, rule, size, found.of(size))[1] for size in range(found.least, 1001)
+        union_over_edges(p, rule, size, found.of(size), unmaskable) for size in range(found.least, 1001)
     )
-    assert 1 <= math.exp(table.unmaskable(partial(thresholds, rule))) / worst < 2
+    assert 1 <= math.exp(Around(ErdosRenyi(p=p), rule, found).log(unmaskable)) / worst < 2
 
 
 @settings(deadline=None, max_examples=40)
@@ -230,7 +252,7 @@ def test_masks_on_a_ring_are_certified_for_every_roster(case, half):
     if population.dropout >= 0.5:
         return
     found = roster(population, 10, chosen=True)
-    bound = connectivity.ring(population, 2 * half)
+    bound = disconnected(Harary(degree=2 * half), population, found)
     for size in range(max(found.least, 2 * half + 2), case["clients"] + 1):
         share = found.of(size) / size
         if found.of(size) > case["collusion"] * size:

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from ccesa import labels
+from ccesa.charter import Charter, Learning, Stated
 from ccesa.config import Harary, RoundConfig
-from ccesa.crypto import merkle
+from ccesa.crypto import keys, merkle
 from ccesa.graphs.assignment import neighbourhood
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
+from ccesa.protocol.client import Client
 
 PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
 KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
@@ -22,7 +24,7 @@ ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
 ]
 #: Sizes of fields that do not vary; all others do.
-FIXED = {"sealing_key": 32, "mask_key": 32, "commitment": 32, "root": 32, "signature": 64}
+FIXED = {"sealing_key": 32, "mask_key": 32, "commitment": 32, "root": 32, "digest": 32, "signature": 64}
 
 
 def rows_of(header: list[str]) -> list[list[str]]:
@@ -39,7 +41,7 @@ def rows_of(header: list[str]) -> list[list[str]]:
 
 
 def test_every_label_is_listed_in_order():
-    found = re.findall(r'^\| `"(ccesa/1/[^"]*)"` \|', PAGE, re.MULTILINE)
+    found = re.findall(r'^\| `"(ccesa/2/[^"]*)"` \|', PAGE, re.MULTILINE)
     assert [label.encode() for label in found] == list(labels.ALL)
 
 
@@ -83,7 +85,8 @@ def test_the_heads_are_those_of_the_messages():
 def test_the_sums_are_those_of_the_rows():
     found = rows_of(["message", "h, at least", "h, at most", "for each neighbour", ""])
     sums = [row for row in ROWS if row[0] == "sum"]
-    for rows, (_, least, most, each, _) in zip((found[:8], found[8:]), sums, strict=True):
+    assert found[8][0] == "complaint"  # it comes in place of another, and counts in neither sum
+    for rows, (_, least, most, each, _) in zip((found[:8], found[9:]), sums, strict=True):
         assert int(least) == sum(int(row[1]) for row in rows)
         assert int(most) == sum(int(row[2]) for row in rows)
         assert int(each) == sum(int(row[3].split()[0]) for row in rows if row[3] and row[3][0] != "0")
@@ -105,26 +108,21 @@ def test_the_proof_among_a_thousand_has_the_size_that_the_page_says():
 
 def example() -> dict[str, bytes]:
     identities = [Identity(bytes([k]) * 32) for k in range(4)]
-    admission = Admission(Member(str(k), one.public) for k, one in enumerate(identities))
-    config = RoundConfig(
-        round_id=bytes(range(32)),
-        clients=4,
-        length=2,
-        bits=8,
-        guard="active",
-        admission=admission.digest,
-    )
+    charter = Charter.parse(PAGE.split("### 13.9")[1].split("```toml")[1].split("```")[0])
+    assert [seat.key for seat in charter.members] == [one.public for one in identities]
+    assert len(charter.encode()) == 575
+    config = charter.config(round_id=bytes(range(32)), length=2)
     context, v1 = config.context, m.pack_set(np.array([True, True, False, True]))
     keys = {k: bytes([0x10 + k]) * 32 + bytes([0x20 + k]) * 32 for k in (0, 1, 3)}
     leaves = [roster.leaf(context, k, keys[k]) for k in (0, 1, 3)]
     tree = merkle.levels(leaves)
     root = roster.root(context, v1, tree[-1].tobytes())
     texts = roster.masking_text(context, root, v1), roster.confirmed_text(context, root, v1, v1)
-    assert len(config.encode()) == 254
+    assert len(config.encode()) == 131
     assert v1 == b"\x0b"
     return {
         **{f"A_{k}": one.public for k, one in enumerate(identities)},
-        "admission": admission.digest,
+        "charter": charter.digest,
         "context": context,
         "bundle": identities[3].sign(roster.bundle_text(context, 3, keys[3])),
         **{f"leaf {k}": leaf for k, leaf in enumerate(leaves)},
@@ -154,7 +152,44 @@ def test_the_list_on_the_page_is_one():
 
 
 def test_the_order_of_the_fields_of_a_configuration():
-    told = PAGE.split("in exactly this order:")[1].split("`type` is")[0]
-    config = RoundConfig(clients=4, length=2, guard="active", admission=bytes(32))
-    names = [name for name in re.findall(r"`(\w+)`", told) if name != "active"]
-    assert names == list(msgspec.msgpack.decode(config.encode()))
+    told = [part.split("`type` is")[0] for part in PAGE.split("in exactly this order:")[1:]]
+    configs = [
+        RoundConfig(clients=4, length=2),
+        RoundConfig(clients=4, length=2, guard="active", charter=bytes(32)),
+    ]
+    for part, config in zip(told, configs, strict=True):
+        assert re.findall(r"`(\w+)`", part) == list(msgspec.msgpack.decode(config.encode()))
+
+
+def test_the_order_of_the_keys_of_a_charter():
+    table = PAGE.split("### 13.1")[1].split("### 13.2")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    names = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert names == list(Charter.__struct_fields__)
+    for part in (Stated, Learning):
+        (row,) = [line for line in table.splitlines() if f"`{part.__struct_fields__[0]}`" in line]
+        found = [name for name in re.findall(r"`(\w+)`", row) if name in part.__struct_fields__]
+        assert found == list(part.__struct_fields__)
+
+
+def test_the_worked_example_of_the_curious_guard():
+    """Section 12, from the random source on."""
+    squeezed = re.sub(r"\s", "", PAGE.split("## 12. Worked example")[1].split("## 13.")[0])
+    config = RoundConfig(round_id=bytes(range(32)), clients=4, length=2, bits=8)
+    secret = np.arange(1, 17, dtype="<u2").tobytes()
+    drawn = iter([secret, bytes(range(0x20, 0x40))])
+    reply = Client(config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn)).receive(
+        m.AdvertiseRequest(context=config.context, client=3).encode()
+    )
+    message = m.expect(m.decode(reply, 200), m.AdvertiseReply)
+    assert (len(config.encode()), len(reply)) == (211, 120)
+    for value in (
+        config.context,
+        message.sealing_key,
+        message.mask_key,
+        keys.mask_private_key(secret, config.context, 3).private_bytes_raw(),
+        keys.commitment(secret, config.context, 3),
+        keys.self_mask_key(secret, config.context, 3, "aes128-ctr"),
+        keys.vector_digest(b"\x01\x02", config.context, 3),
+    ):
+        assert value.hex() in squeezed

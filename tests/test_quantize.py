@@ -314,10 +314,16 @@ def test_nan_and_infinity_are_refused_by_the_name_of_their_array(bad, dtype, nam
 def test_what_is_no_real_number_is_refused_by_its_type(dtype):
     quantizer = Quantizer.for_model({"w": np.zeros(2)}, clients=3, clip=CLIP)
     strange = {"w": np.zeros(2, dtype)}
-    with pytest.raises(VectorError, match=r"array 'w' has type .*; numbers are due"):
+    with pytest.raises(VectorError, match=r"array 'w' has type .*; expected real numbers"):
         Layout.of(strange)
-    with pytest.raises(VectorError, match=r"array 'w' has type .*; numbers are due"):
+    with pytest.raises(VectorError, match=r"array 'w' has type .*; expected real numbers"):
         quantizer.encode(strange)
+
+
+@pytest.mark.parametrize("ragged", [[[1.0], [1.0, 2.0]], [np.zeros(2), np.zeros(3)]])
+def test_rows_of_different_lengths_are_no_array(ragged):
+    with pytest.raises(VectorError, match="array 1 has no regular shape"):
+        Quantizer.for_model([np.zeros(2), ragged], clients=3, clip=CLIP)
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import ccesa
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SETUP, LOOP = re.split(r"(?=^requests = server\.open)", BLOCKS[1], maxsplit=1, flags=re.MULTILINE)
 
 
-def run(block: int, names: dict) -> None:
-    exec(BLOCKS[block], names)  # noqa: S102 - our own words
+def run(code: str, names: dict) -> None:
+    exec(code, names)  # noqa: S102 - our own words
 
 
 def weighted_mean(names: dict, kept) -> float:
@@ -26,17 +28,50 @@ def weighted_mean(names: dict, kept) -> float:
 def test_the_examples_run_as_they_stand(capsys):
     """One after the other, as a reader pastes them; the third ends where the loop of the second begins."""
     names: dict = {}
-    run(0, names)
+    run(BLOCKS[0], names)
     kept = names["result"].survivors
     assert np.allclose(names["result"].mean["weights"], weighted_mean(names, kept), atol=1e-5)
-    run(1, names)
+    run(BLOCKS[1], names)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
     assert names["mean"].weight == sum(names["sizes"])
-    run(2, names)
-    loop = BLOCKS[1][BLOCKS[1].index("requests = server.open") :]
-    exec(loop, names)  # noqa: S102 - our own words
+    run(BLOCKS[2], names)
+    run(LOOP, names)
     assert isinstance(names["server"], ccesa.ActiveServer)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
+
+
+class Garbling:
+    """A client whose reply in one step is damaged on the way."""
+
+    def __init__(self, client: ccesa.Client, step: int) -> None:
+        self.client, self.left = client, step
+
+    def receive(self, request: bytes) -> bytes:
+        reply, self.left = self.client.receive(request), self.left - 1
+        return reply if self.left >= 0 else b"garbage"
+
+
+def prepared(garbling: list[int]) -> dict:
+    """The example up to its loop, with some clients that garble their masked vectors."""
+    names: dict = {}
+    run(BLOCKS[0], names)
+    run(SETUP, names)
+    names["clients"] |= {i: Garbling(names["clients"][i], 2) for i in garbling}
+    return names
+
+
+def test_the_loop_shown_outlives_a_faulty_client(capsys):
+    names = prepared([3])
+    run(LOOP, names)
+    kept = [i for i in range(40) if i != 3]
+    assert "client 3: " in capsys.readouterr().out
+    assert names["server"].result().survivors == tuple(kept)
+    assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, kept), atol=1e-3)
+
+
+def test_the_loop_shown_ends_by_name_when_too_few_are_left():
+    with pytest.raises(ccesa.RoundFailed):
+        run(LOOP, prepared(list(range(38))))
 
 
 def test_the_commands_shown_are_there():
@@ -45,7 +80,8 @@ def test_the_commands_shown_are_there():
     for line in shown:
         smaller = line.replace("--clients 1000", "--clients 90").replace("--length 100000", "--length 10")
         command = [str(Path(sys.executable).with_name("ccesa")), *smaller.split()]
-        assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0, line
+        status = subprocess.run(command, capture_output=True, timeout=120).returncode
+        assert status in ((0, 3) if line.startswith("simulate") else (0,)), line  # a round may be lost
 
 
 def test_links_lead_somewhere():

@@ -21,7 +21,7 @@ from ccesa.errors import (
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
-from rounds import Play, changed, configure, read, refuses
+from rounds import Play, changed, configure, read, refuses, revectored
 
 STEP_NAMES = [step.name for step in STEPS["curious"]]
 
@@ -35,17 +35,17 @@ def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("liars", [{0}, {1, 2}, {0, 3}, {10}, {9, 10}], ids=str)
-def test_c1_wrong_shares_are_corrected_and_their_senders_named(liars):
+def test_c1_wrong_shares_are_corrected_and_their_senders_suspected(liars):
     play = Play(configure(12, threshold=Fixed(t=7))).until("unmask", {"mask": {11}})
     play.step(tamper=lambda i, reply: spoil(reply) if i in liars else reply)
     aggregate = play.server.aggregate
     assert np.array_equal(aggregate.vector, play.expected(range(11)))
-    assert aggregate.culprits == liars
-    assert aggregate.wrong_shares == {(liar, dealer) for liar in liars for dealer in range(12)}
+    assert aggregate.evidence.wrong_shares == {(liar, dealer) for liar in liars for dealer in range(12)}
+    assert aggregate.evidence.suspects(liars=len(liars)) == liars
 
 
 @pytest.mark.parametrize("wronged", [[1], [8], [2, 7]], ids=str)
-def test_c1_a_share_that_was_dealt_wrong_names_its_dealer_too(wronged):
+def test_c1_a_share_that_was_dealt_wrong_is_a_pair_with_its_dealer(wronged):
     """Who sent it cannot be told from who dealt it: the pair is reported."""
 
     class Dealer(Client):
@@ -55,8 +55,9 @@ def test_c1_a_share_that_was_dealt_wrong_names_its_dealer_too(wronged):
     play.clients[9] = Dealer(play.config, 9, play.vectors[9])
     aggregate = play.finish()
     assert np.array_equal(aggregate.vector, play.expected(range(10)))
-    assert aggregate.wrong_shares == {(holder, 9) for holder in wronged}
-    assert aggregate.culprits == set(wronged)
+    assert aggregate.evidence.wrong_shares == {(holder, 9) for holder in wronged}
+    assert aggregate.evidence.suspects(liars=1) == ({9} if len(wronged) > 1 else set())
+    assert aggregate.evidence.suspects(liars=len(wronged)) == set()
 
 
 class Dealing:
@@ -80,7 +81,7 @@ def test_c1_no_honest_client_is_named_in_a_sparse_round_with_dropouts():
     play.step(gone={8, 30}, tamper=lambda i, reply: spoil(reply) if i in (39, 2) else reply)
     aggregate = play.server.aggregate
     assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
-    assert aggregate.culprits == {2, 39}
+    assert aggregate.evidence.suspects(liars=2) == {2, 39}
 
 
 def test_c1_more_wrong_shares_than_can_be_corrected_fail_without_a_sum():
@@ -117,9 +118,10 @@ def test_c2_shares_that_do_not_fit_together_name_the_dealer(victim, monkeypatch)
     for i, reply in replies.items():
         play.server.receive(i, reply)
     play.requests = play.server.close()
-    with pytest.raises(CorruptShares, match="client 4") as error:
+    with pytest.raises(CorruptShares, match="the secret of client 4 cannot be rebuilt") as error:
         play.finish({"mask": {4}} if victim == "mask" else {})
-    assert error.value.dealer == 4
+    assert error.value.client == 4
+    assert not error.value.evidence  # all shares fit together: nobody else can have done it
     assert play.server.aggregate is None
 
 
@@ -135,7 +137,7 @@ def test_c3_a_value_outside_the_field():
 def test_c3_shares_of_the_wrong_size(size):
     play = Play(configure(8)).until("unmask")
     reply = play.clients[2].receive(play.requests[2])
-    refuses(play, 2, changed(reply, shares=bytes(size)), "shares has")
+    refuses(play, 2, changed(reply, shares=bytes(size)), f"shares: expected 256 bytes, got {size}")
 
 
 @pytest.mark.parametrize("field", ["sealing_key", "mask_key"])
@@ -167,15 +169,16 @@ def test_c5_the_same_key_under_two_ids():
 def test_c6_vector_of_the_wrong_length(size):
     play = Play(configure(8)).until("mask")
     reply = play.clients[0].receive(play.requests[0])
-    refuses(play, 0, changed(reply, vector=bytes(size)), "vector has|at most")
+    refuses(play, 0, changed(reply, vector=bytes(size)), f"vector: expected 10 bytes, got {size}|at most")
 
 
 def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
     from ccesa.protocol import messages
 
     play = Play(configure(8)).until("mask")
+    reply = play.clients[0].receive(play.requests[0])
     monkeypatch.setattr(messages, "_DECODER", None)  # parsing would fail with another error
-    refuses(play, 0, bytes(5000), "at most")
+    refuses(play, 0, reply.ljust(5000), "5000 bytes where at most 138 are possible")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
 )
 def test_c6_bytes_that_are_no_message(data):
     play = Play(configure(8)).until("mask")
-    refuses(play, 0, data, "not a message")
+    refuses(play, 0, data, "not a message|no reply of this guard")
 
 
 def test_c6_trailing_bytes():
@@ -222,7 +225,10 @@ def test_c7_repeated_conflicting_and_reordered(step):
     for i in reversed(replies):  # any order
         play.server.receive(i, replies[i])
         play.server.receive(i, replies[i])  # the same again is no news
-    refuses(play, 0, changed(honest, **{field: bytes(other)}), "second, different", ConflictingMessage)
+    conflict = changed(honest, **{field: bytes(other)})
+    if step == "mask":
+        conflict = revectored(play.config, honest, bytes(10))
+    refuses(play, 0, conflict, "second, different", ConflictingMessage)
     play.requests = play.server.close()
     if not play.server.finished:
         refuses(play, 0, honest, "has closed", LateMessage)
@@ -239,7 +245,7 @@ def test_c7_an_answer_to_a_step_that_has_not_opened(step):
 
 def test_c7_a_request_in_place_of_a_reply():
     play = Play(configure(8))
-    refuses(play, 0, play.requests[0], "a request")
+    refuses(play, 0, play.requests[0], "expected advertise-reply, got no reply of this guard")
 
 
 def test_c7_a_reply_of_another_round():
@@ -285,7 +291,7 @@ def test_c1_one_liar_is_decoded_once_not_once_for_each_neighbour(monkeypatch):
     play = Play(configure(20)).until("unmask")
     play.step(tamper=lambda i, reply: spoil(reply) if i == 0 else reply)
     assert np.array_equal(play.server.aggregate.vector, play.expected(range(20)))
-    assert play.server.aggregate.culprits == {0}
+    assert play.server.aggregate.evidence.wrong_shares == {(0, dealer) for dealer in range(20)}
     assert len(calls) == 1
 
 

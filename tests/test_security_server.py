@@ -1,15 +1,19 @@
 """A server that misbehaves: every row of the threat table that the curious guard must hold.
 
-A client that notices aborts: FaultyServer, and from then on it gives nothing away.
+A client that notices aborts: FaultyServer, and from then on it gives nothing away. Where it cannot tell the
+server's lie from a neighbour's it complains of the neighbour, and gives nothing away either.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, LateMessage, OrderError
+from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from rounds import Play, changed, configure, ids, read
+from rounds import Play, accused_in, changed, configure, ids, read
 
 
 def aborts(client: Client, request: bytes, match: str) -> None:
@@ -19,6 +23,22 @@ def aborts(client: Client, request: bytes, match: str) -> None:
     assert not client._state.__dict__  # no secret is left
     with pytest.raises(OrderError, match="aborted"):
         client.receive(request)
+
+
+def complains(client: Client, request: bytes, of: set[int]) -> None:
+    """Instead of the vector, which nobody asks for any more."""
+    made = []
+    object.__setattr__(client._round, "vector", lambda: made.append(1))
+    reply = client.receive(request)
+    assert accused_in(reply) == of
+    assert client.receive(request) == reply
+    assert client.done
+    assert not made
+    assert not client._state.__dict__
+    with pytest.raises(OrderError, match="not kept"):
+        client._round.vector()
+    with pytest.raises(FaultyServer, match="another request"):
+        client.receive(changed(request, dropped=ids(1)))
 
 
 @pytest.mark.parametrize(
@@ -39,16 +59,7 @@ def test_s1_two_disjoint_sets_of_holders_refused_in_the_neighbourhood():
     wide = np.flatnonzero(play.server._graph.degrees + 1 >= 10).tolist()
     assert wide
     assert play.requests.keys().isdisjoint(wide)  # an honest server does not even ask
-    others = np.delete(np.arange(40), 0)[:12]
-    keys = [play.server._advertised[int(i)] for i in others]
-    request = changed(
-        next(iter(play.requests.values())),
-        client=0,
-        neighbours=ids(*others),
-        keys=b"".join(k.sealing_key + k.mask_key for k in keys),
-        masked=b"\1" * 12,
-    )
-    aborts(play.clients[0], request, "disjoint")
+    aborts(play.clients[0], shown_to_first(play, range(1, 13)), "disjoint")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +128,31 @@ def test_s12_a_neighbourhood_below_the_floor():
     aborts(play.clients[0], play.requests[0], "floor is 7")
 
 
+@pytest.mark.parametrize(("degree", "refused"), [(8, False), (9, True)])
+def test_s12_a_neighbourhood_in_which_the_threshold_is_too_small_a_share(degree, refused):
+    """6 of 7 in the mean; with more neighbours than that fewer of them in proportion open a secret."""
+    config = configure(16, graph=ErdosRenyi(p=0.5), threshold=Fixed(t=6))
+    play = Play(config, floor=Floor(threshold_share=0.7))
+    play.step()
+    request = shown_to_first(play, range(1, degree + 1))
+    if refused:
+        aborts(play.clients[0], request, "neighbourhood has threshold_share = 0.6667, .* floor is 0.7")
+    else:
+        assert read(play.clients[0].receive(request)).sealed
+
+
+def shown_to_first(play: Play, neighbours: Iterable[int]) -> bytes:
+    """Client 0 with these neighbours, all to be masked with."""
+    bundles = [play.server._advertised[i] for i in neighbours]
+    return m.ShareRequest(
+        context=play.config.context,
+        client=0,
+        neighbours=ids(*neighbours),
+        keys=b"".join(one.sealing_key + one.mask_key for one in bundles),
+        masked=b"\1" * len(bundles),
+    ).encode()
+
+
 @pytest.mark.parametrize("step", ["advertise", "share", "mask", "unmask"])
 def test_s13_a_request_of_another_round(step):
     ours, theirs = Play(configure(8)).until(step), Play(configure(8)).until(step)
@@ -134,7 +170,7 @@ def test_s13_sealed_shares_of_another_round_do_not_open():
         twins.append(play.until("mask"))
     ours, theirs = twins
     replayed = changed(ours.requests[0], sealed=read(theirs.requests[0]).sealed)
-    aborts(ours.clients[0], replayed, "does not open")
+    complains(ours.clients[0], replayed, set(range(1, 8)))
 
 
 def _fields(config: RoundConfig) -> dict:
@@ -168,7 +204,7 @@ def test_s16_a_sealed_share_moved_to_another_recipient():
     play = Play(configure(8)).until("mask")
     mine, other = sealed_places(play.requests[0]), sealed_places(play.requests[1])
     mine[1] = other[1]  # both from client 2, this one for client 1
-    aborts(play.clients[0], changed(play.requests[0], sealed=b"".join(mine)), "client 2.*does not open")
+    complains(play.clients[0], changed(play.requests[0], sealed=b"".join(mine)), {2})
 
 
 def test_s16_a_sealed_share_reflected_to_its_sender():
@@ -178,7 +214,7 @@ def test_s16_a_sealed_share_reflected_to_its_sender():
         play.server.receive(i, reply)
     play.requests = play.server.close()
     reflected = sealed_places(replies[0])  # what client 0 sealed for everyone, as if it came from them
-    aborts(play.clients[0], changed(play.requests[0], sealed=b"".join(reflected)), "does not open")
+    complains(play.clients[0], changed(play.requests[0], sealed=b"".join(reflected)), set(range(1, 8)))
 
 
 def test_s17_v2_cut_down_for_one_victim():
@@ -201,6 +237,22 @@ def test_s17_nobody_left_to_mask_with():
         play.requests[0], dropped=ids(*sorted(masked)), sealed=b"".join(sealed[k] for k in kept)
     )
     aborts(play.clients[0], request, "nobody|no neighbour is left")
+
+
+def test_s17_nobody_left_to_mask_with_among_the_survivors():
+    """Enough hold shares of it, and its vector would be a sum of its own."""
+    play = Play(configure(12, graph=Harary(degree=8, mask_degree=2))).until("unmask")
+    state = play.clients[0]._state
+    masked = state.holding[state.masked].tolist()
+    assert state.holding.size - len(masked) >= state.threshold
+    aborts(play.clients[0], changed(play.requests[0], dropped=ids(*masked)), "no neighbour is left")
+
+
+def test_s17_one_left_to_mask_with_is_enough():
+    play = Play(configure(12, graph=Harary(degree=8, mask_degree=2))).until("unmask")
+    state = play.clients[0]._state
+    masked = state.holding[state.masked].tolist()
+    assert read(play.clients[0].receive(changed(play.requests[0], dropped=ids(masked[0])))).shares
 
 
 def test_s17_v3_cut_down_below_the_threshold():

@@ -83,8 +83,17 @@ def test_mean_of_models_in_five_lines():
 def test_mean_reports_what_it_clipped():
     models = [[np.array([0.5, float(i)])] for i in range(4)]
     result = ccesa.aggregate(models, clip=1.0)
-    assert result.clipped == 2
+    assert (result.clipped, result.clipped_by, result.values) == (2, (0, 0, 1, 1), 8)
+    assert repr(result) == "FirstTry(4 of 4 clients in the mean, weight 4, 2 of 8 values clipped)"
     assert np.allclose(result.mean[0], [0.5, (0 + 1 + 1 + 1) / 4], atol=1e-6)
+
+
+def test_mean_takes_a_bound_for_each_array():
+    models = [{"a": np.array([float(i)]), "b": np.array([float(i)])} for i in range(4)]
+    result = ccesa.aggregate(models, clip={"a": 1.0, "b": 2.0})
+    assert result.clipped_by == (0, 0, 1, 2)
+    assert result.mean["a"] == pytest.approx([3 / 4], abs=1e-6)
+    assert result.mean["b"] == pytest.approx([5 / 4], abs=1e-6)
 
 
 @pytest.mark.parametrize("graph", [Complete(), Harary(degree=6), ErdosRenyi(p=0.9)])
@@ -122,6 +131,19 @@ def test_mean_mistakes():
         ccesa.aggregate(models, dropout="x")
     with pytest.raises(VectorError, match="zero"):
         ccesa.aggregate(models, weights=[0, 0, 0, 0])
+    for one in ({"w": np.zeros(2)}, "w", 5, None):
+        with pytest.raises(VectorError, match="models must be a list with one entry per client, not"):
+            ccesa.aggregate(one)
+    with pytest.raises(VectorError, match="weights must be a list with one entry per client, not int"):
+        ccesa.aggregate(models, weights=5)
+    for seed in ("x", 1.5):
+        with pytest.raises(ConfigError, match="seed must be a whole number"):
+            ccesa.aggregate(models, seed=seed)
+    for wrong in ("complete", "harary", "", ccesa.Complete):
+        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\(\)"):
+            ccesa.aggregate(models, graph=wrong)
+    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give ccesa\.Majority\(\)"):
+        ccesa.aggregate(models, threshold=3)
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))
 

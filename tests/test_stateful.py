@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import adversary
 from adversary import Setup, World, setup_from
 from adversary_seeds import drawn, play, play_seed, shortest
-from adversary_tampering import TAMPERINGS, flip_in_field
+from adversary_tampering import TAMPERINGS, flip_in_field, rewrite_vector
 from ccesa.config import Complete, Majority
 from ccesa.errors import OrderError
 from ccesa.protocol.client import Client
@@ -119,7 +119,15 @@ def test_many_seeded_rounds(chunk):
 def assert_varied(counts: Counter[str]) -> None:
     """Rounds that all fail, or never see anything bad, would test nothing."""
     assert counts["sums"] > 30
-    for what in ("refused", "aborts", "repeated", "tampered replies taken", "TooFewClients", "Unreliable"):
+    for what in (
+        "refused",
+        "aborts",
+        "repeated",
+        "complaints",
+        "tampered replies taken",
+        "TooFewClients",
+        "Unreliable",
+    ):
         assert counts[what] > 0, what
 
 
@@ -203,9 +211,10 @@ class ReleasesTwice(Client):
 
     def _advance(self, state, fingerprint, reply):
         kept, step = self._state, self._step
-        super()._advance(state, fingerprint, reply)
+        data = super()._advance(state, fingerprint, reply)
         if step.name == "unmask":
             self._state = kept
+        return data
 
 
 TO_UNMASK = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 3
@@ -237,9 +246,17 @@ def test_a_failing_story_is_cut_down_to_what_it_takes():
 
 
 @pytest.mark.parametrize("guard", ["curious", "active"])
-def test_a_changed_masked_vector_changes_the_sum_and_nothing_tells(guard):
+def test_a_masked_vector_and_its_digest_that_somebody_replaces_change_the_sum_and_nothing_tells(guard):
     """The limit that the model states: under both guards the transport has to protect the vector."""
+    rewrite = TAMPERINGS.index(rewrite_vector)
+    setup = setup_from(lambda options: guard if guard in options else options[0], 3)
+    story = [*TO_UNMASK[:4], ("tamper_reply", 0, rewrite, 0, 3)]
+    assert play(setup, story)["vectors changed"] == 1
+
+
+@pytest.mark.parametrize("guard", ["curious", "active"])
+def test_a_masked_vector_that_changes_on_its_way_is_refused(guard):
     flip = TAMPERINGS.index(flip_in_field)
     setup = setup_from(lambda options: guard if guard in options else options[0], 3)
-    story = [*TO_UNMASK[:4], ("tamper_reply", 0, flip, 0, 3)]
-    assert play(setup, story)["vectors changed"] == 1
+    counts = play(setup, [*TO_UNMASK[:4], ("tamper_reply", 0, flip, 0, 3)])
+    assert (counts["vectors changed"], counts["refused"], counts["sums"]) == (0, 1, 1)

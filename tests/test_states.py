@@ -50,7 +50,7 @@ FOREIGN = [
 
 
 def test_the_table_has_a_message_type_for_each_step():
-    kinds = [kind for steps in STEPS.values() for step in steps for kind in (step.request, step.reply)]
+    kinds = [kind for steps in STEPS.values() for step in steps for kind in (step.request, *step.replies)]
     assert list(dict.fromkeys(kinds)) == list(m.MESSAGES)
     assert list(client_steps.STEP_FUNCTIONS) == NAMES["curious"]
     assert list(active_client.STEP_FUNCTIONS) == NAMES["active"]
@@ -91,7 +91,9 @@ def test_nobody_takes_a_message_of_the_other_guard(guard, state, other):
         (REQUESTS[other][state], play.clients[0].receive, FaultyServer),
         (REPLIES[other][state], lambda data: play.server.receive(0, data), FaultyClient),
     ):
-        if read(foreign).__class__ in {kind for step in STEPS[guard] for kind in (step.request, step.reply)}:
+        if read(foreign).__class__ in {
+            kind for step in STEPS[guard] for kind in (step.request, *step.replies)
+        }:
             continue  # both guards have it
         with pytest.raises(refusal):
             receive(changed(foreign, context=context))

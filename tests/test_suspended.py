@@ -18,23 +18,21 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
-from ccesa.simulate import admit, enrol
+from ccesa.simulate import chartered, enrol
 from rounds import configure
 
 N = 7
 VECTORS = [np.arange(3, dtype=np.uint32) * (i + 1) for i in range(N)]
 IDENTITIES = enrol(N)
-ADMISSION = admit(IDENTITIES)
 
 
 def parties(guard, graph):
     if guard == "curious":
         config = configure(N, graph=graph, length=3, bits=32)
         return Server(config), lambda i: Client(config, i, VECTORS[i])
-    config = configure(N, graph=graph, length=3, bits=32, guard="active", admission=ADMISSION.digest)
-    return ActiveServer(config, ADMISSION), lambda i: ActiveClient(
-        config, IDENTITIES[i], ADMISSION, VECTORS[i]
-    )
+    charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
+    config = charter.config(length=3)
+    return ActiveServer(config, charter), lambda i: ActiveClient(config, IDENTITIES[i], charter, VECTORS[i])
 
 
 @pytest.mark.parametrize("guard", ["curious", "active"])

@@ -6,9 +6,9 @@ import traceback
 import numpy as np
 import pytest
 
-from ccesa.errors import FaultyServer, OrderError, UsageError
+from ccesa.errors import FaultyClient, FaultyServer, OrderError, UsageError
 from ccesa.protocol.client import Client
-from rounds import Play, changed, configure, ids, read
+from rounds import ActivePlay, Play, changed, configure, configure_active, ids, read
 
 
 def test_a_second_request_while_the_first_is_answered_is_refused():
@@ -63,6 +63,108 @@ def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
     assert np.array_equal(play.finish().vector, play.expected(range(6)))
 
 
+def interrupting(interruption):
+    def cut_off(*_):
+        raise interruption
+
+    return cut_off
+
+
+INTERRUPTIONS = [KeyboardInterrupt, SystemExit, GeneratorExit]
+interruptions = pytest.mark.parametrize("interruption", INTERRUPTIONS, ids=lambda kind: kind.__name__)
+guards = pytest.mark.parametrize(
+    ("kind", "make"), [(Play, configure), (ActivePlay, configure_active)], ids=["curious", "active"]
+)
+
+
+@guards
+@interruptions
+def test_a_client_that_was_interrupted_while_its_vector_was_made_says_so(kind, make, interruption):
+    """Ctrl-C in hours of training: whoever goes on with this object would not know what it has done."""
+    play = kind(make(6)).until("mask")
+    object.__setattr__(play.clients[0]._round, "vector", interrupting(interruption))
+    with pytest.raises(interruption):
+        play.clients[0].receive(play.requests[0])
+    for call in (lambda: play.clients[0].receive(play.requests[0]), play.clients[0].suspend):
+        with pytest.raises(
+            OrderError, match="a call of this client was interrupted half way; make a new one"
+        ):
+            call()
+    play.clients[0] = play.make_client(0)  # for another round; in this one it has dropped out
+    play.step(gone={0})
+    assert np.array_equal(play.finish().vector, play.expected(range(1, 6)))
+
+
+@guards
+@pytest.mark.parametrize("step", ["advertise", "share", "mask", "unmask"])
+def test_a_client_and_a_server_that_were_interrupted_in_any_step_say_so(kind, make, step, monkeypatch):
+    play = kind(make(6)).until(step)
+    reply = play.clients[1].receive(play.requests[1])
+    with monkeypatch.context() as patched:
+        patched.setattr("ccesa.protocol.messages.wire.decode", interrupting(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            play.clients[0].receive(play.requests[0])
+        with pytest.raises(KeyboardInterrupt):
+            play.server.receive(1, reply)
+    with pytest.raises(OrderError, match="this client was interrupted half way; make a new one"):
+        play.clients[0].receive(play.requests[0])
+    for call in (lambda: play.server.receive(1, reply), play.server.close):
+        with pytest.raises(OrderError, match="this server was interrupted half way; make a new one"):
+            call()
+    again = kind(make(6))
+    assert np.array_equal(again.finish().vector, again.expected(range(6)))
+
+
+def test_an_interrupted_client_stays_so_after_other_refusals():
+    play = Play(configure(6)).until("mask")
+    object.__setattr__(play.clients[0]._round, "vector", interrupting(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        play.clients[0].receive(play.requests[0])
+    for request in (b"", play.requests[0], b"\xc1"):
+        with pytest.raises(OrderError, match="interrupted"):
+            play.clients[0].receive(request)
+
+
+@pytest.mark.parametrize("failure", [MemoryError, ValueError, OSError], ids=lambda kind: kind.__name__)
+def test_a_vector_that_failed_can_be_made_again(failure):
+    """The caller's own exception has changed nothing."""
+    made = [interrupting(failure), lambda: np.arange(5, dtype=np.uint16)]
+    play = Play(configure(6)).until("mask")
+    object.__setattr__(play.clients[0]._round, "vector", lambda: made.pop(0)())
+    with pytest.raises(failure):
+        play.clients[0].receive(play.requests[0])
+    play.vectors[0] = np.arange(5, dtype=np.uint16)
+    assert np.array_equal(play.finish().vector, play.expected(range(6)))
+
+
+def test_a_refused_reply_interrupts_nothing():
+    play = Play(configure(6))
+    for _ in range(2):
+        with pytest.raises(FaultyClient):
+            play.server.receive(0, b"")
+    assert np.array_equal(play.finish().vector, play.expected(range(6)))
+
+
+@interruptions
+def test_a_vector_that_was_half_added_is_in_no_sum(interruption, monkeypatch):
+    play, add = Play(configure(6)).until("mask"), np.add
+    replies = play.replies()
+
+    def half(a, b, out):
+        add(a[:2], b[:2], out=out[:2])
+        raise interruption
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ccesa.protocol.server.np.add", half)
+        with pytest.raises(interruption):
+            play.server.receive(0, replies[0])
+    for i in range(6):
+        with pytest.raises(OrderError, match="interrupted"):
+            play.server.receive(i, replies[i])
+    with pytest.raises(OrderError, match="no sum yet"):
+        play.server.result()
+
+
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
 def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeypatch):
     """A half unmasked total must not be unmasked again."""
@@ -90,7 +192,7 @@ def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeyp
 def test_an_abort_leaves_no_secret_behind_in_the_exception():
     play = Play(configure(6)).until("mask")
     secret = play.clients[0]._state.self_secret
-    request = changed(play.requests[0], sealed=bytes(len(read(play.requests[0]).sealed)))
+    request = changed(play.requests[0], sealed=read(play.requests[0]).sealed[:-1])
     with pytest.raises(FaultyServer) as error:
         play.clients[0].receive(request)
     assert error.value.__cause__ is None

@@ -6,7 +6,7 @@ from ccesa import ring
 from ccesa.config import RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from second import Reference, Stream, bytes_of, raw, replies_of, threshold_of, words_of
+from second import Reference, Stream, bytes_of, members_after, raw, replies_of, threshold_of, words_of
 from vector_files import cases, config_of, load, refused
 
 # round.json: replayed by the package
@@ -61,16 +61,22 @@ def test_server_gives_the_same_requests_and_result(case):
     assert requests == {}
     assert aggregate.vector.tobytes() == raw(outcome["sum"])
     assert list(aggregate.survivors) == outcome["survivors"]
-    assert sorted(aggregate.culprits) == outcome["culprits"]
+    check_evidence(aggregate.evidence, outcome)
 
 
 def check_failure(outcome, server):
     assert server.step.name == outcome["step"]
     with refused(outcome["failure"]) as caught:
         server.close()
-    for name in ("clients", "component", "dealer"):
+    for name in ("clients", "component", "client"):
         found = getattr(caught.value, name, None)
         assert (list(found) if isinstance(found, tuple) else found) == outcome.get(name)
+    check_evidence(caught.value.evidence, outcome)
+
+
+def check_evidence(evidence, outcome):
+    assert [list(pair) for pair in sorted(evidence.wrong_shares)] == outcome["wrong_shares"]
+    assert [list(pair) for pair in sorted(evidence.complaints)] == outcome["complaints"]
 
 
 def test_every_failure_and_every_step_has_a_round():
@@ -108,7 +114,7 @@ def test_sum_is_the_plain_sum_of_the_survivors(case):
         assert "sum" not in case["outcome"]
         return
     bits = case["fields"]["bits"]
-    survivors = [exchange["client"] for exchange in replies_of(case["steps"][2])]
+    survivors = members_after(case["steps"][2])
     vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
     assert case["outcome"]["survivors"] == survivors
     assert bytes_of([sum(column) % 2**bits for column in zip(*vectors, strict=True)], bits) == raw(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ccesa import ring
-from ccesa.config import RoundConfig
+from ccesa.charter import Charter
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import FaultyServer, OrderError
 from ccesa.identity import Admission, Identity, Member
@@ -14,13 +14,16 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
-from second import Stream, bytes_of, raw, replies_of, words_of
+from second import LABELS, Stream, bytes_of, hashed, members_after, raw, replies_of, words_of
 from second_active import (
     ActiveReference,
-    admission_digest,
     admitted_keys,
     bitmap,
     bundle_text,
+    charter_digest,
+    charter_encoding,
+    charter_of,
+    config_encoding,
     confirmed_text,
     identity_of,
     leaf_of,
@@ -31,7 +34,8 @@ from second_active import (
     signature_of,
     top_of,
 )
-from vector_files import cases, config_of, load, refused
+from test_vector_rounds import check_evidence
+from vector_files import cases, load, refused
 
 # identities.json
 
@@ -79,21 +83,49 @@ def test_admission_list(case):
     admission = Admission.parse(case["text"])
     found = [{**vars(member), "public": member.public.hex()} for member in admission.members]
     assert found == case["members"]
-    assert admission.digest == admission_digest(admitted_keys(case["text"])) == raw(case["digest"])
+    assert [member.public for member in admission.members] == admitted_keys(case["text"])
     assert Admission.parse(str(admission)).members == admission.members
-
-
-def test_only_the_keys_and_their_order_make_the_digest():
-    digests = {case["name"]: case["digest"] for case in load("identities", "admission_lists")}
-    same = [digest for name, digest in digests.items() if digest == digests["three"]]
-    assert len(same) == 6
-    assert len(set(digests.values())) == 4
 
 
 @cases("identities", "bad_admission_lists", "reason")
 def test_bad_admission_list_is_refused(case):
     with refused(case["error"]):
         Admission.parse(case["text"])
+
+
+# charters.json
+
+
+@cases("charters", "charters", "name")
+def test_charter(case):
+    charter, text = Charter.parse(case["text"]), case["text"]
+    assert charter.encode() == charter_encoding(text) == raw(case["encoding"])
+    assert charter.digest == charter_digest(text) == raw(case["digest"])
+    assert str(charter) == text
+    round = {"round_id": raw(case["round_id"]), "length": case["length"], "task": raw(case["task"])}
+    config = charter.config(**round)
+    assert config.encode() == config_encoding(text, **round) == raw(case["config"])
+    assert config.context == hashed(LABELS["context"], raw(case["config"])) == raw(case["context"])
+    assert charter.decode(raw(case["config"])) == config
+
+
+@cases("charters", "same", "reason")
+def test_the_same_charter_in_other_words(case):
+    plain = Charter.parse(load("charters", "charters")[0]["text"])
+    assert Charter.parse(case["text"]).digest == plain.digest == charter_digest(case["text"])
+
+
+@cases("charters", "bad_charters", "reason")
+def test_bad_charter_is_refused(case):
+    with refused(case["error"]):
+        Charter.parse(case["text"])
+
+
+@cases("charters", "bad_configurations", "reason")
+def test_bad_configuration_under_a_charter_is_refused(case):
+    plain = Charter.parse(load("charters", "charters")[0]["text"])
+    with refused(case["error"]):
+        plain.decode(raw(case["encoding"]))
 
 
 # roster.json
@@ -171,26 +203,26 @@ def test_signed_text(case):
 
 
 def fresh_client(case, entry):
-    config = RoundConfig.decode(raw(case["config"]))
+    charter = Charter.parse(case["charter"])
+    config = charter.decode(raw(case["config"]))
     return ActiveClient(
         config,
         Identity(raw(entry["identity"])),
-        Admission.parse(case["admission"]),
+        charter,
         np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
         random=Stream(raw(entry["seed"])),
     )
 
 
 def fresh_server(case):
-    return ActiveServer(RoundConfig.decode(raw(case["config"])), Admission.parse(case["admission"]))
+    charter = Charter.parse(case["charter"])
+    return ActiveServer(charter.decode(raw(case["config"])), charter)
 
 
 @cases("active_round", "rounds", "name")
 def test_clients_give_the_same_replies(case):
     clients = {entry["client"]: fresh_client(case, entry) for entry in case["clients"]}
     assert [client.client for client in clients.values()] == list(clients)
-    assert config_of(case["fields"]).encode() == raw(case["config"])
-    assert raw(case["fields"]["admission"]) == admission_digest(admitted_keys(case["admission"]))
     for step in case["steps"]:
         silent = {exchange["client"] for exchange in step["exchanges"] if exchange["reply"] is None}
         assert silent == {drop["client"] for drop in case["drops"] if drop["step"] == step["step"]}
@@ -215,12 +247,13 @@ def test_server_gives_the_same_requests_and_result(case):
             with refused(outcome["failure"]) as caught:
                 server.close()
             assert list(getattr(caught.value, "clients", [])) == outcome.get("clients", [])
+            check_evidence(caught.value.evidence, outcome)
             return
         requests = server.close()
     assert requests == {}
     assert server.result().vector.tobytes() == raw(outcome["sum"])
     assert list(server.result().survivors) == outcome["survivors"]
-    assert sorted(server.result().culprits) == outcome["culprits"]
+    check_evidence(server.result().evidence, outcome)
 
 
 def test_a_client_drops_in_each_of_the_five_steps_and_the_sum_is_there():
@@ -237,7 +270,8 @@ def test_a_client_drops_in_each_of_the_five_steps_and_the_sum_is_there():
 def test_every_message_follows_from_the_seeds(case):
     reference = ActiveReference(case)
     assert [raw(entry["identity"]) for entry in case["clients"]] == list(reference.identities.values())
-    assert [identity_of(seed) for seed in reference.identities.values()] == admitted_keys(case["admission"])
+    keys = [key for _, key in charter_of(case["charter"])["members"]]
+    assert [identity_of(seed) for seed in reference.identities.values()] == keys
     for place, step in enumerate(case["steps"]):
         assert [exchange["client"] for exchange in step["exchanges"]] == reference.asked(place)
         for exchange in step["exchanges"]:
@@ -251,8 +285,8 @@ def test_sum_is_the_plain_sum_of_the_survivors(case):
     if "failure" in case["outcome"]:
         assert "sum" not in case["outcome"]
         return
-    bits = case["fields"]["bits"]
-    survivors = [exchange["client"] for exchange in replies_of(case["steps"][2])]
+    bits = charter_of(case["charter"])["bits"]
+    survivors = members_after(case["steps"][2])
     vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
     assert case["outcome"]["survivors"] == survivors
     total = [sum(column) % 2**bits for column in zip(*vectors, strict=True)]
@@ -290,6 +324,16 @@ def test_a_client_aborts(case):
     assert not vars(client._state)
     with pytest.raises(OrderError, match="aborted"):
         client.receive(raw(case["request"]))
+
+
+@cases("active_refused", "complaints", "reason")
+def test_a_client_complains(case):
+    client = fresh_client(ROUND, ROUND["clients"][VICTIM])
+    for step in steps_before("mask"):
+        client.receive(raw(exchange_of(step, VICTIM)["request"]))
+    assert client.receive(raw(case["request"])).hex() == case["reply"]
+    assert client.done
+    assert not vars(client._state)
 
 
 @cases("active_refused", "replies", "reason")

@@ -28,7 +28,7 @@ THRESHOLDS = {"majority": Majority, "linear": Linear, "fixed": Fixed}
 
 
 #: Fields of a configuration that are hexadecimal in the JSON.
-BYTES = {"round_id", "task", "admission"}
+BYTES = {"round_id", "task", "charter"}
 
 
 def load(file, key):

@@ -111,7 +111,7 @@ def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list
         if isinstance(message, m.MaskReply):
             words = ring.from_bytes(message.vector, BITS)[: quantizer.layout.size].view("<i4")
             scaled = words * (CLIP / quantizer.levels)
-            heard[client] = list(quantizer.layout.restore(scaled))  # type: ignore[arg-type]  # a list
+            heard[client] = quantizer.layout.restore(scaled)
 
     def vector(client: int) -> Any:
         return quantizer.encode(local[client], rng=np.random.default_rng([*seed, client])).vector

@@ -101,7 +101,7 @@ def by_our_server(data: Federation, series: Series, gone: list[Vanishing], seed:
         found = rounds.ran(config, _encoded(model, data, quantizer, seeds), vanishing, seeds)
         if not isinstance(found.result, RoundFailed):
             mean = quantizer.decode(found.result.vector)
-            model = softmax.add(model, list(mean.arrays))  # type: ignore[arg-type]  # a list, as the model is
+            model = softmax.add(model, mean.arrays)
             survivors.append(len(found.result.survivors))
         history.append(softmax.accuracy(model, data))
         outcomes.append(found.outcome)

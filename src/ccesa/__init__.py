@@ -3,8 +3,30 @@
 from importlib.metadata import version
 
 from ccesa import plan
+from ccesa.charter import Charter
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
-from ccesa.errors import CcesaError, RoundFailed
+from ccesa.errors import (
+    AttemptsSpent,
+    CcesaError,
+    ConfigError,
+    ConflictingMessage,
+    CorruptShares,
+    Disconnected,
+    FaultyClient,
+    FaultyServer,
+    ImpossiblePlan,
+    LateMessage,
+    MalformedMessage,
+    OrderError,
+    RoundFailed,
+    RoundsLost,
+    TaskSpent,
+    TooFewClients,
+    Unreliable,
+    UsageError,
+    VectorError,
+)
+from ccesa.evidence import Evidence
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
@@ -20,21 +42,40 @@ __all__ = [
     "ActiveServer",
     "Admission",
     "Aggregate",
+    "AttemptsSpent",
     "CcesaError",
+    "Charter",
     "Client",
     "Complete",
+    "ConfigError",
+    "ConflictingMessage",
+    "CorruptShares",
+    "Disconnected",
     "ErdosRenyi",
+    "Evidence",
+    "FaultyClient",
+    "FaultyServer",
     "Fixed",
     "Floor",
     "Harary",
     "Identity",
+    "ImpossiblePlan",
+    "LateMessage",
     "Linear",
     "Majority",
+    "MalformedMessage",
     "Member",
+    "OrderError",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
+    "RoundsLost",
     "Server",
+    "TaskSpent",
+    "TooFewClients",
+    "Unreliable",
+    "UsageError",
+    "VectorError",
     "aggregate",
     "plan",
 ]

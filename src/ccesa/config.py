@@ -8,15 +8,17 @@ import math
 import operator
 import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from ccesa import labels, ring, wire
-from ccesa.errors import ConfigError, quoted
+from ccesa.errors import ConfigError, MalformedMessage, quoted
 
+#: Of the wire format. Parties with different versions refuse each other's configurations by name.
+VERSION: Final = 2
 ROUND_ID_BYTES = 32
-ADMISSION_BYTES = 32
+CHARTER_BYTES = 32
 MAX_CLIENTS = 2**32 - 1
 #: What one byte string of the wire format can carry.
 MAX_VECTOR_BYTES = 2**32 - 1
@@ -25,8 +27,8 @@ MAX_HOLDERS = 65520
 MAX_BYTES = 1024  # of an encoded configuration; the longest has less than half
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the typed parts of a configuration."""
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the typed parts of a configuration or a charter."""
 
 
 def whole_number(name: str, value: object) -> int:
@@ -50,7 +52,7 @@ def _check_integer(name: str, value: object) -> None:
         raise ConfigError(f"{name} must lie below 2^63, not {quoted(value)}")
 
 
-def _check_probability(part: _Part, name: str) -> None:
+def _check_probability(part: Part, name: str) -> None:
     p = getattr(part, name)
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")
@@ -65,7 +67,7 @@ def _check_ring_degree(name: str, degree: int) -> None:
         )
 
 
-class ErdosRenyi(_Part, frozen=True, kw_only=True, tag="erdos-renyi"):
+class ErdosRenyi(Part, frozen=True, kw_only=True, tag="erdos-renyi"):
     """Each pair is an edge with probability p; it carries masks with probability mask_p / p."""
 
     p: float
@@ -93,7 +95,7 @@ class ErdosRenyi(_Part, frozen=True, kw_only=True, tag="erdos-renyi"):
         return degree if self.mask_p is None else None
 
 
-class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
+class Harary(Part, frozen=True, kw_only=True, tag="harary"):
     """A random ring on which everyone is joined to the nearest degree / 2 on each side."""
 
     degree: int
@@ -122,7 +124,7 @@ class Harary(_Part, frozen=True, kw_only=True, tag="harary"):
         return min(self.mask_degree or degree, degree)
 
 
-class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
+class Complete(Part, frozen=True, kw_only=True, tag="complete"):
     """Everyone with everyone: conventional secure aggregation."""
 
     mask_p: float | None = None
@@ -155,14 +157,14 @@ class Complete(_Part, frozen=True, kw_only=True, tag="complete"):
 Graph = ErdosRenyi | Harary | Complete
 
 
-class Majority(_Part, frozen=True, kw_only=True, tag="majority"):
+class Majority(Part, frozen=True, kw_only=True, tag="majority"):
     """t_i = floor((d_i + 1) / 2) + 1: two disjoint sets of t_i holders cannot exist."""
 
     def of(self, degree: int) -> int:
         return (degree + 1) // 2 + 1
 
 
-class Linear(_Part, frozen=True, kw_only=True, tag="linear"):
+class Linear(Part, frozen=True, kw_only=True, tag="linear"):
     """t_i = floor(slope · d_i / 1024) + base, and never below the majority.
 
     For colluders among neighbours whose number varies: the certified maximum of colluders grows with it.
@@ -181,7 +183,7 @@ class Linear(_Part, frozen=True, kw_only=True, tag="linear"):
         return max((degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base)
 
 
-class Fixed(_Part, frozen=True, kw_only=True, tag="fixed"):
+class Fixed(Part, frozen=True, kw_only=True, tag="fixed"):
     """The paper's common t."""
 
     t: int
@@ -199,17 +201,22 @@ Threshold = Majority | Linear | Fixed
 
 
 _CHOICES: dict[str, tuple[object, ...]] = {
-    "version": (1,),
+    "version": (VERSION,),
     "bits": ring.BITS,
     "generator": ("aes128-ctr", "chacha20"),
     "guard": ("curious", "active"),
 }
+#: What is given in place of a name.
+_MEANT = {
+    "graph": ": give ccesa.Complete(), ccesa.Harary(degree=...) or ccesa.ErdosRenyi(p=...)",
+    "threshold": ": give ccesa.Majority(), ccesa.Linear(slope=…, base=…) or ccesa.Fixed(t=…)",
+}
 
 
-class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
+class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     """What all parties of one round agree on. See docs/protocol.md, "Configuration"."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = VERSION
     round_id: bytes = msgspec.field(default_factory=lambda: os.urandom(ROUND_ID_BYTES))
     clients: int
     length: int
@@ -221,8 +228,8 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
     guard: Literal["curious", "active"] = "curious"
     #: Digest of what the clients were asked to work on; for learning, of the global model.
     task: bytes = b""
-    #: Digest of the admission list, under the guard ``active`` and only there.
-    admission: bytes | msgspec.UnsetType = msgspec.UNSET
+    #: Digest of the charter, under the guard ``active`` and only there.
+    charter: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -236,12 +243,19 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         return labels.digest(labels.CONTEXT, self.encode())
 
     def encode(self) -> bytes:
-        return wire.encode(self)
+        """Under ``active`` what the charter says is not said again: there is no place to differ from it."""
+        return wire.encode(self if self.guard == "curious" else CharteredRound.of(self))
 
     @staticmethod
     def decode(data: bytes) -> "RoundConfig":
-        """Strictly: only the one encoding that ``encode`` gives is accepted."""
-        return wire.decode(_DECODER, data, MAX_BYTES, "configuration")
+        """Strictly: only the one encoding that ``encode`` gives is accepted.
+
+        A configuration under ``active`` says little without its charter: ``Charter.decode`` reads it.
+        """
+        found = wire.decode(_DECODER, data, MAX_BYTES, "configuration")
+        if found.guard != "curious":
+            raise MalformedMessage(f"a configuration with guard = {found.guard} that is not under a charter")
+        return found
 
     @property
     def vector_bytes(self) -> int:
@@ -258,7 +272,7 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         for name, kind in (("round_id", bytes), ("task", bytes), ("graph", Graph), ("threshold", Threshold)):
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigError(f"{name} cannot be {quoted(value)}")
+                raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
 
     def _check_sizes(self) -> None:
         for name in ("clients", "length", "min_survivors"):
@@ -278,13 +292,13 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
 
     def _check_guard(self) -> None:
         if self.guard == "curious":
-            if self.admission is not msgspec.UNSET:
-                raise ConfigError("an admission list goes with guard = active only")
+            if self.charter is not msgspec.UNSET:
+                raise ConfigError("a charter goes with guard = active only")
             return
-        if not isinstance(self.admission, bytes) or len(self.admission) != ADMISSION_BYTES:
+        if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
             raise ConfigError(
-                f"guard = active needs the {ADMISSION_BYTES}-byte digest of the admission list: "
-                "admission=Admission.load(...).digest"
+                f"guard = active needs the {CHARTER_BYTES}-byte digest of a charter: make the configuration "
+                "with Charter.config(...)"
             )
         if getattr(self.graph, "mask_p", None) or getattr(self.graph, "mask_degree", None):
             raise ConfigError(
@@ -315,22 +329,34 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
         if isinstance(self.threshold, Fixed):
             self._check_fixed(self.threshold.t)
 
+    def largest_threshold(self, degree: int) -> int:
+        """The largest t_i with which a client of this degree can take part.
+
+        Everyone who holds a share counts. Under ``active`` only neighbours do: a client releases nothing
+        before t_i of them have confirmed.
+        """
+        return degree + 1 if self.guard == "curious" else degree
+
     def _check_linear(self, rule: Linear) -> None:
         """It is never below the majority; but a client of the mean degree has to be able to share."""
         degree = int(self.graph.mean_degree(self.clients))
-        t = rule.of(degree)
-        if t > degree + 1:
+        t, most = rule.of(degree), self.largest_threshold(degree)
+        if t > most:
             raise ConfigError(
-                f"linear threshold t = {t} exceeds the neighbourhood: at the mean degree only {degree + 1} "
-                "clients hold a share, the dealer included; lower slope or base"
+                f"linear threshold t = {t} exceeds the neighbourhood: at the mean degree only {most} clients "
+                f"count{self._counted}; lower slope or base"
             )
 
+    @property
+    def _counted(self) -> str:
+        return ", the dealer included" if self.guard == "curious" else ": its neighbours, who have to confirm"
+
     def _check_fixed(self, t: int) -> None:
-        mean, largest = self.graph.mean_degree(self.clients), self.graph.max_degree(self.clients) + 1
+        mean = self.graph.mean_degree(self.clients)
+        largest = self.largest_threshold(self.graph.max_degree(self.clients))
         if t > largest:
             raise ConfigError(
-                f"threshold t = {t} exceeds the neighbourhood: at most {largest} clients hold a share, "
-                "the dealer included"
+                f"threshold t = {t} exceeds the neighbourhood: at most {largest} clients count{self._counted}"
             )
         # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
         if 2 * t <= mean + 1:
@@ -344,6 +370,27 @@ class RoundConfig(_Part, frozen=True, kw_only=True, tag="round"):
 
 
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)
+
+
+class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
+    """A configuration under the guard ``active``, as it travels: a charter's digest, and what is left."""
+
+    version: Literal[2] = VERSION
+    charter: bytes
+    round_id: bytes
+    length: int
+    task: bytes
+
+    @classmethod
+    def of(cls, config: RoundConfig) -> "CharteredRound":
+        return cls(**{name: getattr(config, name) for name in cls.__struct_fields__})
+
+    @staticmethod
+    def decode(data: bytes) -> "CharteredRound":
+        return wire.decode(_CHARTERED_DECODER, data, MAX_BYTES, "configuration under a charter")
+
+
+_CHARTERED_DECODER = msgspec.msgpack.Decoder(CharteredRound)
 
 
 def threshold_share(threshold: int, degree: int) -> float:
@@ -415,14 +462,3 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Where nothing else is asked for: no sum of two, no vector without a mask.
 BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_share=0.0, survivors=2)
-
-
-def active_floor(clients: int) -> Floor:
-    """The default under the guard ``active``, for so many admitted clients.
-
-    More than half of them take part; and where d neighbours hold shares more than d / 2 of them have to
-    agree, so with this degree whatever is opened has passed more than log2(clients) of them.
-    """
-    present = max(3, clients // 2 + 1)
-    degree = min(present - 1, 2 * math.ceil(math.log2(clients)))
-    return Floor(clients=present, degree=degree).over(BARE_FLOOR)

@@ -5,7 +5,8 @@
     CcesaError
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
-    │   │   └── ImpossiblePlan     demands that no graph can meet
+    │   │   ├── ImpossiblePlan     demands that no graph can meet
+    │   │   └── TaskSpent          this client has contributed to this task as often as it may
     │   ├── VectorError            input of the wrong length, type or range
     │   └── OrderError             a call that the current step does not allow
     ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
@@ -13,16 +14,20 @@
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
     │   ├── LateMessage            its step has closed
     │   └── ConflictingMessage     it answered before, differently; the first answer is kept
-    └── RoundFailed                the round ended without a sum
-        ├── TooFewClients          nobody's fault
-        ├── Unreliable (.clients)  nobody's fault: a secret has too few live share holders
-        ├── Disconnected (.component)  nobody's fault: unmasking would open a partial sum
-        └── CorruptShares (.dealer)    shares of one client do not fit together
+    └── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one lied
+        ├── TooFewClients
+        ├── Unreliable (.clients)  a secret has too few live share holders
+        ├── Disconnected (.component)  unmasking would open a partial sum
+        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        ├── AttemptsSpent      too few clients may contribute to the task once more
+        └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
+
+from ccesa.evidence import Evidence
 
 
 def shown(text: str, most: int = 80) -> str:
@@ -67,7 +72,18 @@ class ConfigError(UsageError):
 
 
 class ImpossiblePlan(ConfigError):
-    """Demands on reliability or privacy that no graph over these clients can meet."""
+    """Demands on reliability or privacy that no graph over these clients can meet.
+
+    Each of ``options`` is an argument of ``plan`` with a value that would do, all others as they were.
+    """
+
+    def __init__(self, message: str, options: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.options = tuple(options)
+
+
+class TaskSpent(ConfigError):
+    """This client has contributed to the task as often as it may."""
 
 
 class VectorError(UsageError):
@@ -103,7 +119,16 @@ class ConflictingMessage(FaultyClient):
 
 
 class RoundFailed(CcesaError):
-    """The round ended without a sum."""
+    """The round ended without a sum.
+
+    ``evidence`` has what is known about clients that lied. Where there is none, nobody need be at fault.
+    """
+
+    evidence: Evidence = Evidence()
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}; {self.evidence}" if self.evidence else text
 
 
 class TooFewClients(RoundFailed):
@@ -115,7 +140,7 @@ class Unreliable(RoundFailed):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        shown = ", ".join(map(str, self.clients[:8])) + (", …" if len(self.clients) > 8 else "")
+        shown = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
         super().__init__(
             f"too few live share holders for {len(self.clients)} client(s): {shown}; "
             "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
@@ -135,8 +160,19 @@ class Disconnected(RoundFailed):
 
 
 class CorruptShares(RoundFailed):
-    """The shares of one client's secret do not fit together."""
+    """The secret of one client cannot be rebuilt: it dealt wrong shares, or too many holders sent such."""
 
-    def __init__(self, dealer: int, what: str) -> None:
-        super().__init__(f"shares dealt by client {dealer} do not fit together: {what}")
-        self.dealer = dealer
+    def __init__(self, client: int, what: str) -> None:
+        super().__init__(
+            f"the secret of client {client} cannot be rebuilt: {what}; it dealt wrong shares, or too many of "
+            "its neighbours sent wrong ones"
+        )
+        self.client = client
+
+
+class AttemptsSpent(RoundFailed):
+    """Too few clients are left that may contribute to this task once more."""
+
+
+class RoundsLost(RoundFailed):
+    """A training came to nothing: all of its rounds failed, or too many in a row."""

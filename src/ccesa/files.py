@@ -79,11 +79,12 @@ def _check_mode(path: Path | str, mode: int, private: bool) -> None:
 
 def _check_folders(path: Path) -> None:
     """Whoever can write to a folder can exchange the files in it, unless the folder is sticky, as /tmp is."""
-    for folder in {path.parent, path.resolve().parent}:  # of a link, and of what it points to
+    spelled, real = path.absolute(), path.resolve()  # a link, and what it points to
+    for folder in dict.fromkeys([*spelled.parents, *real.parents]):
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise ConfigError(
-                f"{path} can be exchanged by anybody who can write to its folder: chmod o-w {folder}"
+                f"{path} can be exchanged by anybody who can write to a folder above it: chmod o-w {folder}"
             )
 
 

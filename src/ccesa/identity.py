@@ -17,29 +17,35 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ccesa import files, labels
+from ccesa import files
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, quoted
 
 KEY_BYTES = 32
 _HEADER = "ccesa-identity-1"
 _MOST_IDENTITY = 256  # bytes of the file
+_MOST_NAME = 128  # bytes of the name in it
 _MOST_ADMISSION = 1 << 28  # bytes; millions of clients
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's Ed25519 key pair."""
+    """A client's Ed25519 key pair, and the name it goes by, if it has one: that is for people."""
 
     seed: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
             raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+        if self.name != "":
+            _check_name(self.name)
+            if len(self.name.encode()) > _MOST_NAME:
+                raise ConfigError(f"the name of an identity has at most {_MOST_NAME} bytes")
 
     @classmethod
-    def new(cls) -> "Identity":
-        return cls(os.urandom(KEY_BYTES))
+    def new(cls, name: str = "") -> "Identity":
+        return cls(os.urandom(KEY_BYTES), name)
 
     @cached_property
     def _key(self) -> primitives.SigningKey:
@@ -54,15 +60,16 @@ class Identity:
 
     def save(self, path: Path | str) -> None:
         """Into a new file that only its owner can read; a file that is there is never overwritten."""
-        files.write_new(path, f"{_HEADER} {_encode(self.seed)}\n", private=True)
+        words = [_HEADER, _encode(self.seed), *self.name.split()]
+        files.write_new(path, " ".join(words) + "\n", private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
         """From its file; one that others can read is refused."""
         words = files.read_trusted(path, _MOST_IDENTITY, private=True).split()
-        if len(words) != 2 or words[0] != _HEADER:
+        if len(words) not in (2, 3) or words[0] != _HEADER:
             raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
-        return cls(_decode(words[1], str(path)))
+        return cls(_decode(words[1], str(path)), *words[2:])
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,10 @@ class Member:
     comment: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in (("name", self.name), ("comment", self.comment)):
-            if not isinstance(value, str):
-                raise ConfigError(f"the {name} of a client is text, not {type(value).__name__}")
-        if self.name.startswith("#") or self.name.split() != [self.name]:
-            raise ConfigError(f"{quoted(self.name)} is no name: one word, not starting with #")
-        if not (self.name + self.comment).isprintable():
+        _check_name(self.name)
+        if not isinstance(self.comment, str):
+            raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
+        if not self.comment.isprintable():
             raise ConfigError(f"the line of {quoted(self.name)} has characters that cannot be printed")
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
             raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
@@ -135,11 +140,6 @@ class Admission:
     def __len__(self) -> int:
         return len(self.members)
 
-    @cached_property
-    def digest(self) -> bytes:
-        """Of the keys in order; names and comments are for people."""
-        return labels.digest(labels.ADMISSION, b"".join(member.public for member in self.members))
-
     def key(self, client: int) -> primitives.VerifyingKey:
         """Of one client, loaded when it is needed: a client looks at its neighbours' only."""
         if client not in self._loaded:
@@ -152,6 +152,16 @@ class Admission:
             if member.public == public:
                 return place
         raise ConfigError("this identity is not in the admission list")
+
+
+def _check_name(name: str) -> None:
+    """A name can stand in a line of the list, and in the file of an identity."""
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
+    if name.startswith("#") or name.split() != [name]:
+        raise ConfigError(f"{quoted(name)} is no name: one word, not starting with #")
+    if not name.isprintable():
+        raise ConfigError(f"the name {quoted(name)} has characters that cannot be printed")
 
 
 def _encode(data: bytes) -> str:

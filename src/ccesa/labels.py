@@ -7,23 +7,25 @@ import hashlib
 import struct
 from functools import lru_cache
 
-CONTEXT = b"ccesa/1/0 context"
-ROSTER = b"ccesa/1/1 roster"
-GRAPH_SEED = b"ccesa/1/2 graph seed"
-MASK_KEY_PAIR = b"ccesa/1/3 mask key pair"
-SEALING = b"ccesa/1/4 sealing"
-PAIR_MASK = b"ccesa/1/5 pair mask"
-SELF_MASK = b"ccesa/1/6 self mask"
-COMMITMENT = b"ccesa/1/7 commitment"
-SEALED = b"ccesa/1/8 sealed shares"
+CONTEXT = b"ccesa/2/0 context"
+ROSTER = b"ccesa/2/1 roster"
+GRAPH_SEED = b"ccesa/2/2 graph seed"
+MASK_KEY_PAIR = b"ccesa/2/3 mask key pair"
+SEALING = b"ccesa/2/4 sealing"
+PAIR_MASK = b"ccesa/2/5 pair mask"
+SELF_MASK = b"ccesa/2/6 self mask"
+COMMITMENT = b"ccesa/2/7 commitment"
+SEALED = b"ccesa/2/8 sealed shares"
 # The active guard.
-ADMISSION = b"ccesa/1/9 admission list"
-BUNDLE = b"ccesa/1/10 bundle"
-ROSTER_LEAF = b"ccesa/1/11 roster leaf"
-ROSTER_NODE = b"ccesa/1/12 roster node"
-COMMITTED_ROSTER = b"ccesa/1/13 committed roster"
-MASKING_AMONG = b"ccesa/1/14 masking among V2"
-CONFIRMED = b"ccesa/1/15 confirmed V2 and V3"
+CHARTER = b"ccesa/2/9 charter"
+BUNDLE = b"ccesa/2/10 bundle"
+ROSTER_LEAF = b"ccesa/2/11 roster leaf"
+ROSTER_NODE = b"ccesa/2/12 roster node"
+COMMITTED_ROSTER = b"ccesa/2/13 committed roster"
+MASKING_AMONG = b"ccesa/2/14 masking among V2"
+CONFIRMED = b"ccesa/2/15 confirmed V2 and V3"
+# Both guards.
+MASKED_VECTOR = b"ccesa/2/16 masked vector"
 
 ALL = (
     CONTEXT,
@@ -35,13 +37,14 @@ ALL = (
     SELF_MASK,
     COMMITMENT,
     SEALED,
-    ADMISSION,
+    CHARTER,
     BUNDLE,
     ROSTER_LEAF,
     ROSTER_NODE,
     COMMITTED_ROSTER,
     MASKING_AMONG,
     CONFIRMED,
+    MASKED_VECTOR,
 )
 
 _PAIR = struct.Struct("<IIII")

@@ -12,7 +12,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Required, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,21 @@ from numpy.typing import NDArray
 from ccesa import ring
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.ring import Vector
+from ccesa.tensors import Tensor, TensorType, is_tensor, to_array
 
-Arrays = Sequence[NDArray[Any]] | Mapping[str, NDArray[Any]]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: What a mean looks like: a dict or a list, of arrays or of tensors. It need not be spelled out.
+    Model = TypeVar("Model", default=Any)
+else:
+    from typing import TypeVar
+
+    Model = TypeVar("Model")
+
+T = TypeVar("T", bound=Tensor)
+Array = NDArray[Any] | Tensor
+Arrays = Sequence[Array] | Mapping[str, Array]
 Clip = float | Sequence[float] | Mapping[str, float]
 
 #: A weight travels as a whole number of max_weight / 2^24.
@@ -36,18 +49,20 @@ class Layout:
 
     names: tuple[str, ...] | None
     shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[np.dtype[Any], ...]
+    types: tuple[np.dtype[Any] | TensorType, ...]
 
     @classmethod
     def of(cls, arrays: Arrays) -> "Layout":
         if not isinstance(arrays, Mapping | Sequence):
             raise VectorError(f"a model is a list or a dict of arrays, not {type(arrays).__name__}")
         names = tuple(arrays) if isinstance(arrays, Mapping) else None
-        values = [np.asarray(array) for array in _values(arrays)]
-        for place, value in enumerate(values):
-            if value.dtype.kind not in "fiu":
-                raise VectorError(f"array {_called(names, place)} has type {value.dtype}; numbers are due")
-        return cls(names, tuple(v.shape for v in values), tuple(v.dtype for v in values))
+        types = []
+        for place, value in enumerate(_values(arrays)):
+            try:
+                types.append(_type(value))
+            except VectorError as error:
+                raise VectorError(f"array {_called(names, place)} has {error}") from error
+        return cls(names, tuple(_shape(value) for value in _values(arrays)), tuple(types))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -67,19 +82,20 @@ class Layout:
             raise VectorError(f"the arrays are called {quoted(found.names)}, {quoted(self.names)} are due")
         if found.shapes != self.shapes:
             raise VectorError(f"the arrays have shapes {quoted(found.shapes)}, {quoted(self.shapes)} are due")
-        values = [np.asarray(array, np.float64).ravel() for array in _values(arrays)]
+        values = [_numbers(array).ravel() for array in _values(arrays)]
         flat = np.concatenate(values) if values else np.empty(0)
         if not np.isfinite(flat).all():
             bad = next(place for place, value in enumerate(values) if not np.isfinite(value).all())
             raise VectorError(f"array {_called(self.names, bad)} contains NaN or infinity")
         return flat
 
-    def restore(self, flat: NDArray[np.float64]) -> Arrays:
+    def restore(self, flat: NDArray[np.float64]) -> Any:
+        """The model that has these values in a row: a dict or a list, as this layout was made from one."""
         ends = list(itertools.accumulate(self.sizes, initial=0))
         arrays = [
-            _cast(flat[first:last], dtype).reshape(shape)
-            for (first, last), shape, dtype in zip(
-                itertools.pairwise(ends), self.shapes, self.dtypes, strict=True
+            _restore(flat[first:last], kind).reshape(shape)
+            for (first, last), shape, kind in zip(
+                itertools.pairwise(ends), self.shapes, self.types, strict=True
             )
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
@@ -94,18 +110,30 @@ class Quantized:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Mean:
+class Mean(Generic[Model]):
     """The weighted mean of the survivors' arrays, and the sum of their weights.
 
-    Each array has its own type; one of whole numbers has float64, as their mean is none.
+    Each array has its own type; one of whole numbers has float64, as their mean is none. A tensor comes back
+    as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict`` takes it.
     """
 
-    arrays: Arrays = field(repr=False)
+    arrays: Model = field(repr=False)
     weight: float
 
 
+class Settings(TypedDict, total=False):
+    """What ``Quantizer.for_model`` takes besides the model."""
+
+    clients: Required[int]
+    clip: Required[Clip]
+    bits: int
+    max_weight: float
+    levels: int
+    rounding: Literal["stochastic", "nearest"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Quantizer:
+class Quantizer(Generic[Model]):
     """How all clients of a round turn their arrays into ring vectors. Agree on it before the round.
 
     ``clip`` bounds every value (one bound for all, or one an array); ``levels`` is the number of steps
@@ -156,6 +184,24 @@ class Quantizer:
         if not self.levels:
             object.__setattr__(self, "levels", most)
 
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Mapping[str, NDArray[Any]], **settings: Unpack[Settings]
+    ) -> "Quantizer[dict[str, NDArray[Any]]]": ...
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Sequence[NDArray[Any]], **settings: Unpack[Settings]
+    ) -> "Quantizer[list[NDArray[Any]]]": ...
+    @overload
+    @classmethod
+    def for_model(
+        cls, arrays: Mapping[str, T], **settings: Unpack[Settings]
+    ) -> "Quantizer[dict[str, T]]": ...
+    @overload
+    @classmethod
+    def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
     def for_model(
         cls,
@@ -167,7 +213,7 @@ class Quantizer:
         max_weight: float = 1.0,
         levels: int = 0,
         rounding: Literal["stochastic", "nearest"] = "stochastic",
-    ) -> "Quantizer":
+    ) -> "Quantizer[Any]":
         """For models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
         return cls(
             layout=Layout.of(arrays),
@@ -216,7 +262,7 @@ class Quantizer:
         values = whole.astype(np.int64).astype(ring.dtype(self.bits))
         return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
 
-    def decode(self, total: Vector) -> Mean:
+    def decode(self, total: Vector) -> Mean[Model]:
         """The weighted mean from the sum of the survivors' vectors."""
         ring.check(total, self.length, self.bits)
         digits = total[self.layout.size :].tolist()
@@ -269,12 +315,34 @@ class Quantizer:
         return np.array(digits, ring.dtype(self.bits))
 
 
-def _cast(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _type(value: Array) -> np.dtype[Any] | TensorType:
+    if is_tensor(value):
+        return TensorType.of(value)
+    try:
+        dtype = np.asarray(value).dtype
+    except ValueError as error:
+        raise VectorError("no regular shape: its rows differ in length") from error
+    if dtype.kind not in "fiu":
+        raise VectorError(f"type {dtype}; expected real numbers")
+    return dtype
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(np.shape(value))
+
+
+def _numbers(value: Array) -> NDArray[np.float64]:
+    return to_array(value) if is_tensor(value) else np.asarray(value, np.float64)
+
+
+def _restore(values: NDArray[np.float64], kind: np.dtype[Any] | TensorType) -> Any:
     """To the type the array had; a mean that lies outside of it by a rounding error stays at its end."""
-    if dtype.kind != "f":
+    if isinstance(kind, TensorType):
+        return kind.restore(values)
+    if kind.kind != "f":
         return values
-    ends = np.finfo(dtype)
-    return np.clip(values, float(ends.min), float(ends.max)).astype(dtype)
+    ends = np.finfo(kind)
+    return np.clip(values, float(ends.min), float(ends.max)).astype(kind)
 
 
 def _is_positive(value: object) -> bool:
@@ -287,7 +355,7 @@ def _is_positive(value: object) -> bool:
         return False
 
 
-def _values(arrays: Arrays) -> list[NDArray[Any]]:
+def _values(arrays: Arrays) -> list[Array]:
     return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
 
 

@@ -15,7 +15,7 @@ def encode(value: msgspec.Struct) -> bytes:
     return _ENCODER.encode(value)
 
 
-def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes, most: int, what: str) -> T:
+def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes | memoryview, most: int, what: str) -> T:
     if len(data) > most:
         raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
     try:

@@ -4,9 +4,8 @@ import logging
 
 import pytest
 
-from ccesa.flower import call, mail, members
-from ccesa.flower import grid as server_side
-from ccesa.flower import mod as node_side
+from ccesa.flower import call, mail, members, pace
+from ccesa.flower import replies as node_side
 from flower_grid import Clock
 
 
@@ -33,8 +32,8 @@ def said():
 @pytest.fixture(autouse=True)
 def clock(said, monkeypatch):
     """Time passes only where somebody waits."""
-    node_side._told.clear()
+    node_side._once._said.clear()
     made = Clock()
-    for module in (server_side, call, mail, members):
+    for module in (call, mail, members, pace):
         monkeypatch.setattr(module, "time", made)
     return made

@@ -20,6 +20,8 @@ from cryptography.x509.oid import NameOID
 
 BIN = Path(sys.executable).parent
 LENGTH = 200
+#: What a handful of sites can be promised.
+PROMISE = ["--dropout", "0.02", "--reliability-bits", "3"]
 
 PROJECT = """\
 [build-system]
@@ -46,7 +48,7 @@ clientapp = "secure_app.client:app"
 nodes = 4
 rounds = 2
 folder = ""
-admission = ""
+charter = ""
 """
 
 SERVER = """\
@@ -60,7 +62,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from ccesa import Admission
+from ccesa import Charter
 from ccesa.flower import SecureGrid
 
 app = ServerApp()
@@ -78,11 +80,11 @@ def main(grid, context):
     config = context.run_config
     while len(list(grid.get_node_ids())) < config["nodes"]:
         time.sleep(0.5)
-    guard = {}
-    if config["admission"]:
-        guard = {"guard": "active", "admission": Admission.load(Path(config["admission"]))}
+    settings = {"dropout": 0.2, "max_weight": 64}
+    if config["charter"]:
+        settings = {"charter": Charter.load(config["charter"])}
     result = FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3).start(
-        grid=SecureGrid(grid, dropout=0.2, max_weight=64, **guard),
+        grid=SecureGrid(grid, **settings),
         initial_arrays=ArrayRecord({"w": Array(np.zeros(LENGTH, np.float32))}),
         num_rounds=config["rounds"],
     )
@@ -160,7 +162,7 @@ class Federation:
     def submit(self, rounds: int) -> None:
         settings = f'nodes={self.nodes} rounds={rounds} folder="{self.folder}"'
         if self.active:
-            settings += f' admission="{self._path("admitted.txt")}"'
+            settings += f' charter="{self._path("charter.toml")}"'
         command = ["flwr", "run", self._path("app"), "here", "--run-config", settings]
         done = subprocess.run(
             [BIN / command[0], *command[1:]],
@@ -213,18 +215,27 @@ class Federation:
         return "\n".join(f"--- {path.name}\n{path.read_text()[-4000:]}" for path in logs)
 
     def _enrol(self) -> None:
-        """As sites do it: each makes its key by the command line, and the printed lines are the list."""
-        lines = []
-        for site in range(self.nodes if self.active else 0):
-            new = [BIN / "ccesa", "identity", "new", self._path(f"{site}.key"), "--name", f"site-{site}"]
-            lines.append(subprocess.run(new, capture_output=True, text=True, check=True).stdout)
-        (self.folder / "admitted.txt").write_text("".join(lines))
+        """As sites do it: each makes its key by the command line, and the printed lines are the members."""
+        if not self.active:
+            return
+        keys = [["identity", "new", self._path(f"{n}.key"), "--name", f"site-{n}"] for n in range(self.nodes)]
+        (self.folder / "admitted.txt").write_text("".join(map(self._ccesa, keys)))
+        charter = self.folder / "charter.toml"
+        named = ["--members", self._path("admitted.txt"), "--charter", str(charter), "--learning"]
+        self._ccesa(["plan", "--guard", "active", *named, *PROMISE])
+        filled = charter.read_text().replace("metrics = []", 'metrics = ["site"]')
+        charter.write_text(filled.replace("max_weight = 65536.0", "max_weight = 64.0"))
+
+    def _ccesa(self, command: list[str]) -> str:
+        done = subprocess.run([BIN / "ccesa", *command], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"ccesa {command[0]} failed: {done.stdout}{done.stderr}")
+        return done.stdout
 
     def _identity(self, site: int) -> str:
         if not self.active:
             return ""
-        paths = f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-admission="{self._path("admitted.txt")}"'
-        return f"ccesa-required=true {paths}"
+        return f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-charter="{self._path("charter.toml")}"'
 
     def _write_app(self) -> None:
         package = self.folder / "app" / "secure_app"

@@ -17,7 +17,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.task_identity import TaskIdentity
 
-from ccesa.flower import grid as server_side
+from ccesa.flower import mail as server_side
 from ccesa.flower import secure_mod
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
@@ -161,6 +161,11 @@ class MemoryGrid(Grid):
 
 def number(nodes: int) -> range:
     return range(1001, 1001 + nodes)
+
+
+def all_say(nodes: int, config: dict) -> dict[int, dict]:
+    """The same configuration of every node."""
+    return {node: dict(config) for node in number(nodes)}
 
 
 def new_context(node: int, config: dict) -> Context:

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from ccesa.charter import Charter, Learning
 from ccesa.flower import SecureGrid
-from flower_grid import as_record, mean, model_in, new_model, trained
+from ccesa.identity import Identity
+from ccesa.simulate.enrolment import chartered
+from flower_grid import as_record, mean, model_in, new_model, number, trained
 
 STEPS = ["advertise", "share", "mask", "unmask"]
 NODES = 6
@@ -46,3 +49,28 @@ def assert_mean(reply, nodes, model=None, train=trained, error: float = FLOAT32)
 
 def envelope_of(message: Message) -> dict:
     return dict(message.content.config_records["ccesa"])
+
+
+#: What the charters of these tests say about learning: metrics that the apps here report as numbers.
+LEARNING = Learning(metrics=("accuracy", "loss"))
+
+
+def enrol(tmp_path, sites: int, **agreed) -> tuple[Charter, dict[int, dict]]:
+    """A charter of so many sites, and the nodes' configurations, all in files."""
+    identities = {node: Identity.new() for node in number(sites)}
+    charter = chartered(list(identities.values()), **{"learning": LEARNING, **agreed})
+    (tmp_path / "charter.toml").write_text(str(charter))
+    configs = {}
+    for node, one in identities.items():
+        one.save(tmp_path / f"{node}.key")
+        configs[node] = {
+            "ccesa-identity": str(tmp_path / f"{node}.key"),
+            "ccesa-charter": str(tmp_path / "charter.toml"),
+        }
+    return charter, configs
+
+
+def with_charter(configs, node: int, charter: Charter, path) -> dict[int, dict]:
+    """The same nodes, and one of them has another charter."""
+    path.write_text(str(charter))
+    return {**configs, node: {**configs[node], "ccesa-charter": str(path)}}

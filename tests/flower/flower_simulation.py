@@ -39,7 +39,7 @@ def unreliable(message: Message, context: Context, call_next) -> Message:
     """A mod around ``secure_mod``: the failures of the first round."""
     step = str(message.content.config_records["ccesa"]["step"])
     node = int(context.node_config["partition-id"])
-    if node in (FAILING[step], SILENT) and first_time(f"{step}-{node}"):
+    if node in (FAILING.get(step), SILENT) and first_time(f"{step}-{node}"):
         if node != SILENT:
             raise RuntimeError("this node fails")
         if step == "mask":

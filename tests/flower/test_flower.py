@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.identity import Admission
 from flower_grid import (
     MemoryGrid,
+    all_say,
     as_model,
     as_record,
     evaluated,
@@ -55,10 +55,12 @@ def test_an_evaluation_brings_metrics_and_no_arrays(said):
 
 
 def test_evaluation_in_clear_if_asked_for():
-    grid = MemoryGrid(make_app(), NODES)
+    grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True}))
     secure = SecureGrid(grid, secure_evaluate=False)
     replies = list(secure.send_and_receive(messages(grid, new_model(), "evaluate")))
-    assert {reply.metadata.src_node_id for reply in replies} == set(number(NODES))
+    assert [reply.content["metrics"]["num-examples"] for reply in replies] == [
+        weight_of(node) for node in number(NODES)
+    ]
     assert grid.steps(1001) == ["evaluate"]
 
 
@@ -113,7 +115,7 @@ def test_state_is_wiped_at_the_end():
     grid = MemoryGrid(make_app(), NODES)
     one_round(grid)
     for node in number(NODES):
-        assert set(grid.state(node)) == {"ccesa-used"}  # round ids, no secrets
+        assert set(grid.state(node)) == {"ccesa-marks"}  # digests, no secrets
 
 
 def test_evaluate_of_the_app_is_the_one_of_the_helper():
@@ -136,9 +138,6 @@ def test_too_few_nodes(nodes):
     [
         {"dropout": 1.5},
         {"collusion": -0.1},
-        {"guard": "none"},
-        {"guard": "active"},
-        {"admission": Admission([])},
         {"clip": 0.0},
         {"clip": float("nan")},
         {"metric_clip": 0.0},
@@ -147,6 +146,17 @@ def test_too_few_nodes(nodes):
         {"step_timeout": 0},
         {"step_timeout": -5.0},
         {"step_timeout": float("nan")},
+        {"enough": 0.0},
+        {"enough": 1.1},
+        {"enough": 0.8},  # one in ten may vanish
+        {"enough": float("nan")},
+        {"grace": -1.0},
+        {"grace": float("inf")},
+        {"retries": -1},
+        {"retries": 1.0},
+        {"retries": True},
+        {"give_up_after": 0},
+        {"give_up_after": 2.0},
         {"max_weight": 0},
         {"max_weight": float("inf")},
     ],
@@ -175,20 +185,6 @@ def test_two_array_records_are_refused():
     content = RecordDict({"arrays": as_record(new_model()), "more": as_record(new_model())})
     with pytest.raises(ConfigError, match="2 ArrayRecords"):
         list(SecureGrid(grid).send_and_receive([Message(content, node, "train") for node in number(NODES)]))
-
-
-def test_nodes_without_the_mod(said):
-    """Their app is called in the first step, without a model; it does not train."""
-    from flwr.clientapp import ClientApp
-
-    app = ClientApp()
-
-    @app.train()
-    def on_train(message: Message, context: Context) -> Message:
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
-
-    assert one_round(MemoryGrid(app, NODES)) is None
-    assert sum("is secure_mod among the mods of its app?" in line for line in said) == NODES
 
 
 @pytest.mark.parametrize("on_evaluate", [True, False])

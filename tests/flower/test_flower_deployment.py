@@ -46,8 +46,11 @@ def test_a_node_dies_in_every_step_and_the_next_round_goes_on_without_them(tmp_p
 
 @pytest.mark.parametrize("step", ["mask", "confirm"])
 def test_a_node_dies_in_an_active_round_over_tls(tmp_path, step):
-    """Identities come from the nodes' own configuration."""
-    found = die(Federation(tmp_path, 5, tls=True, active=True), {step: 2}, rounds=1)
-    survivors = [site for site in range(5) if site != 2 or step == "confirm"]
+    """Identities and charter come from the nodes' own configuration."""
+    found = die(Federation(tmp_path, 6, tls=True, active=True), {step: 2}, rounds=1)
+    survivors = [site for site in range(6) if site != 2 or step == "confirm"]
     np.testing.assert_allclose(found["w"], mean_of(survivors, change), rtol=0, atol=1e-5)
-    assert any(f"{len(survivors)} of 5 nodes in the sum" in line for line in found["said"])
+    assert any(f"{len(survivors)} of 6 nodes in the sum" in line for line in found["said"])
+    assert found["metrics"]["1"]["site"] == pytest.approx(mean_of(survivors, float), abs=1e-5)
+    remembered = [len(list(folder.glob("task-*"))) for folder in (tmp_path / "home" / "ccesa").iterdir()]
+    assert sorted(remembered) == [0 if step == "mask" else 1, 1, 1, 1, 1, 1]

@@ -1,6 +1,7 @@
 """examples/flower-quickstart: its apps, driven in memory, learn the same secure as plain."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ pytest.importorskip("sklearn")
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+import ccesa
+from ccesa.charter import Learning
+from flower_rounds import enrol
+
 pytestmark = pytest.mark.flower
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-quickstart"
@@ -25,9 +30,8 @@ CONFIG = {
     "batch-size": 16,
     "seed": 1,
     "min-nodes": NODES,
-    "secure": True,
     "compare": False,
-    "admission": "",
+    "charter": "",
     "step-timeout": 60.0,
 }
 
@@ -35,11 +39,14 @@ CONFIG = {
 class Memory:
     """A grid that hands every message straight to the example's ClientApp."""
 
-    def __init__(self, app):
+    def __init__(self, app, node_configs=None):
         self._app = app
+        own = node_configs or {}
         where = {"num-partitions": NODES}
         self._contexts = {
-            node: Context(1, node, {**where, "partition-id": node - 1}, RecordDict(), dict(CONFIG))
+            node: Context(
+                1, node, {**where, "partition-id": node - 1, **own.get(node, {})}, RecordDict(), dict(CONFIG)
+            )
             for node in range(1, NODES + 1)
         }
         self._replies = {}
@@ -80,16 +87,17 @@ def example(monkeypatch):
 def test_the_example_learns_the_same_both_ways(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    results = {secure: server_app.run(grid, CONFIG, secure) for secure in (False, True)}
-    assert server_app.accuracy(results[False]) > 0.6
-    assert abs(server_app.accuracy(results[True]) - server_app.accuracy(results[False])) < 0.01
-    assert server_app.difference(*results.values()) < 1e-2  # training carries differences on
+    ways = (server_app.PlainGrid(NODES, CONFIG), server_app.secured(grid, CONFIG))
+    plain, secure = (server_app.run(way, CONFIG) for way in ways)
+    assert server_app.accuracy(plain) > 0.6
+    assert abs(server_app.accuracy(secure) - server_app.accuracy(plain)) < 0.01
+    assert server_app.difference(plain, secure) < 1e-2  # training carries differences on
 
 
 def test_one_round_from_the_same_model_differs_by_what_rounding_explains(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    start = server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, False).arrays
+    start = server_app.run(server_app.PlainGrid(NODES, CONFIG), {**CONFIG, "num-server-rounds": 1}).arrays
     said = server_app.rounding(grid, CONFIG, start)
     found, bound = map(float, re.findall(r"[0-9.]+e?-?[0-9]*", said.replace(";", "")))
     assert 0 < found <= bound * 1.01 + 1e-6  # printed with two digits; float32 on both sides
@@ -99,7 +107,22 @@ def test_one_round_from_the_same_model_differs_by_what_rounding_explains(example
 def test_the_secure_way_sends_nothing_but_the_protocol(example):
     client_app, server_app = example
     grid = Memory(client_app.app)
-    server_app.run(grid, {**CONFIG, "num-server-rounds": 1}, secure=True)
+    server_app.run(server_app.secured(grid, CONFIG), {**CONFIG, "num-server-rounds": 1})
+    assert grid.kinds == {frozenset({"ccesa"})}
+
+
+def test_the_example_under_a_charter(example, tmp_path):
+    """As its README says, with the metrics that it names."""
+    client_app, server_app = example
+    named = re.search(r"^metrics = (\[.*\])$", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
+    learning = Learning(metrics=tuple(json.loads(named[1])))
+    charter, configs = enrol(tmp_path, NODES, learning=learning)
+    grid = Memory(client_app.app, {node - 1000: config for node, config in configs.items()})
+    secure = server_app.secured(grid, {**CONFIG, "charter": str(tmp_path / "charter.toml")})
+    result = server_app.run(secure, {**CONFIG, "num-server-rounds": 1})
+    assert charter == ccesa.Charter.load(tmp_path / "charter.toml")
+    assert set(result.train_metrics_clientapp[1]) == {"train-loss"}
+    assert set(result.evaluate_metrics_clientapp[1]) == {"eval-loss", "eval-accuracy"}
     assert grid.kinds == {frozenset({"ccesa"})}
 
 

@@ -39,7 +39,9 @@ def test_the_mean_is_exact_over_the_survivors(step, fault):
 
 def test_one_lost_in_every_step():
     lost = dict(zip(STEPS, (1002, 1005, 1009, 1012), strict=True))
-    grid = MemoryGrid(make_app(), 14, faults=lambda step, node, count: DROP if lost[step] == node else None)
+    grid = MemoryGrid(
+        make_app(), 14, faults=lambda step, node, count: DROP if lost.get(step) == node else None
+    )
     reply = one_round(grid, step_timeout=0.3, dropout=0.3)
     assert_mean(reply, [node for node in number(14) if node not in (1002, 1005, 1009)])
 
@@ -148,7 +150,7 @@ def test_too_many_lost_and_the_strategy_keeps_its_model(said):
     for name, value in as_model(result.arrays).items():
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5)
     assert set(result.train_metrics_clientapp) == {1, 3}
-    assert sum("the train round is lost" in line for line in said) == 1
+    assert sum("the train round with 6 nodes is lost" in line for line in said) == 1
 
 
 def test_too_few_nodes_later_are_a_lost_round(said):
@@ -174,25 +176,7 @@ def test_an_evaluation_of_too_few_nodes_is_left_out(said):
     assert not result.evaluate_metrics_clientapp
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_no_keys_stay_on_nodes_after_a_lost_round(step, said):
-    """Everyone but two fails in this step. The two are told that nothing will come of it."""
-    grid = MemoryGrid(make_app(), NODES)
-    grid.faults = lambda at, node, count: ERROR if at == step and node > 1002 else None
-    assert one_round(grid) is None
-    alive = [1001, 1002] if step != "unmask" else []
-    for node in alive:
-        assert grid.steps(node)[-1] == "forget"
-        assert "ccesa" not in grid.state(node)
-
-
-def test_nobody_is_told_to_forget_what_is_over():
-    grid = MemoryGrid(make_app(), NODES, faults=lose(ERROR, "mask", 1003))
-    one_round(grid)
-    assert not any("forget" in grid.steps(node) for node in number(NODES))
-
-
-def test_the_first_request_twice_does_not_end_the_round():
+def test_the_first_request_twice_does_not_end_the_round(said):
     grid = MemoryGrid(make_app(), NODES)
     again = []
 
@@ -203,7 +187,8 @@ def test_the_first_request_twice_does_not_end_the_round():
 
     grid.faults = twice
     assert_mean(one_round(grid), number(NODES))
-    assert "used before" in again[0].error.reason
+    assert again[0].has_error()
+    assert any("used before" in line for line in said)
 
 
 def test_a_step_timeout_leaves_room_for_clocks_that_differ():
@@ -215,16 +200,16 @@ def test_a_step_timeout_leaves_room_for_clocks_that_differ():
 def test_nobody_there(said):
     grid = MemoryGrid(make_app(), NODES, faults=lambda step, node, count: ERROR)
     assert one_round(grid) is None
-    assert any("0 client(s) answered" in line for line in said)
+    assert any("0 node(s) answered" in line and "6 nodes (1001," in line for line in said)
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_a_node_without_its_state_refuses_the_rest_of_the_round(step):
+def test_a_node_without_its_state_refuses_the_rest_of_the_round(step, said):
     app = make_app()
     grid = MemoryGrid(app, NODES, faults=lose(RESTART, step, 1004))
     reply = one_round(grid)
     assert_mean(reply, [node for node in number(NODES) if node != 1004 or step == "unmask"])
-    (refusal,) = [one for one in grid.replies(step) if one.has_error()]
-    assert "was it restarted" in refusal.error.reason
+    assert len([one for one in grid.replies(step) if one.has_error()]) == 1
+    assert sum("was it restarted" in line for line in said) == 1
     assert app.calls.count(("train", 1004)) == (1 if step == "unmask" else 0)
     assert grid.steps(1004)[-1] == step  # it is not asked any more

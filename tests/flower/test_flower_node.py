@@ -1,13 +1,48 @@
 """What a node insists on, whatever the server says."""
 
 import msgspec
+import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, records
-from flower_grid import MemoryGrid, as_record, make_app, new_model, number
+from flower_grid import (
+    MemoryGrid,
+    all_say,
+    as_record,
+    make_app,
+    model_in,
+    new_model,
+    number,
+    trained,
+    weight_of,
+)
 from flower_rounds import NODES, STEPS, assert_mean, envelope_of, messages, one_round
+
+#: All that a node ever says when it does not answer.
+SENTENCES = {
+    "this node refuses; its own log says why",
+    "this node failed; its own log says why",
+    "this node has contributed to this model as often as it may",
+    "this node answers secure aggregation only: train through SecureGrid",
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_is_said(monkeypatch):
+    """In every test of this file: a reply in clear is one of a few sentences."""
+    found = []
+    work = MemoryGrid._work
+
+    def look(self, message, node):
+        reply = work(self, message, node)
+        found.extend([reply.error.reason] if reply.has_error() else [])
+        return reply
+
+    monkeypatch.setattr(MemoryGrid, "_work", look)
+    yield
+    assert set(found) <= SENTENCES
 
 
 def play(grid, step: str) -> Message:
@@ -41,16 +76,31 @@ def test_the_masking_request_twice_does_not_train_twice():
     assert app.calls.count(("train", 1001)) == 1
 
 
-def test_a_node_can_insist_on_secure_aggregation():
+@pytest.mark.parametrize("kind", ["train", "evaluate", "train.default"])
+def test_a_node_with_the_mod_answers_nothing_in_clear(kind, said):
+    """Whoever forgets ``SecureGrid`` is told so."""
     app = make_app()
-    configs = {node: {"ccesa-required": True} for node in number(NODES)}
-    grid = MemoryGrid(app, NODES, node_configs=configs)
-    for kind in ("train", "evaluate"):
-        replies = grid.send_and_receive(messages(grid, new_model(), kind))
-        assert {reply.error.code for reply in replies} == {records.REFUSED}
-        assert "secure aggregation only" in replies[0].error.reason
+    grid = MemoryGrid(app, NODES)
+    replies = grid.send_and_receive(messages(grid, new_model(), kind))
+    assert [reply.error.code for reply in replies] == [records.REFUSED] * NODES
+    assert {reply.error.reason for reply in replies} == {
+        "this node answers secure aggregation only: train through SecureGrid"
+    }
+    assert any("ccesa-plain=true would allow it" in line for line in said)
     assert app.calls == []
+
+
+def test_queries_are_answered():
+    grid = MemoryGrid(make_app(), NODES)
     assert not any(one.has_error() for one in grid.send_and_receive(messages(grid, new_model(), "query")))
+
+
+def test_a_node_can_allow_messages_in_clear():
+    grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True}))
+    replies = grid.send_and_receive(messages(grid, new_model()))
+    assert [reply.content["metrics"]["num-examples"] for reply in replies] == [
+        weight_of(node) for node in number(NODES)
+    ]
     assert_mean(one_round(grid), number(NODES))
 
 
@@ -63,21 +113,31 @@ def test_a_node_can_insist_on_secure_aggregation():
         ("ccesa-floor-survivors", 5, "survivors = 3, this client's floor is 5"),
         ("ccesa-floor-mask_degree", 7, "floor is 7"),
         ("ccesa-max-clip", 0.5, "clip = 2, this node allows 0.5"),
+        ("ccesa-weighted-by", "tokens", "weighted by 'num-examples', this node weights by 'tokens'"),
+        ("ccesa-message-types", "evaluate, train.probe", "this node answers ['evaluate', 'train.probe']"),
         ("ccesa-floor-metric_clip", 2e6, "metric_clip = 1e+06, this node's floor is 2e+06"),
     ],
 )
-def test_a_node_has_its_own_limits(key, value, reason):
+def test_a_node_has_its_own_limits(key, value, reason, said):
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs={1002: {key: value}})
     reply = one_round(grid)
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
     (refusal,) = [one for one in grid.replies("advertise") if one.has_error()]
-    assert reason in refusal.error.reason
+    assert refusal.error.code == records.REFUSED
+    assert any(reason in line for line in said)
     assert ("train", 1002) not in app.calls
 
 
 def test_limits_that_are_kept_change_nothing():
-    limits = {"ccesa-floor-clients": 6, "ccesa-floor-threshold": 3, "ccesa-max-clip": 2.0}
+    limits = {
+        "ccesa-floor-clients": 6,
+        "ccesa-floor-threshold": 3,
+        "ccesa-max-clip": 2.0,
+        "ccesa-weighted-by": "num-examples",
+        "ccesa-message-types": "train",
+        "ccesa-attempts": 1,
+    }
     grid = MemoryGrid(make_app(), NODES, node_configs={1002: limits})
     assert_mean(one_round(grid), number(NODES))
 
@@ -93,7 +153,7 @@ def test_different_models_are_refused_by_the_grid():
     assert grid.passed == []
 
 
-def test_different_models_are_refused_by_the_node():
+def test_different_models_are_refused_by_the_node(said):
     """The server cheats: node 1004 is sent another model than was announced."""
     app = make_app()
     grid = MemoryGrid(app, NODES)
@@ -106,12 +166,12 @@ def test_different_models_are_refused_by_the_node():
 
     grid.tamper = cheat
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1004])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "not those that this round was announced for" in refusal.error.reason
+    assert len([one for one in grid.replies("mask") if one.has_error()]) == 1
+    assert any("not those that this round was announced for" in line for line in said)
     assert ("train", 1004) not in app.calls
 
 
-def test_different_settings_are_refused_by_the_node():
+def test_different_settings_are_refused_by_the_node(said):
     """The server cheats: only node 1004 is to learn anything, so that the sum is its change alone."""
     app = make_app()
     grid = MemoryGrid(app, NODES)
@@ -122,8 +182,8 @@ def test_different_settings_are_refused_by_the_node():
 
     grid.tamper = cheat
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1004])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "not those that this round was announced for" in refusal.error.reason
+    assert len([one for one in grid.replies("mask") if one.has_error()]) == 1
+    assert any("not those that this round was announced for" in line for line in said)
 
 
 def test_different_settings_are_refused_by_the_grid():
@@ -140,36 +200,42 @@ def test_different_settings_are_refused_by_the_grid():
     [
         ("ccesa-floor-clients", "ten", "ccesa-floor-clients in this node's configuration must be a int"),
         ("ccesa-floor-clients", True, "must be a int"),
-        ("ccesa-required", "false", "ccesa-required in this node's configuration must be a bool"),
+        ("ccesa-plain", "true", "ccesa-plain in this node's configuration must be a bool"),
         ("ccesa-max-clip", "much", "must be a float"),
-        ("ccesa-floor-client", 10, "has a key 'ccesa-floor-client'; there are ccesa-required"),
-        ("ccesa-requird", True, "has a key 'ccesa-requird'"),
+        ("ccesa-attempts", 0, "ccesa-attempts must be at least 1, not 0"),
+        ("ccesa-forget-after", -1.0, "ccesa-forget-after must be a positive number of seconds"),
+        ("ccesa-message-types", "train,query", "no messages of type 'query'"),
+        ("ccesa-message-types", "", "no messages of type ''"),
+        ("ccesa-floor-client", 10, "has a key 'ccesa-floor-client'; there are ccesa-plain"),
+        ("ccesa-required", True, "has a key 'ccesa-required'"),
     ],
 )
-def test_a_configuration_that_is_not_understood_is_refused(key, value, reason):
+def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, said):
     """A site that misspells what it insists on takes part in nothing until it is put right."""
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs={1002: {key: value}})
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
-    (refusal,) = [one for one in grid.replies("advertise") if one.has_error()]
-    assert reason in refusal.error.reason
-    plain = grid.send_and_receive(messages(grid, new_model()))
-    assert [one.metadata.src_node_id for one in plain if one.has_error()] == [1002]
+    assert len([one for one in grid.replies("advertise") if one.has_error()]) == 1
+    assert any(reason in line for line in said)
     assert app.calls.count(("train", 1002)) == 0
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"kind": "evaluate"}, "terms of evaluate"),
+        ({"message_type": "evaluate"}, "terms of 'evaluate' in a message of type 'train'"),
+        ({"message_type": "train.probe"}, "terms of 'train.probe' in a message of type 'train'"),
+        ({"message_type": "query"}, "no messages of type 'query'"),
+        ({"weighted_by": "loss"}, "weighted by 'loss', this node weights by 'num-examples'"),
         ({"bits": 64}, "terms for 64 bits"),
         ({"clients": 3}, "terms for 3 clients"),
         ({"clip": 3.0}, "not those that this round was announced for"),
         ({"metric_clip": 0.0}, "metric_clip"),
         ({"slots": -1}, "-1 metrics"),
+        ({"metrics": ["=a"]}, "1 names that are no names of 16 slots"),
     ],
 )
-def test_other_terms_than_those_of_the_round_are_refused(changes, reason):
+def test_other_terms_than_those_of_the_round_are_refused(changes, reason, said):
     app = make_app()
     grid = MemoryGrid(app, NODES)
 
@@ -183,19 +249,19 @@ def test_other_terms_than_those_of_the_round_are_refused(changes, reason):
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1004])
     refusals = [one for step in STEPS for one in grid.replies(step) if one.has_error()]
     assert len(refusals) == 1
-    assert reason in refusals[0].error.reason
+    assert any(reason in line for line in said)
     assert ("train", 1004) not in app.calls
 
 
-def test_terms_for_another_length_are_refused_before_training():
+def test_terms_for_another_length_are_refused_before_training(said):
     """The server itself made the round with them, so everything else fits."""
     app = make_app()
     grid = MemoryGrid(app, NODES)
     secure = SecureGrid(grid)
-    planned = secure._plan
-    secure._plan = lambda kind, nodes, length: planned(kind, nodes, length + 1)
+    planned = secure._basis._plan
+    secure._basis._plan = lambda nodes, length: planned(nodes, length + 1)
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
-    assert all("elements in a round of" in one.error.reason for one in grid.replies("mask"))
+    assert sum("elements in a round of" in line for line in said) == NODES
     assert app.calls == []
 
 
@@ -212,8 +278,98 @@ def test_a_broken_envelope_is_refused(fields):
     assert app.calls == []
 
 
-def test_an_unknown_step_is_refused():
+def test_an_unknown_step_is_refused(said):
     grid = MemoryGrid(make_app(), NODES)
     message = play(grid, "advertise")
     message.content["ccesa"] = ConfigRecord({**envelope_of(message), "step": "reveal"})
-    assert "no step 'reveal'" in grid._work(message, 1001).error.reason
+    assert grid._work(message, 1001).has_error()
+    assert any("no step 'reveal'" in line for line in said)
+
+
+@pytest.mark.parametrize("field", ["step", "weighted_by"])
+def test_what_the_server_says_is_cut_and_escaped_in_the_log(field, said):
+    grid = MemoryGrid(make_app(), NODES)
+    message = play(grid, "advertise")
+    given, text = envelope_of(message), "\x1b[2J\nINFO all is well" * 10_000
+    if field == "step":
+        given["step"] = text
+    else:
+        given["terms"] = msgspec.msgpack.encode(msgspec.msgpack.decode(given["terms"]) | {field: text})
+    message.content["ccesa"] = ConfigRecord(given)
+    said.clear()
+    assert grid._work(message, 1001).has_error()
+    assert said
+    assert all(line.isprintable() and len(line) < 1000 for line in said)
+
+
+# What a server could choose, if it were let
+
+
+def probing(**others):
+    """An app with a second function, which learns nothing: a server could send all nodes there but one."""
+    app = make_app(**others)
+
+    @app.train("probe")
+    def on_probe(message: Message, context: Context) -> Message:
+        app.calls.append(("train.probe", context.node_id))
+        content = {"arrays": as_record(model_in(message)), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    return app
+
+
+def test_another_function_of_the_app_is_another_task(said):
+    """The server cheats: all but 1004 are to call ``train.probe``, and the sum would be what 1004 learned."""
+    app = probing()
+    types = {"ccesa-message-types": "train,train.probe"}
+    grid = MemoryGrid(app, NODES, node_configs=all_say(NODES, types))
+
+    def cheat(message: Message) -> None:
+        if message.metadata.dst_node_id != 1004:
+            message.metadata.message_type = "train.probe"
+
+    grid.tamper = cheat
+    assert one_round(grid) is None
+    assert not any(kind == "train.probe" for kind, _ in app.calls)
+    assert any("terms of 'train' in a message of type 'train.probe'" in line for line in said)
+
+
+def test_other_functions_are_called_where_nodes_allow_it(said):
+    grid = MemoryGrid(probing(), NODES)
+    assert one_round(grid, kind="train.probe") is None
+    assert any("this node answers ['train', 'evaluate'] (ccesa-message-types)" in line for line in said)
+    grid = MemoryGrid(probing(), NODES, node_configs=all_say(NODES, {"ccesa-message-types": "train.probe"}))
+    reply = one_round(grid, kind="train.probe")
+    np.testing.assert_allclose(model_in(reply)["w"], new_model()["w"], atol=1e-5)
+    assert reply.content["metrics"]["num-examples"] == NODES
+
+
+def test_a_server_does_not_choose_what_replies_are_weighted_by(said):
+    """It would take a metric that is 0 on all nodes but one, and the mean would be that node's model."""
+
+    def train(node, model):
+        arrays, metrics = trained(node, model)
+        return arrays, {**metrics, "is-1003": float(node == 1003)}
+
+    app = make_app(train)
+    grid = MemoryGrid(app, NODES)
+    assert one_round(grid, weighted_by="is-1003") is None
+    assert sum("weighted by 'is-1003', this node weights by 'num-examples'" in line for line in said) == NODES
+    assert app.calls == []
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ({}, True),
+        ({"ccesa-max-clip": 4.0}, False),
+        ({"ccesa-max-clip": 4.0, "ccesa-max-counter-clip": 100.0}, False),
+        ({"ccesa-max-clip": 4.0, "ccesa-max-counter-clip": 16384.0}, True),
+        ({"ccesa-max-counter-clip": 16383.0}, False),
+    ],
+)
+def test_the_largest_clip_binds_counters_too(own, wanted, said):
+    model = {**new_model(), "batches": np.array(3, np.int64)}
+    grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, own))
+    assert (one_round(grid, model) is not None) == wanted
+    assert any("1 arrays are counters, clipped at 16384" in line for line in said) != wanted

@@ -7,19 +7,22 @@ import pytest
 from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
-from ccesa.flower import SecureGrid
+from ccesa.flower import SecureGrid, secure_mod
+from ccesa.flower.terms import Terms
 from flower_grid import (
     MemoryGrid,
+    all_say,
     as_model,
     as_record,
     make_app,
+    mean,
     model_in,
     new_model,
     number,
     trained,
     weight_of,
 )
-from flower_rounds import FLOAT32, NODES, assert_mean, messages, one_round, printed_bounds
+from flower_rounds import FLOAT32, NODES, assert_mean, envelope_of, messages, one_round, printed_bounds
 
 
 def with_metrics(**extra):
@@ -43,10 +46,20 @@ def test_metrics_that_cannot_be_summed_are_left_out_and_named(said):
 
 
 def test_more_metrics_than_slots(said):
-    grid = MemoryGrid(make_app(with_metrics(many=[1.0] * 20)), NODES)
-    assert "many" not in one_round(grid).content["metrics"]
-    assert one_round(grid, metric_slots=32).content["metrics"]["many"] == pytest.approx([1.0] * 20, abs=1e-6)
-    assert set(one_round(grid, metric_slots=0).content["metrics"]) == {"num-examples"}
+    def metrics(**options):
+        grid = MemoryGrid(make_app(with_metrics(many=[1.0] * 20)), NODES)
+        return one_round(grid, **options).content["metrics"]
+
+    assert "many" not in metrics()
+    assert sum("no slot for metric 'many'" in line for line in said) == 1
+    assert metrics(metric_slots=32)["many"] == pytest.approx([1.0] * 20, abs=1e-6)
+    assert set(metrics(metric_slots=0)) == {"num-examples"}
+
+
+def test_a_name_without_room(said):
+    train = with_metrics(**{"x" * 400: 1.0, "y" * 200: 2.0})
+    metrics = one_round(MemoryGrid(make_app(train), NODES)).content["metrics"]
+    assert set(metrics) == {"num-examples", "loss", "per-class", "y" * 200}
 
 
 def test_different_metrics_are_left_out(said):
@@ -81,9 +94,7 @@ def test_whether_a_metric_is_within_the_bound_is_not_seen_from_a_single_node(bou
     """A server could search for a node's loss by the bound that it sets."""
     grid = MemoryGrid(make_app(), NODES)
     one_round(grid, metric_clip=bound)
-    answers = [one.content.config_records["ccesa"] for one in grid.replies("mask")]
-    assert {tuple(one["metrics"]) for one in answers} == {("=loss", "+per-class", "+per-class")}
-    assert len({len(one["reply"]) for one in answers}) == 1
+    assert_all_look_alike(grid)
 
 
 def test_whether_the_weight_is_within_the_bound_is_not_seen_from_a_single_node(said):
@@ -112,54 +123,188 @@ def test_a_huge_bound_for_weights_does_not_single_out_the_largest(said):
     assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 2**20}), error=bound)
 
 
-@pytest.mark.parametrize("weight", [-1, float("nan")])
-def test_a_weight_that_is_none_is_an_error_that_does_not_tell_it(weight):
-    train = with_metrics(**{"num-examples": lambda node: weight if node == 1003 else weight_of(node)})
-    grid = MemoryGrid(make_app(train), NODES)
-    reply = one_round(grid)
-    assert_mean(reply, [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "'num-examples' is no number from 0 on" in refusal.error.reason
-    assert str(weight) not in refusal.error.reason
-
-
 def test_another_largest_weight_and_another_name():
     train = with_metrics(tokens=lambda node: 10**6 + node, **{"num-examples": 5})
-    reply = one_round(MemoryGrid(make_app(train), NODES), max_weight=2e6, weighted_by="tokens")
+    grid = MemoryGrid(make_app(train), NODES, node_configs=all_say(NODES, {"ccesa-weighted-by": "tokens"}))
+    reply = one_round(grid, max_weight=2e6, weighted_by="tokens")
     assert reply.content["metrics"]["tokens"] == sum(10**6 + node for node in number(NODES))
     assert reply.content["metrics"]["num-examples"] == pytest.approx(5, abs=1e-6)
 
 
-def test_a_reply_without_a_weight():
+# Replies that cannot be used: the mean is that of the others, and nobody sees which node it was.
+
+
+def assert_all_look_alike(grid) -> None:
+    """What the nodes send in the masking step has the same form: not one of them stands out."""
+    forms = {
+        (tuple(one.content), tuple(one.content["ccesa"]), len(one.content["ccesa"]["reply"]))
+        for one in grid.replies("mask")
+        if not one.has_error()
+    }
+    assert len(grid.replies("mask")) == NODES
+    assert not any(one.has_error() for one in grid.replies("mask"))
+    assert len(forms) == 1
+
+
+def assert_contributes_nothing(app, reason: str, said, kind: str = "train") -> None:
+    """Node 1003, and nobody but its own log knows why."""
+    grid = MemoryGrid(app, NODES)
+    reply, others = one_round(grid, kind=kind), [node for node in number(NODES) if node != 1003]
+    if kind == "train":
+        assert_mean(reply, others)
+    weights = [weight_of(node) for node in others]
+    metrics = reply.content["metrics"]
+    assert metrics["num-examples"] == sum(weights)
+    if kind == "train":
+        assert metrics["loss"] == pytest.approx(np.average([n / 7.0 for n in others], weights=weights), 1e-8)
+    assert_all_look_alike(grid)
+    assert sum(f"1 of {NODES} nodes had nothing to contribute" in line for line in said) == 1
+    assert sum("this node contributes nothing" in line and reason in line for line in said) == 1
+
+
+BAD_WEIGHTS = {"negative": -1, "nan": float("nan"), "inf": float("inf"), "a list": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize("name", BAD_WEIGHTS)
+def test_a_weight_that_is_none(name, said):
+    """A node that has lost count of its examples has nothing to add to a mean."""
+    train = with_metrics(
+        **{"num-examples": lambda node: BAD_WEIGHTS[name] if node == 1003 else weight_of(node)}
+    )
+    assert_contributes_nothing(make_app(train), "'num-examples'", said)
+
+
+def test_a_node_without_examples_counts_one_unit(said):
+    """With its own change. Nobody sees which node it is, nor that there is one."""
+    unit = 65536 / 2**24
+    with_none = with_metrics(**{"num-examples": lambda node: 0 if node == 1003 else weight_of(node)})
+    in_units = with_metrics(**{"num-examples": lambda node: unit if node == 1003 else weight_of(node)})
+    grid = MemoryGrid(make_app(with_none), NODES)
+    assert_mean(one_round(grid), number(NODES), train=in_units)
+    assert_all_look_alike(grid)
+    assert not any("contribute" in line for line in said)
+
+
+def test_nodes_without_examples_do_not_leave_one_alone(said):
+    """All but one have none, and the bound is so large that this one has a unit: all count alike."""
+    only = with_metrics(**{"num-examples": lambda node: 0.0 if node != 1003 else 1.0})
+    reply = one_round(MemoryGrid(make_app(only), NODES), max_weight=2.0**24, bits=64)
+    assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
+
+
+def test_nobody_has_examples():
+    """Then all count the same."""
+    grid = MemoryGrid(make_app(with_metrics(**{"num-examples": 0})), NODES)
+    reply = one_round(grid, max_weight=2.0**24, bits=64)
+    assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
+
+
+def test_a_metric_that_is_none_on_a_node_without_examples_is_left_out(said):
+    """As when a loss is divided by the number of examples. The others are not touched."""
+    train = with_metrics(
+        **{
+            "num-examples": lambda node: 0 if node == 1003 else weight_of(node),
+            "loss": lambda node: float("nan") if node == 1003 else node / 7.0,
+        }
+    )
+    reply = one_round(MemoryGrid(make_app(train), NODES))
+    assert set(reply.content["metrics"]) == {"num-examples", "per-class"}
+    assert sum("metric 'loss' is left out" in line for line in said) == 1
+
+
+def test_an_evaluation_without_a_count(said):
+    def evaluate(node, model):
+        return {"num-examples": -1 if node == 1003 else weight_of(node), "accuracy": 0.5}
+
+    assert_contributes_nothing(make_app(evaluate=evaluate), "'num-examples' is -1", said, kind="evaluate")
+
+
+def test_nobody_has_anything(said):
+    grid = MemoryGrid(make_app(with_metrics(**{"num-examples": -1})), NODES)
+    assert one_round(grid) is None
+    assert any("6 of 6 nodes contributed nothing, so there is no mean" in line for line in said)
+
+
+def test_a_reply_without_a_weight(said):
     def train(node, model):
         arrays, metrics = trained(node, model)
         return arrays, {} if node == 1003 else metrics
 
-    grid = MemoryGrid(make_app(train), NODES)
-    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "no number 'num-examples'" in refusal.error.reason
+    assert_contributes_nothing(make_app(train), "no number 'num-examples'", said)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "reason"),
-    [
-        (lambda new: {"w": new["w"]}, "the reply has arrays"),
-        (lambda new: {**new, "b": new["b"][:2]}, "has shape"),
-        (lambda new: {**new, "b": new["b"] * np.nan}, "NaN or infinity"),
-        (lambda new: {**new, "b": new["b"] * 1j}, "array 'b' has type complex"),
-        (lambda new: {**new, "b": np.array(["patient 4711"] * 4)}, "array 'b' has type <U12"),
-    ],
-)
-def test_arrays_that_do_not_fit(arrays, reason):
+BAD_ARRAYS = {
+    "missing": (lambda new: {"w": new["w"]}, "the reply has arrays"),
+    "shape": (lambda new: {**new, "b": new["b"][:2]}, "has shape"),
+    "nan": (lambda new: {**new, "b": new["b"] * np.nan}, "NaN or infinity"),
+    "inf": (lambda new: {**new, "b": new["b"] + np.inf}, "NaN or infinity"),
+    "complex": (lambda new: {**new, "b": new["b"] * 1j}, "array 'b' has type complex"),
+    "text": (lambda new: {**new, "b": np.array(["patient 4711"] * 4)}, "array 'b' has type <U12"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARRAYS)
+def test_arrays_that_do_not_fit(name, said):
+    arrays, reason = BAD_ARRAYS[name]
+
     def train(node, model):
         new, metrics = trained(node, model)
         return arrays(new) if node == 1003 else new, metrics
 
+    assert_contributes_nothing(make_app(train), reason, said)
+
+
+def test_an_app_without_a_reply(said):
+    def nothing(message: Message, context: Context, call_next) -> Message:
+        return None if context.node_id == 1003 else call_next(message, context)
+
+    assert_contributes_nothing(make_app(mods=[nothing]), "the app gave no reply", said)
+
+
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, ZeroDivisionError])
+def test_an_exception_of_the_app(kind, said):
+    def train(node, model):
+        if node == 1003:
+            raise kind("patient 4711 has no diagnosis")
+        return trained(node, model)
+
+    assert_contributes_nothing(make_app(train), "the app failed", said)
+
+
+def test_an_error_of_the_app(said):
+    def private_error(message: Message, context: Context, call_next) -> Message:
+        if context.node_id == 1003:
+            return Message(Error(code=1000, reason="patient 4711\nhas no diagnosis"), reply_to=message)
+        return call_next(message, context)
+
+    reason = r"the app answered with an error: patient 4711\nhas no diagnosis"
+    assert_contributes_nothing(make_app(mods=[private_error]), reason, said)
+
+
+def test_a_node_that_contributes_nothing_goes_on_with_the_round(said):
+    """Its shares are needed like those of others."""
+
+    def train(node, model):
+        if node in (1003, 1004, 1005):
+            raise ValueError
+        return trained(node, model)
+
     grid = MemoryGrid(make_app(train), NODES)
-    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert reason in refusal.error.reason
+    assert_mean(one_round(grid), [1001, 1002, 1006])
+    assert all("ccesa" not in grid.state(node) for node in number(NODES))
+
+
+def test_different_metrics_do_not_make_a_node_stand_out(said):
+    def train(node, model):
+        arrays, metrics = trained(node, model)
+        return arrays, {**metrics, "rare": 1.0} if node == 1003 else metrics
+
+    grid = MemoryGrid(make_app(train), NODES)
+    reply = one_round(grid)
+    assert_mean(reply, number(NODES))
+    assert set(reply.content["metrics"]) == {"num-examples"}
+    assert_all_look_alike(grid)
+    assert not any(b"rare" in one.data for one in grid.passed if not one.to_node)
 
 
 def test_arrays_in_another_order_are_the_same():
@@ -168,45 +313,6 @@ def test_arrays_in_another_order_are_the_same():
         return dict(reversed(new.items())), metrics
 
     assert_mean(one_round(MemoryGrid(make_app(train), NODES)), number(NODES))
-
-
-def test_an_app_without_a_reply_is_an_error_of_this_node():
-    def nothing(message: Message, context: Context, call_next) -> Message:
-        return None if context.node_id == 1003 else call_next(message, context)
-
-    grid = MemoryGrid(make_app(mods=[nothing]), NODES)
-    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "AttributeError on the node; its text stays there" in refusal.error.reason
-
-
-def test_an_exception_of_the_app_stays_on_the_node(said):
-    def train(node, model):
-        if node == 1003:
-            raise ValueError("patient 4711 has no diagnosis")
-        return trained(node, model)
-
-    grid = MemoryGrid(make_app(train), NODES)
-    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "ValueError" in refusal.error.reason
-    assert not any(b"has no diagnosis" in one.data for one in grid.passed)
-    assert any("step mask raised an exception" in line for line in said)
-    assert "ccesa" not in grid.state(1003)
-
-
-def test_an_error_of_the_app_stays_on_the_node():
-    def private_error(message: Message, context: Context, call_next) -> Message:
-        if context.node_id == 1003:
-            return Message(Error(code=1000, reason="patient 4711 has no diagnosis"), reply_to=message)
-        return call_next(message, context)
-
-    app = make_app(mods=[private_error])
-    grid = MemoryGrid(app, NODES)
-    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    (refusal,) = [one for one in grid.replies("mask") if one.has_error()]
-    assert "its reason stays on the node" in refusal.error.reason
-    assert not any(b"has no diagnosis" in one.data for one in grid.passed)
 
 
 def test_clipping_is_said_on_the_node(said):
@@ -218,16 +324,69 @@ def test_clipping_is_said_on_the_node(said):
     assert sum("4 values were clipped at 1" in line for line in said) == NODES
 
 
-def test_counters_that_come_as_floats_are_recognised_by_what_nodes_make_of_them(said):
-    """As in a model that was saved after a secure round: means of whole numbers are none."""
-    model = {**new_model(), "batches": np.array(100.0)}
+def test_what_a_node_makes_of_an_array_does_not_make_it_a_counter(said):
+    """One reply of whole numbers would raise the clip of that array for everybody, and the error with it."""
+
+    def train(node, model):
+        new, metrics = trained(node, model)
+        return {**new, "b": np.rint(new["b"]).astype(np.int64)} if node == 1003 else new, metrics
+
+    grid = MemoryGrid(make_app(train), NODES)
+    secure = SecureGrid(grid)
+    for _ in range(2):
+        (reply,) = secure.send_and_receive(messages(grid, new_model()))
+        assert_mean(reply, number(NODES), train=train, error=secure.error_bound + FLOAT32)
+        assert secure.error_bound < 1e-5
+
+
+def rounds_of(grid, count: int) -> list[set[str]]:
+    """The arrays that were counters in each of these rounds, as the nodes were told."""
+    told = [
+        envelope_of(one.message)["terms"] for one in grid.passed if one.to_node and one.step == "advertise"
+    ]
+    found = [set(Terms.decode(terms).counters) for terms in dict.fromkeys(told)]
+    assert len(told) == count * NODES
+    return found
+
+
+def test_what_is_a_counter_is_up_to_the_model_that_was_sent_first():
+    """Whole numbers; their mean is none, and is sent on as floats. An array of floats is none of them."""
+    model = {**new_model(), "batches": np.array(100, np.int64), "batches-as-floats": np.array(100.0)}
     grid = MemoryGrid(make_app(), NODES)
     secure = SecureGrid(grid)
-    for clipped in (True, False):
-        said.clear()
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert model_in(reply)["batches"].dtype == np.float64
+    secure.send_and_receive(messages(grid, model_in(reply)))
+    assert rounds_of(grid, 2) == [{"batches"}]
+
+
+def test_what_is_a_counter_is_not_up_to_a_reply():
+    """It would raise the clip of that array for all nodes, and the error with it."""
+
+    def claim(message: Message, context: Context, call_next) -> Message:
+        reply = call_next(message, context)
+        reply.content.config_records["ccesa"]["counters"] = ["w"]
+        return reply
+
+    grid = MemoryGrid(make_app(outer=[claim, secure_mod]), NODES)
+    secure, model = SecureGrid(grid), new_model()
+    for _ in range(2):
         (reply,) = secure.send_and_receive(messages(grid, model))
-        assert any("clipped" in line for line in said) == clipped
-    assert_mean(reply, number(NODES), model, error=1e-2)
+        assert_mean(reply, number(NODES))
+    assert rounds_of(grid, 2) == [set()]
+    assert secure.error_bound < 1e-5
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_the_error_bound_holds_for_counters(bits, said):
+    """They have a larger one than all other arrays, which would not do."""
+    model = {**new_model(), "batches": np.arange(50, dtype=np.int64)}
+    grid = MemoryGrid(make_app(), NODES)
+    secure = SecureGrid(grid, bits=bits)
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert_mean(reply, number(NODES), model, error=secure.error_bound)
+    off = np.abs(model_in(reply)["batches"] - mean(model, number(NODES))["batches"]).max()
+    assert off > printed_bounds(said)[0]
 
 
 def test_counters_of_batch_norm_layers_are_averaged_round_after_round(said):
@@ -235,7 +394,7 @@ def test_counters_of_batch_norm_layers_are_averaged_round_after_round(said):
     model = {**new_model(), "batches": np.array(0, np.int64), "batches-of": np.arange(3, dtype=np.int32)}
     results = []
     for wrap in (lambda grid: grid, SecureGrid):
-        grid = wrap(MemoryGrid(make_app(), NODES))
+        grid = wrap(MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True})))
         strategy = flower.FedAvg(fraction_evaluate=0.0)
         results.append(strategy.start(grid=grid, initial_arrays=as_record(model), num_rounds=3))
     plain, secure = (as_model(result.arrays) for result in results)

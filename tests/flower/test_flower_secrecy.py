@@ -6,7 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from flower_grid import SILENT, MemoryGrid, lose, make_app, new_model, number, trained
+from ccesa.flower import SecureGrid
+from flower_grid import SILENT, MemoryGrid, all_say, lose, make_app, model_in, new_model, number, trained
 from flower_rounds import NODES, STEPS, messages, one_round
 
 
@@ -87,7 +88,7 @@ def test_nothing_of_a_node_passes_in_clear(lost):
 def test_the_search_finds_what_passes_in_clear():
     """The same without secure aggregation."""
     model = new_model()
-    grid = MemoryGrid(make_app(secret_train), NODES)
+    grid = MemoryGrid(make_app(secret_train), NODES, node_configs=all_say(NODES, {"ccesa-plain": True}))
     grid.send_and_receive(messages(grid, model))
     found = seen_in(grid, traces(number(NODES), model))
     for node in number(NODES):
@@ -108,6 +109,23 @@ def test_evaluations_do_not_pass_in_clear_either():
         f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_loss(node)).items()
     }
     assert seen_in(grid, wanted) == set()
+
+
+def test_two_rounds_over_the_same_model_that_differ_by_one_node_give_it_away():
+    """No masks help against this, and docs/flower.md says so. Once there is noise, this fails."""
+    grid = MemoryGrid(make_app(), NODES)
+    secure, model = SecureGrid(grid), new_model()
+    totals, weights, losses = [], [], []
+    for some in (messages(grid, model), messages(grid, model)[:-1]):
+        (reply,) = secure.send_and_receive(some)
+        weights.append(reply.content["metrics"]["num-examples"])
+        losses.append(weights[-1] * reply.content["metrics"]["loss"])
+        totals.append(weights[-1] * model_in(reply)["w"])
+    arrays, metrics = trained(1000 + NODES, model)
+    weight = weights[0] - weights[1]
+    assert weight == pytest.approx(metrics["num-examples"])
+    assert (losses[0] - losses[1]) / weight == pytest.approx(metrics["loss"], rel=1e-5)
+    np.testing.assert_allclose((totals[0] - totals[1]) / weight, arrays["w"], rtol=0, atol=1e-4)
 
 
 def test_masked_vectors_look_like_noise():

@@ -7,7 +7,7 @@ from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid
-from flower_grid import MemoryGrid, as_model, as_record, make_app, mean, new_model, number, trained
+from flower_grid import MemoryGrid, all_say, as_model, as_record, make_app, mean, new_model, number, trained
 from flower_rounds import FLOAT32, NODES, printed_bounds
 
 
@@ -38,7 +38,7 @@ AVERAGING = {
 def test_averaging_strategies_give_the_plain_result(name, said):
     results = []
     for wrap in (lambda grid: grid, SecureGrid):
-        grid = wrap(MemoryGrid(make_app(), NODES))
+        grid = wrap(MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True})))
         results.append(
             AVERAGING[name]().start(grid=grid, initial_arrays=as_record(new_model()), num_rounds=2)
         )
@@ -66,7 +66,8 @@ def test_averaging_strategies_give_the_plain_result(name, said):
 
 @pytest.mark.parametrize("both", [False, True])
 def test_replies_are_weighted_by_what_the_strategy_says(both):
-    """Also if there is a number of examples beside it."""
+    """Also if there is a number of examples beside it; nodes say the same for themselves."""
+    own = {"ccesa-weighted-by": "tokens", "ccesa-plain": True}
 
     def train(node, model):
         arrays, metrics = trained(node, model)
@@ -76,7 +77,7 @@ def test_replies_are_weighted_by_what_the_strategy_says(both):
     results = []
     for wrap in (lambda grid: grid, SecureGrid):
         strategy = flower.FedAvg(weighted_by_key="tokens", fraction_evaluate=0.0)
-        grid = wrap(MemoryGrid(make_app(train), NODES))
+        grid = wrap(MemoryGrid(make_app(train), NODES, node_configs=all_say(NODES, own)))
         results.append(strategy.start(grid=grid, initial_arrays=as_record(new_model()), num_rounds=1))
     plain, secure = (as_model(result.arrays) for result in results)
     for name, value in plain.items():

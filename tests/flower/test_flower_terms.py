@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa import ring
-from ccesa.errors import MalformedMessage, VectorError
+from ccesa.errors import ConfigError, MalformedMessage, VectorError
 from ccesa.flower import slots
+from ccesa.flower.average import Said
 from ccesa.flower.terms import COUNTER_CLIP, Terms
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
@@ -16,7 +17,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 
 def make_terms(**others) -> Terms:
     given = {
-        "kind": "train",
+        "message_type": "train",
         "clients": 5,
         "clip": 2.0,
         "metric_clip": 1e6,
@@ -37,14 +38,16 @@ def cases(draw):
     shapes = draw(st.lists(st.sampled_from([(), (1,), (3,), (2, 3), (0,)]), max_size=4))
     counters = draw(st.lists(st.booleans(), min_size=len(shapes), max_size=len(shapes)))
     metrics = draw(st.dictionaries(NAMES, st.integers(0, 3), max_size=3))  # 0: a number, else a list's length
+    named = draw(st.booleans())
     terms = make_terms(
-        kind=draw(st.sampled_from(["train", "evaluate"])),
+        message_type=draw(st.sampled_from(["train", "evaluate", "train.more"])),
         clients=clients,
         clip=clip,
         metric_clip=metric_clip,
         bits=draw(st.sampled_from([16, 32, 64])),
         max_weight=2.0 ** draw(st.integers(0, 24)),
-        slots=sum(max(width, 1) for width in metrics.values()) + draw(st.integers(0, 2)),
+        slots=sum(max(width, 1) for width in metrics.values()) + (0 if named else draw(st.integers(0, 2))),
+        metrics=slots.schema(measured(metrics, 1.0, np.random.default_rng(0))) if named else None,
         counters=[f"a{place}" for place, counter in enumerate(counters) if counter],
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -53,12 +56,18 @@ def cases(draw):
         for place, (shape, counter) in enumerate(zip(shapes, counters, strict=True))
     }
     model = {name: np.asarray(value) for name, value in model.items()}
-    weights = rng.integers(0, int(terms.max_weight) + 1, draw(st.integers(1, clients)))
-    weights[0] = max(weights[0], 1)
+    weights = rng.integers(1, int(terms.max_weight) + 1, draw(st.integers(1, clients)))
     replies = [
-        (reply(terms, model, rng), measured(metrics, metric_clip, rng), int(weight)) for weight in weights
+        Said(
+            arrays=reply(terms, model, rng),
+            metrics=measured(metrics, metric_clip, rng),
+            weight=int(weight),
+            records=("weights", "numbers"),
+        )
+        for weight in weights
     ]
-    return terms, model, replies
+    silent = draw(st.integers(0, clients - len(replies)))
+    return terms, model, replies, silent
 
 
 def reply(terms: Terms, model, rng):
@@ -77,40 +86,43 @@ def measured(metrics, clip, rng):
     }
 
 
-def total(terms: Terms, model, replies):
-    packed = [terms.pack(model, arrays, metrics, weight) for arrays, metrics, weight in replies]
+def total(terms: Terms, model, replies, silent: int = 0):
+    """The sum over all who replied, and so many who had nothing to send."""
+    packed = [terms.pack(model, said) for said in replies]
     assert all(clipped == 0 for _, clipped in packed)
     result = ring.zeros(terms.length(model), terms.bits)
-    for vector, _ in packed:
+    for vector in [*(vector for vector, _ in packed), *[terms.nothing(model)] * silent]:
+        assert vector.size == result.size
         result = result + vector
     return result
 
 
 @given(cases())
 def test_the_sum_is_the_weighted_mean(case):
-    terms, model, replies = case
-    names = slots.schema(replies[0][1])
-    average = terms.unpack(model, total(terms, model, replies), names)
-    weights = np.array([weight for *_, weight in replies], np.float64)
+    terms, model, replies, silent = case
+    average = terms.unpack(model, total(terms, model, replies, silent), len(replies) + silent)
+    weights = np.array([said.weight for said in replies], np.float64)
     assert average.weight == weights.sum()
+    assert (average.nothing, average.alike, average.records) == (silent, True, ("weights", "numbers"))
     if terms.kind == "evaluate":
         assert average.arrays == {}
     for name, found in average.arrays.items():
-        expected = np.average([arrays[name] for arrays, *_ in replies], axis=0, weights=weights)
+        expected = np.average([said.arrays[name] for said in replies], axis=0, weights=weights)
         error = average.counter_error if name in terms.counters else average.error
         assert np.all(np.abs(found - expected) <= error + 1e-12), name
-    assert average.metrics.keys() == replies[0][1].keys()
+        assert error <= average.bound
+    assert average.metrics.keys() == replies[0].metrics.keys()
     for name, found in average.metrics.items():
-        expected = np.average([metrics[name] for _, metrics, _ in replies], axis=0, weights=weights)
+        expected = np.average([said.metrics[name] for said in replies], axis=0, weights=weights)
         np.testing.assert_allclose(found, expected, rtol=0, atol=average.error)
-        assert isinstance(found, list) == isinstance(replies[0][1][name], list)
+        assert isinstance(found, list) == isinstance(replies[0].metrics[name], list)
 
 
 @given(cases())
 def test_rounding_is_small_where_the_ring_is_wide(case):
-    terms, model, replies = case
+    terms, model, replies, _ = case
     if terms.bits == 64 and terms.kind == "train":
-        average = terms.unpack(model, total(terms, model, replies), [])
+        average = terms.unpack(model, total(terms, model, replies), len(replies))
         assert average.counter_error <= COUNTER_CLIP * len(replies) * terms.clients * 2**-26
 
 
@@ -144,23 +156,74 @@ def test_digits_of_all_clients_together_stay_in_the_ring(clients, bits):
     st.dictionaries(NAMES, st.one_of(st.floats(-1, 1), st.lists(st.floats(-1, 1), min_size=1, max_size=3)))
 )
 def test_names_come_back_whatever_they_are(metrics):
-    names = slots.schema(metrics)
-    assert slots.restore(names, np.array(slots.flatten(metrics))) == metrics
+    signed = slots.schema(metrics)
+    assert slots.is_schema(signed)
+    assert slots.restore(signed, np.array(slots.pick(signed, metrics))) == metrics
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [["loss"], [""], ["=b", "=a"], ["=a", "=a"], ["=a", "+a"], ["+a", "=b", "+a"], ["-a"]],
+)
+def test_what_is_no_schema(signed):
+    assert not slots.is_schema(signed)
+    with pytest.raises(ConfigError, match="no names of"):
+        make_terms(metrics=signed, slots=len(signed))
+
+
+def test_a_node_without_a_metric_that_the_terms_name():
+    """It counts as one that is no number: that metric is left out, and nothing else."""
+    terms = make_terms(metrics=["=accuracy", "=loss", "+per-class", "+per-class"], slots=4)
+    model = {"w": np.zeros(4)}
+    full = {"accuracy": 0.5, "loss": 1.0, "per-class": [1.0, 2.0], "more": 7.0}
+    others = [{}, {"loss": 3.0, "accuracy": [0.5]}, {"loss": 3.0, "accuracy": 0.5, "per-class": [1.0]}]
+    for metrics, usable in zip(others, ([], ["loss"], ["accuracy", "loss"]), strict=True):
+        replies = [Said(arrays=model, metrics=one, weight=2.0) for one in (full, metrics)]
+        average = terms.unpack(model, total(terms, model, replies), 2)
+        assert list(average.metrics) == usable
+        assert sorted([*average.metrics, *average.unusable]) == ["accuracy", "loss", "per-class"]
+    assert average.metrics == pytest.approx({"accuracy": 0.5, "loss": 2.0}, abs=1e-6)
 
 
 def test_clipped_values_are_counted():
     model = {"w": np.zeros(4)}
-    vector, clipped = make_terms().pack(model, {"w": np.array([3.0, -9.0, 1.0, 2.0])}, {}, 65536)
+    said = Said(arrays={"w": np.array([3.0, -9.0, 1.0, 2.0])}, metrics={}, weight=65536)
+    vector, clipped = make_terms().pack(model, said)
     assert clipped == 2
-    found = make_terms(clients=5).unpack(model, vector, []).arrays["w"]
+    found = make_terms(clients=5).unpack(model, vector, 1).arrays["w"]
     np.testing.assert_allclose(found, [2.0, -2.0, 1.0, 2.0], atol=1e-7)
 
 
-def test_no_weight_at_all_is_no_mean():
+@pytest.mark.parametrize("weight", [-1, -1e-300, float("nan"), float("inf"), -float("inf")])
+def test_there_is_no_reply_with_such_a_weight(weight):
     model = {"w": np.zeros(4)}
-    vector, _ = make_terms().pack(model, model, {}, 0)
-    with pytest.raises(VectorError, match="weights sum to zero"):
-        make_terms().unpack(model, vector, [])
+    with pytest.raises(VectorError, match="weighted by a number from 0 on"):
+        make_terms().pack(model, Said(arrays=model, metrics={}, weight=weight))
+
+
+@given(st.one_of(st.sampled_from([0.0, -0.0]), st.floats(0, 1e300)), st.integers(-40, 60))
+def test_everybody_counts_one_unit_at_least(weight, exponent):
+    """Neither a huge bound nor nodes without examples leave the largest weight alone in the sum."""
+    model = {"w": np.zeros(1)}
+    terms = make_terms(max_weight=2.0**exponent)
+    vector, _ = terms.pack(model, Said(arrays=model, metrics={}, weight=weight))
+    unit = terms.max_weight / 2**24
+    found = terms.unpack(model, vector, 1).weight
+    assert found >= unit
+    assert found == pytest.approx(min(weight, terms.max_weight), abs=unit)
+
+
+def test_nothing_from_anybody_is_no_mean():
+    model = {"w": np.zeros(4)}
+    terms = make_terms()
+    with pytest.raises(VectorError, match="2 of 2 nodes contributed nothing, so there is no mean"):
+        terms.unpack(model, terms.nothing(model) * 2, 2)
+
+
+def test_nothing_is_nothing_but_one_count():
+    """There is nothing in it that was computed from the node's data."""
+    vector = make_terms().nothing({"w": np.zeros(4)})
+    assert np.flatnonzero(vector).tolist() == [vector.size - 1]
 
 
 def test_terms_that_are_too_long_or_none():
@@ -183,6 +246,7 @@ def content(number: float = 0.0, name: str = "arrays", **settings) -> RecordDict
 
 OTHER_TASKS = {
     "terms": (make_terms(clip=1.0), content()),
+    "the full message type": (make_terms(message_type="train.probe"), content()),
     "arrays": (make_terms(), content(1.0)),
     "their name": (make_terms(), content(name="weights")),
     "a setting": (make_terms(), content(lr=0.2)),
@@ -200,3 +264,28 @@ def test_whatever_changes_training_is_another_task(name):
 def test_a_task_does_not_depend_on_the_order_of_records():
     backwards = RecordDict(dict(reversed(content().items())))
     assert make_terms().task(backwards) == make_terms().task(content())
+
+
+OTHER_SUBJECTS = {
+    "arrays": (make_terms(), content(1.0)),
+    "the full message type": (make_terms(message_type="train.probe"), content()),
+    "evaluation": (make_terms(message_type="evaluate"), content()),
+}
+SAME_SUBJECTS = {
+    "terms": (make_terms(clip=1.0, metric_clip=1.0, counters=["b"]), content()),
+    "a setting": (make_terms(), content(lr=0.2)),
+    "the round's number": (make_terms(), content(**{"server-round": 7})),
+    "the record's name": (make_terms(), content(name="weights")),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SUBJECTS)
+def test_another_model_is_another_subject(name):
+    terms, changed = OTHER_SUBJECTS[name]
+    assert terms.subject(changed) != make_terms().subject(content())
+
+
+@pytest.mark.parametrize("name", SAME_SUBJECTS)
+def test_nothing_else_makes_another_subject(name):
+    terms, changed = SAME_SUBJECTS[name]
+    assert terms.subject(changed) == make_terms().subject(content())

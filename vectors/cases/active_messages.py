@@ -10,7 +10,7 @@ DESCRIPTION = (
     "Every message that only the guard active has, with its fields and its only encoding, a msgpack array. "
     "Everything under bad_messages must be refused with the named error, under the bound of 'most' bytes."
 )
-_CONTEXT = configurations()["active, complete"].context
+_CONTEXT = configurations()["active"].context
 
 
 def make() -> Case:
@@ -38,7 +38,7 @@ def _small() -> list[m.Message]:
             proof=sample("proof", 96),
         ),
         m.MaskAmongRequest(**head, v2=b"\xfe\x0f\x01", sealed=sample("sealed", 160)),
-        m.SignedMaskReply(**head, vector=sample("vector", 20), signature=signature),
+        m.SignedMaskReply(**head, vector=sample("vector", 20), digest=sample("digest"), signature=signature),
         m.ConfirmRequest(**head, v3=b"\xfe\x0f\x00"),
         m.ConfirmReply(**head, signature=signature),
         m.SignedUnmaskRequest(**head, confirmed=b"\x01\x00", signatures=sample("signatures", 128)),

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cases.active_rounds import admission, admitted, client, identity, plans_with_sum, play
+from cases.active_rounds import ActivePlan, client, plans_with_sum, play
 from cases.common import Case, sample
 from cases.roster import pack
-from cases.rounds import Plan
 from ccesa.crypto import merkle
 from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import neighbourhood
@@ -22,10 +21,10 @@ from ccesa.protocol.active_server import ActiveServer
 DESCRIPTION = (
     "What a lying server and faulty clients send, in the first round of active_round.json. requests: feed "
     "the client all its requests of that round before the named step, then this one: it must abort with "
-    "the named error. Step done is after the last one. replies: feed the server all replies of that round "
-    "before the named step, then this one in place of the client's own: it must refuse it with the named "
-    "error, name the client, and still take the right one. Where somebody must have signed a lie, a "
-    "colluding client did."
+    "the named error. Step done is after the last one. complaints: the same in step mask, which it answers "
+    "with the given complaint instead of a vector. replies: feed the server all replies of that round before "
+    "the named step, then this one in place of the client's own: it must refuse it with the named error, "
+    "name the client, and still take the right one. Where somebody must have signed a lie, a colluder did."
 )
 #: The one that is lied to: it stays to the end.
 VICTIM = 0
@@ -33,7 +32,7 @@ _Keys = dict[int, tuple[bytes, bytes]]
 
 
 def make() -> Case:
-    scene = Scene(admitted(plans_with_sum()[0]))
+    scene = Scene(plans_with_sum()[0])
     return {
         "description": DESCRIPTION,
         "round": scene.plan.name,
@@ -49,6 +48,7 @@ def make() -> Case:
             )
             for reason, request in wrong.items()
         ],
+        "complaints": [_complaint(scene, *case) for case in _garbled(scene).items()],
         "replies": [
             _bad_reply(scene, step, reason, reply)
             for step, wrong in _wrong_replies(scene).items()
@@ -61,7 +61,7 @@ def make() -> Case:
 class Scene:
     """A round that went well, and what its parties know of it."""
 
-    plan: Plan
+    plan: ActivePlan
 
     @cached_property
     def played(self) -> Case:
@@ -98,7 +98,7 @@ class Scene:
         return pack(self.plan.config.clients, tuple(members))
 
     def signed(self, number: int, keys: bytes) -> tuple[bytes, bytes]:
-        return keys, identity(self.plan, number).sign(roster.bundle_text(self.context, number, keys))
+        return keys, self.plan.identity(number).sign(roster.bundle_text(self.context, number, keys))
 
 
 def _read(data: bytes) -> m.AnyMessage:
@@ -126,13 +126,13 @@ def _swapped(data: bytes, size: int, one: int = 0, other: int = 1) -> bytes:
 # What is committed to, for any keys
 
 
-def _committed(plan: Plan, bundles: _Keys) -> tuple[list[merkle.Hashes], bytes, bytes]:
+def _committed(plan: ActivePlan, bundles: _Keys) -> tuple[list[merkle.Hashes], bytes, bytes]:
     leaves = [roster.leaf(plan.config.context, i, keys) for i, (keys, _) in sorted(bundles.items())]
     tree, v1 = merkle.levels(leaves), pack(plan.config.clients, tuple(sorted(bundles)))
     return tree, v1, roster.root(plan.config.context, v1, tree[-1].tobytes())
 
 
-def derived(plan: Plan, bundles: _Keys, number: int) -> list[int]:
+def derived(plan: ActivePlan, bundles: _Keys, number: int) -> list[int]:
     """The neighbours that a committed roster gives to a client."""
     ids = sorted(bundles)
     seed = roster.seed(plan.config.context, _committed(plan, bundles)[2])
@@ -140,7 +140,7 @@ def derived(plan: Plan, bundles: _Keys, number: int) -> list[int]:
     return [ids[node] for node in nodes.tolist()]
 
 
-def introduction(plan: Plan, bundles: _Keys, number: int) -> bytes:
+def introduction(plan: ActivePlan, bundles: _Keys, number: int) -> bytes:
     """The request of step 1 that fits these bundles."""
     tree, v1, root = _committed(plan, bundles)
     near = derived(plan, bundles, number)
@@ -183,8 +183,8 @@ def _wrong_keys(scene: Scene) -> dict[str, bytes]:
     other = next(i for i in sorted(scene.bundles) if i not in (*near, VICTIM))
     keys, signatures = _cut(good.keys, 64), _cut(good.signatures, 64)
     resigned = scene.signed(near[0], sample("another bundle", 64))
-    elsewhere = identity(scene.plan, near[0]).sign(roster.bundle_text(bytes(32), near[0], keys[0]))
-    by_another = identity(scene.plan, near[1]).sign(roster.bundle_text(scene.context, near[0], keys[0]))
+    elsewhere = scene.plan.identity(near[0]).sign(roster.bundle_text(bytes(32), near[0], keys[0]))
+    by_another = scene.plan.identity(near[1]).sign(roster.bundle_text(scene.context, near[0], keys[0]))
     switched = keys[0][32:] + keys[0][:32]
     stranger, signed = scene.bundles[other]
     return {
@@ -269,7 +269,6 @@ def _wrong_v2(scene: Scene) -> dict[str, bytes]:
     texts = dict(zip(live, _cut(good.sealed, 80), strict=True))
     few = [i for i in v2 if i not in live[2:]]
     out = scene.pack([i for i in v2 if i != live[0]])
-    moved = _read(scene.exchanges("mask")[live[0]]["request"])
     return {
         "V2 not in V1": _changed(good, v2=scene.pack(sorted([*v2, absent]))),
         "V2 without the client itself": _changed(good, v2=scene.pack([i for i in v2 if i != VICTIM])),
@@ -280,14 +279,29 @@ def _wrong_v2(scene: Scene) -> dict[str, bytes]:
         ),
         "V2 without a neighbour whose text is there": _changed(good, v2=out),
         "V2 with a neighbour whose text is missing": _changed(good, sealed=good.sealed[:-80]),
-        "a sealed text with one wrong bit": _changed(good, sealed=_flipped(good.sealed)),
-        "the sealed texts of somebody else": _changed(
-            good, sealed=getattr(moved, "sealed", b"")[: len(good.sealed)]
-        ),
         "the request of the guard curious": m.MaskRequest(
             context=scene.context, client=VICTIM, dropped=b"", sealed=good.sealed
         ).encode(),
     }
+
+
+def _garbled(scene: Scene) -> dict[str, bytes]:
+    """Texts that do not open: the client says whose, and sends no vector."""
+    good, moved = scene.request("mask"), scene.request("mask", scene.neighbours[1])
+    return {
+        "a sealed text with one wrong bit": _changed(good, sealed=_flipped(good.sealed)),
+        "two sealed texts swapped": _changed(good, sealed=_swapped(good.sealed, 80)),
+        "the sealed texts of somebody else": _changed(
+            good, sealed=(moved.sealed + bytes(len(good.sealed)))[: len(good.sealed)]
+        ),
+    }
+
+
+def _complaint(scene: Scene, reason: str, request: bytes) -> Case:
+    party = client(scene.plan, VICTIM)
+    for step in ("advertise", "share"):
+        party.receive(scene.exchanges(step)[VICTIM]["request"])
+    return {"reason": reason, "request": request, "reply": party.receive(request)}
 
 
 # Step 2c
@@ -327,7 +341,7 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
     fewer = [i for i in v3 if i != near[-1]]
 
     def signed(text: bytes) -> list[bytes]:
-        return [identity(scene.plan, j).sign(text) for j in near]
+        return [scene.plan.identity(j).sign(text) for j in near]
 
     def shown(signatures: list[bytes], flags: list[bool]) -> bytes:
         return _changed(good, signatures=b"".join(signatures), confirmed=bytes(flags))
@@ -403,7 +417,7 @@ def _bad_request(scene: Scene, step: str, reason: str, request: bytes) -> Case:
 
 def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
     advertised, masked, confirmed = (scene.reply(step) for step in ("advertise", "mask", "confirm"))
-    me, other = identity(scene.plan, VICTIM), identity(scene.plan, 2)
+    me, other = scene.plan.identity(VICTIM), scene.plan.identity(2)
     keys = scene.bundles[VICTIM][0]
     v3 = scene.pack(scene.answered("mask"))  # shown as V2, which is larger
     root = _committed(scene.plan, scene.bundles)[2]
@@ -431,6 +445,17 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
             "wrong signature: on another V2": _changed(masked, signature=me.sign(masking)),
             "wrong signature: the one of step 0": _changed(masked, signature=advertised.signature),
             "a signature without a vector": _changed(masked, vector=b""),
+            "a vector with one wrong bit": _changed(masked, vector=_flipped(masked.vector)),
+            "a digest with one wrong bit": _changed(masked, digest=_flipped(masked.digest)),
+            "a digest of 31 bytes": _changed(masked, digest=masked.digest[:-1]),
+            "a complaint of nobody": _complaint_of(scene, []),
+            "a complaint of itself": _complaint_of(scene, [VICTIM]),
+            "a complaint of no neighbour": _complaint_of(
+                scene, [i for i in scene.answered("share") if i not in (*scene.neighbours, VICTIM)][:1]
+            ),
+            "a complaint of a neighbour that never shared": _complaint_of(
+                scene, [i for i in scene.neighbours if i not in scene.answered("share")][:1]
+            ),
         },
         "confirm": {
             "wrong signature: one bit": _changed(confirmed, signature=_flipped(confirmed.signature)),
@@ -439,6 +464,11 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
             "wrong signature: on another V2": _changed(confirmed, signature=me.sign(confirming)),
         },
     }
+
+
+def _complaint_of(scene: Scene, accused: list[int]) -> bytes:
+    packed = m.pack_ids(np.array(accused, np.int64))
+    return m.Complaint(context=scene.context, client=VICTIM, accused=packed).encode()
 
 
 def _low_order(scene: Scene, sign: Callable[[bytes], bytes]) -> bytes:
@@ -453,7 +483,7 @@ def _low_order(scene: Scene, sign: Callable[[bytes], bytes]) -> bytes:
 
 
 def _bad_reply(scene: Scene, step: str, reason: str, reply: bytes) -> Case:
-    server = ActiveServer(scene.plan.config, admission(scene.plan))
+    server = ActiveServer(scene.plan.config, scene.plan.agreed)
     server.open()
     for part in scene.played["steps"]:
         if part["step"] == step:

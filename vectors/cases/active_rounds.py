@@ -1,20 +1,65 @@
 """active_round.json: complete rounds under the guard ``active``, byte by byte."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-from cases.common import Case, Stream, fields, sample
-from cases.rounds import RANDOMNESS, Plan, outcome, recorder, seed, vector, words, wrong_share
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Linear, RoundConfig
-from ccesa.identity import Admission, Identity, Member
+from cases.charters import chartered, identity
+from cases.common import Case, Stream, sample
+from cases.rounds import (
+    RANDOMNESS,
+    Plan,
+    Tamper,
+    garbage,
+    outcome,
+    recorder,
+    seed,
+    vector,
+    words,
+    wrong_share,
+)
+from ccesa.charter import Charter
+from ccesa.config import ErdosRenyi, Fixed, Harary, Linear
+from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "
-    "seed of its Ed25519 key) and the admission list. Signatures need no randomness."
+    "seed of its Ed25519 key) and the charter as text. Signatures need no randomness."
 )
 EACH_STEP = {4: "advertise", 1: "share", 8: "mask", 3: "confirm", 6: "unmask"}
+
+
+@dataclass(frozen=True)
+class ActivePlan(Plan):
+    """A plan with its charter."""
+
+    charter: Charter | None = None
+
+    @property
+    def agreed(self) -> Charter:
+        if self.charter is None:
+            raise LookupError("a round under active needs a charter")
+        return self.charter
+
+    def identity(self, client: int) -> Identity:
+        return identity(self.name, client)
+
+
+def _plan(
+    name: str,
+    seed: str,
+    clients: int,
+    drops: dict[int, str] | None = None,
+    *,
+    length: int,
+    task: bytes = b"",
+    tampers: dict[tuple[str, int], Tamper] | None = None,
+    **agreed: Any,
+) -> ActivePlan:
+    charter = chartered(name, clients, **agreed)
+    config = charter.config(length=length, task=task, round_id=sample(f"active round {seed}"))
+    return ActivePlan(name, config, drops or {}, tampers or {}, charter)
 
 
 def make() -> Case:
@@ -25,102 +70,88 @@ def make() -> Case:
     }
 
 
-def plans_with_sum() -> list[Plan]:
+def plans_with_sum() -> list[ActivePlan]:
     return [
-        Plan(
+        _plan(
             "harary; one client drops in each of the five steps",
-            _config("harary 5", 12, length=3, graph=Harary(degree=6), min_survivors=5),
+            "harary 0",
+            12,
             EACH_STEP,
+            length=3,
+            graph=Harary(degree=6),
+            least_roster=10,
+            min_survivors=5,
         ),
-        Plan(
+        _plan(
             "erdos-renyi, linear threshold; one client drops in each of the five steps",
-            _config(
-                "erdos-renyi 19",
-                10,
-                length=3,
-                bits=16,
-                graph=ErdosRenyi(p=0.9),
-                threshold=Linear(slope=256, base=2),
-                generator="chacha20",
-            ),
+            "erdos-renyi 8",
+            10,
             EACH_STEP,
+            length=3,
+            bits=16,
+            graph=ErdosRenyi(p=0.9),
+            threshold=Linear(slope=256, base=2),
+            generator="chacha20",
         ),
-        Plan("complete; everyone stays", _config("three", 3, length=2, bits=64, threshold=Fixed(t=2))),
-        Plan(
+        _plan("complete; everyone stays", "three", 3, length=2, bits=64, threshold=Fixed(t=2)),
+        _plan(
+            "complete; a client seals garbage for another, who complains and is left out",
+            "garbage",
+            6,
+            length=3,
+            bits=8,
+            tampers={("share", 2): garbage},
+        ),
+        _plan(
             "complete; a wrong share is corrected",
-            _config("wrong share", 5, length=3, bits=8, task=sample("task")),
+            "wrong share",
+            5,
+            length=3,
+            bits=8,
+            task=sample("task"),
             tampers={("unmask", 0): wrong_share},
         ),
     ]
 
 
-def _plans_without_sum() -> list[Plan]:
+def _plans_without_sum() -> list[ActivePlan]:
     return [
-        Plan(
+        _plan(
             "unreliable: three of five confirm, each has two neighbours that did and needs three",
-            _config("unreliable", 5, length=2, bits=8),
+            "unreliable",
+            5,
             {0: "confirm", 4: "confirm"},
+            length=2,
+            bits=8,
         ),
-        Plan(
-            "too few clients confirm",
-            _config("too few", 4, length=2, bits=8, min_survivors=4),
-            {2: "confirm"},
-        ),
+        _plan("too few clients confirm", "too few", 4, {2: "confirm"}, length=2, bits=8, min_survivors=4),
     ]
 
 
-def _config(name: str, clients: int, *, graph: Graph | None = None, **options: Any) -> RoundConfig:
-    return RoundConfig(
-        round_id=sample(f"active round {name}"),
-        clients=clients,
-        graph=graph or Complete(),
-        guard="active",
-        admission=bytes(32),  # of the plan's own list, once it has a name
-        **options,
-    )
-
-
-def identity(plan: Plan, client: int) -> Identity:
-    return Identity(sample(f"{plan.name}: identity {client}"))
-
-
-def admission(plan: Plan) -> Admission:
-    everyone = range(plan.config.clients)
-    return Admission(Member(f"client-{client}", identity(plan, client).public) for client in everyone)
-
-
-def admitted(plan: Plan) -> Plan:
-    """With the digest of its list in its configuration."""
-    values = {name: getattr(plan.config, name) for name in plan.config.__struct_fields__}
-    return replace(plan, config=RoundConfig(**{**values, "admission": admission(plan).digest}))
-
-
-def client(plan: Plan, number: int) -> ActiveClient:
+def client(plan: ActivePlan, number: int) -> ActiveClient:
     return ActiveClient(
         plan.config,
-        identity(plan, number),
-        admission(plan),
+        plan.identity(number),
+        plan.agreed,
         words(plan, number),
         random=Stream(seed(plan, number)),
     )
 
 
-def play(plan: Plan) -> Case:
-    plan = admitted(plan)
+def play(plan: ActivePlan) -> Case:
     steps: list[Case] = []
     everyone = range(plan.config.clients)
     clients = {number: client(plan, number) for number in everyone}
-    server = ActiveServer(plan.config, admission(plan))
+    server = ActiveServer(plan.config, plan.agreed)
     return {
         "name": plan.name,
-        "fields": fields(plan.config),
         "config": plan.config.encode(),
         "context": plan.config.context,
-        "admission": str(admission(plan)),
+        "charter": str(plan.agreed),
         "clients": [
             {
                 "client": number,
-                "identity": identity(plan, number).seed,
+                "identity": plan.identity(number).seed,
                 "seed": seed(plan, number),
                 "vector": vector(plan, number),
             }

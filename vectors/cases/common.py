@@ -78,17 +78,7 @@ def configurations() -> dict[str, RoundConfig]:
         "complete, mask_degree": RoundConfig(
             round_id=id, clients=20, length=9, graph=Complete(mask_degree=6)
         ),
-        "active, complete": RoundConfig(
-            round_id=id, clients=20, length=9, guard="active", admission=sample("admission")
-        ),
-        "active, harary, linear threshold": RoundConfig(
-            round_id=id,
-            clients=300,
-            length=9,
-            graph=Harary(degree=38),
-            threshold=Linear(slope=640, base=3),
-            guard="active",
-            task=task,
-            admission=bytes(32),
+        "active": RoundConfig(
+            round_id=id, clients=20, length=9, guard="active", task=task, charter=sample("charter")
         ),
     }

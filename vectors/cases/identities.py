@@ -8,7 +8,7 @@ from ccesa.identity import Admission, Identity, Member
 DESCRIPTION = (
     "Ed25519 identities from their seeds, with the file that keeps one and the line that admits it; "
     "signatures, deterministic as in RFC 8032, and some that must not verify; admission lists as text, with "
-    "the keys in order and their digest. Everything under a bad key must be refused with the named error."
+    "their members in order. Everything under a bad key must be refused with the named error."
 )
 #: The order of the base point. S and S + _ORDER say the same; only the smaller is a signature.
 _ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -54,7 +54,7 @@ def _bad_files() -> list[tuple[str, str]]:
         ("empty", ""),
         ("another header", f"ccesa-identity-2 {key}\n"),
         ("no header", f"{key}\n"),
-        ("a word too many", f"ccesa-identity-1 {key} 0\n"),
+        ("a word too many", f"ccesa-identity-1 {key} hospital-a 0\n"),
         ("31 bytes", f"ccesa-identity-1 {_base64(bytes(31))}\n"),
         ("33 bytes", f"ccesa-identity-1 {_base64(bytes(33))}\n"),
         ("not base64", f"ccesa-identity-1 {'!' * 44}\n"),
@@ -126,7 +126,6 @@ def _admission_list(name: str, text: str) -> Case:
             {"name": member.name, "public": member.public, "comment": member.comment}
             for member in admission.members
         ],
-        "digest": admission.digest,
     }
 
 

@@ -11,7 +11,7 @@ from ccesa.protocol import messages as m
 
 DESCRIPTION = (
     "Every message of the guard curious with its fields and its only encoding, a msgpack array; "
-    "configurations of both guards, a msgpack map; packed lists of client ids. Everything under a bad key "
+    "configurations of that guard, a msgpack map; packed lists of client ids. Everything under a bad key "
     "must be refused with the named error, messages under the bound of 'most' bytes. append_zeros: so many "
     "zero bytes follow the encoding. Where a bad configuration has fields, building it from them must raise "
     "ConfigError."
@@ -31,6 +31,7 @@ def make() -> Case:
         "configurations": [
             {"name": name, "fields": fields(config), "encoding": config.encode()}
             for name, config in configurations().items()
+            if config.guard == "curious"
         ],
         "bad_configurations": _bad_forms() + [_impossible(*case) for case in _impossible_values()],
     }
@@ -46,7 +47,8 @@ def _small() -> list[m.Message]:
         m.ShareRequest(**head, neighbours=ids, keys=sample("keys", 128), masked=b"\x01\x00"),
         m.ShareReply(**head, commitment=sample("commitment"), sealed=sample("sealed", 160)),
         m.MaskRequest(**head, dropped=ids[:4], sealed=sample("sealed", 80)),
-        m.MaskReply(**head, vector=sample("vector", 20)),
+        m.MaskReply(**head, vector=sample("vector", 20), digest=sample("digest")),
+        m.Complaint(**head, accused=ids),
         m.UnmaskRequest(**head, dropped=ids[4:]),
         m.UnmaskReply(**head, shares=sample("shares", 64)),
     ]
@@ -56,7 +58,8 @@ def _large() -> list[m.Message]:
     """Ids and byte strings at the sizes where a msgpack header grows."""
     sizes = ((127, 255), (128, 256), (255, 0), (256, 1), (65535, 2), (65536, 3), (2**32 - 2, 300))
     large: list[m.Message] = [
-        m.MaskReply(context=CONTEXT, client=client, vector=bytes(size)) for client, size in sizes
+        m.MaskReply(context=CONTEXT, client=client, vector=bytes(size), digest=bytes(32))
+        for client, size in sizes
     ]
     return [*large, m.UnmaskRequest(context=CONTEXT, client=0, dropped=b"")]
 
@@ -157,7 +160,6 @@ def _bad_forms() -> list[Case]:
     config = configurations()["defaults"]
     values, encoding = fields(config), config.encode()
     graph = {"type": "erdos-renyi", "p": 1, "mask_p": None}
-    active = fields(configurations()["active, complete"])
     wrong = {
         "nothing at all": b"",
         "a trailing byte": encoding + b"\x00",
@@ -180,12 +182,11 @@ def _bad_forms() -> list[Case]:
         "unknown graph": _map({**values, "graph": {"type": "star"}}),
         "a field of another graph": _map({**values, "graph": {"type": "harary", "degree": 2, "p": 0.5}}),
         "guard as a number": _map({**values, "guard": 1}),
-        "curious with an admission of nil": _map({**values, "admission": None}),
-        "active, admission before task": _map(
-            {**{k: v for k, v in active.items() if k != "task"}, "task": active["task"]}
+        "curious with a charter of nil": _map({**values, "charter": None}),
+        "active, with all that its charter says": _map(
+            {**values, "guard": "active", "charter": sample("charter")}
         ),
-        "active, admission as text": _map({**active, "admission": "a" * 32}),
-        "active, map header of 12": b"\x8c" + _map(active)[1:],
+        "active, without its charter at hand": configurations()["active"].encode(),
         "linear without base": _map({**values, "threshold": {"type": "linear", "slope": 512}}),
         "linear, base before slope": _map(
             {**values, "threshold": {"type": "linear", "base": 2, "slope": 512}}
@@ -205,7 +206,8 @@ def _impossible_values() -> list[tuple[str, Case]]:
 
 def _impossible_sizes() -> list[tuple[str, Case]]:
     return [
-        ("version 2", {"version": 2}),
+        ("version 1", {"version": 1}),
+        ("version 3", {"version": 3}),
         ("two clients", {"clients": 2, "min_survivors": 2}),
         ("minus one clients", {"clients": -1}),
         ("more clients than ids", {"clients": 2**32, "graph": _harary(2)}),
@@ -260,13 +262,13 @@ def _impossible_thresholds() -> list[tuple[str, Case]]:
 
 
 def _impossible_guards() -> list[tuple[str, Case]]:
-    active: Case = {"guard": "active", "admission": sample("admission")}
+    active: Case = {"guard": "active", "charter": sample("charter")}
     return [
-        ("curious with an admission list", {"admission": sample("admission")}),
-        ("active without an admission list", {"guard": "active"}),
-        ("active, admission empty", {"guard": "active", "admission": b""}),
-        ("active, admission of 31 bytes", {"guard": "active", "admission": sample("admission", 31)}),
-        ("active, admission of 33 bytes", {"guard": "active", "admission": sample("admission", 33)}),
+        ("curious with a charter", {"charter": sample("charter")}),
+        ("active without a charter", {"guard": "active"}),
+        ("active, charter empty", {"guard": "active", "charter": b""}),
+        ("active, charter of 31 bytes", {"guard": "active", "charter": sample("charter", 31)}),
+        ("active, charter of 33 bytes", {"guard": "active", "charter": sample("charter", 33)}),
         ("active with thin masks, erdos-renyi", {**active, "graph": _erdos_renyi(0.5, 0.5)}),
         ("active with thin masks, harary", {**active, "graph": _harary(6, 4)}),
         ("active with thin masks, complete", {**active, "graph": _complete(None, 4)}),

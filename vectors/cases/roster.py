@@ -14,7 +14,7 @@ DESCRIPTION = (
     "rosters: leaf of each member, top, root and graph seed. Signed texts: build the text from the other "
     "values of its case, compare its bytes and the signature."
 )
-CONTEXT = configurations()["active, complete"].context
+CONTEXT = configurations()["active"].context
 
 
 def make() -> Case:

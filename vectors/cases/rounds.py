@@ -11,6 +11,7 @@ from cases.common import STREAM, Case, Stream, fields, sample
 from ccesa import ring
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
+from ccesa.evidence import Evidence
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
@@ -65,10 +66,15 @@ def _plans_with_sum() -> list[Plan]:
         ),
         Plan(
             "erdos-renyi, nested; one client drops in each step",
-            _config("e", 9, length=7, bits=16, graph=ErdosRenyi(p=0.9, mask_p=0.6), generator="chacha20"),
+            _config("e 0", 9, length=7, bits=16, graph=ErdosRenyi(p=0.9, mask_p=0.6), generator="chacha20"),
             each_step,
         ),
         Plan("complete; everyone stays", _config("c", 3, length=4, bits=64, threshold=Fixed(t=2))),
+        Plan(
+            "complete; a client seals garbage for another, who complains and is left out",
+            _config("g", 6, length=3, bits=8),
+            tampers={("share", 2): garbage},
+        ),
         Plan(
             "complete; a wrong share is corrected",
             _config("w", 6, length=3, bits=8, graph=Complete(mask_degree=2)),
@@ -81,13 +87,13 @@ def _plans_with_sum() -> list[Plan]:
 def _linear() -> Plan:
     """The round id is one whose graph shows every case of the rule.
 
-    Client 3 has d = 1 and t = 3, so it is not fit; 2 and 6 have d = 4 and t = 4, above the majority; 7 has
+    Client 0 has d = 1 and t = 3, so it is not fit; 2 and 4 have d = 4 and t = 4, above the majority; 3 has
     d = 7 and t = 5, where the majority is above the line.
     """
     graph, threshold = ErdosRenyi(p=0.5), Linear(slope=290, base=3)
     return Plan(
         "erdos-renyi, linear threshold; a client with one neighbour is left out, another drops",
-        _config("linear 84", 8, length=2, bits=16, graph=graph, threshold=threshold),
+        _config("linear 999", 8, length=2, bits=16, graph=graph, threshold=threshold),
         {5: "mask"},
     )
 
@@ -108,7 +114,7 @@ def _plans_without_sum() -> list[Plan]:
         ),
         Plan(
             "disconnected: the ring of masks falls in two",
-            _config("d", 6, **small, graph=Harary(degree=4, mask_degree=2)),
+            _config("d 1", 6, **small, graph=Harary(degree=4, mask_degree=2)),
             {0: "mask", 4: "mask"},
         ),
         Plan(
@@ -122,6 +128,13 @@ def _plans_without_sum() -> list[Plan]:
 def wrong_share(reply: bytes) -> bytes:
     """Another field element at the end of the last share, which is the one of the largest neighbour."""
     return reply[:-2] + bytes([reply[-2] ^ 1]) + reply[-1:]
+
+
+def garbage(reply: bytes) -> bytes:
+    """The first sealed text, the one for client 0, with a wrong bit."""
+    message = m.expect(m.decode(reply, len(reply)), m.ShareReply)
+    sealed = bytes([message.sealed[0] ^ 1]) + message.sealed[1:]
+    return msgspec.structs.replace(message, sealed=sealed).encode()
 
 
 def _wrong_commitment(reply: bytes) -> bytes:
@@ -186,15 +199,21 @@ def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
     try:
         return _success(run_round(server, transport, _never))
     except RoundFailed as failure:
-        evidence = {key: value for key, value in vars(failure).items() if not key.startswith("_")}
-        return {"failure": type(failure).__name__, "step": steps[-1]["step"], **evidence}
+        found = {key: value for key, value in vars(failure).items() if key != "evidence"}
+        name, step = type(failure).__name__, steps[-1]["step"]
+        return {"failure": name, "step": step, **found, **evidence(failure.evidence)}
+
+
+def evidence(found: Evidence) -> Case:
+    """Pairs of clients of whom one lied: (sender, dealer), and (accuser, accused)."""
+    return {"wrong_shares": sorted(found.wrong_shares), "complaints": sorted(found.complaints)}
 
 
 def _success(aggregate: Aggregate) -> Case:
     return {
         "sum": aggregate.vector.tobytes(),
         "survivors": list(aggregate.survivors),
-        "culprits": sorted(aggregate.culprits),
+        **evidence(aggregate.evidence),
     }
 
 

@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 from cases.common import Case, configurations, sample, secret
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.keys import Sealing
+from ccesa.crypto.keys import Ends, Sealing
 
 DESCRIPTION = (
     "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
-    "incoming key from recipient_private, sender_public, context and both ids. Cases under bad must be "
-    "refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
+    "incoming key from recipient_private, sender_public, context and both ids; the associated data have both "
+    "ends' public keys, sealing key then mask key, and whether masks run between them. Cases under bad must "
+    "be refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
     "nonce) is the right one and only the associated data differ."
 )
 _CONTEXT = configurations()["defaults"].context
@@ -26,12 +27,18 @@ class Opening:
     recipient_private: bytes
     sealed: bytes
     context: bytes = _CONTEXT
+    sender_mask_key: bytes = b""
+    masked: bool = True
+    recipient_mask_key: bytes = b""
 
     def case(self) -> Case:
         return {
             "sender": self.sender,
             "recipient": self.recipient,
-            "sender_public": primitives.public_key(primitives.private_key(self.sender_private)),
+            "sender_keys": _public(self.sender_private) + (self.sender_mask_key or _mask_key(self.sender)),
+            "recipient_keys": _public(self.recipient_private)
+            + (self.recipient_mask_key or _mask_key(self.recipient)),
+            "masked": self.masked,
             "recipient_private": self.recipient_private,
             "context": self.context,
             "sealed": self.sealed,
@@ -51,18 +58,32 @@ def _private(client: int) -> bytes:
     return sample(f"sealing key {client}")
 
 
+def _public(private: bytes) -> bytes:
+    return primitives.public_key(primitives.private_key(private))
+
+
+def _mask_key(client: int) -> bytes:
+    """A public key, of which nothing but its bytes matters here."""
+    return sample(f"mask key {client}")
+
+
+def _ends(sender: int, recipient: int) -> Ends:
+    one, other = (_public(_private(client)) + _mask_key(client) for client in (sender, recipient))
+    return Ends(sender, recipient, one, other, True)
+
+
 def _shares(sender: int, recipient: int) -> bytes:
     return secret(f"b share {sender} to {recipient}") + secret(f"s share {sender} to {recipient}")
 
 
 def _keys(client: int, neighbour: int) -> Sealing:
-    public = primitives.public_key(primitives.private_key(_private(neighbour)))
-    agreed = primitives.agree(primitives.private_key(_private(client)), primitives.load_public_key(public))
+    public = primitives.load_public_key(_public(_private(neighbour)))
+    agreed = primitives.agree(primitives.private_key(_private(client)), public)
     return keys.sealing(agreed, _CONTEXT, client, neighbour)
 
 
 def _seal(sender: int, recipient: int, text: bytes) -> bytes:
-    return keys.seal_shares(_keys(sender, recipient), text, _CONTEXT, sender, recipient)
+    return keys.seal_shares(_keys(sender, recipient), text, _CONTEXT, _ends(sender, recipient))
 
 
 def _opening(sender: int, recipient: int, text: bytes) -> Opening:
@@ -94,6 +115,9 @@ def _bad() -> list[Case]:
         "reflected to its sender": reflected,
         "said to come from another client": replace(good, sender=5, sender_private=_private(5)),
         "said to come from another id with the same key": replace(good, sender=5),
+        "the sender's mask key is another one": replace(good, sender_mask_key=_mask_key(5)),
+        "the recipient's mask key is another one": replace(good, recipient_mask_key=_mask_key(5)),
+        "no masks between them": replace(good, masked=False),
         "first bit flipped": replace(good, sealed=_flip(sealed, 0)),
         "one bit flipped in the s share": replace(good, sealed=_flip(sealed, 8 * 40 + 3)),
         "last bit of the tag flipped": replace(good, sealed=_flip(sealed, 8 * len(sealed) - 1)),
@@ -115,11 +139,15 @@ def _refused(operation: str, reason: str, opening: Opening, error: str) -> Case:
 
 def _bad_associated() -> list[Case]:
     """The key is right, as after a mistake in its derivation: the associated data alone must refuse."""
-    changes: dict[str, tuple[bytes, int, int]] = {
-        "another context": (_OTHER_CONTEXT, 3, 7),
-        "another sender": (_CONTEXT, 5, 7),
-        "another recipient": (_CONTEXT, 3, 5),
-        "sender and recipient swapped": (_CONTEXT, 7, 3),
+    ends = _ends(3, 7)
+    changes: dict[str, tuple[bytes, Ends]] = {
+        "another context": (_OTHER_CONTEXT, ends),
+        "another sender": (_CONTEXT, ends._replace(sender=5)),
+        "another recipient": (_CONTEXT, ends._replace(recipient=5)),
+        "another key of the sender": (_CONTEXT, ends._replace(sender_keys=_flip(ends.sender_keys, 500))),
+        "another key of the recipient": (_CONTEXT, ends._replace(recipient_keys=_ends(5, 7).sender_keys)),
+        "no masks between them": (_CONTEXT, ends._replace(masked=False)),
+        "sender and recipient swapped": (_CONTEXT, _ends(7, 3)),
     }
     return [
         {
@@ -127,10 +155,9 @@ def _bad_associated() -> list[Case]:
             "reason": reason,
             "key": _keys(7, 3).incoming,
             "context": context,
-            "sender": sender,
-            "recipient": recipient,
+            **told._asdict(),
             "sealed": _seal(3, 7, _shares(3, 7)),
             "error": "SealBroken",
         }
-        for reason, (context, sender, recipient) in changes.items()
+        for reason, (context, told) in changes.items()
     ]

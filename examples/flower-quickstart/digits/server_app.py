@@ -1,7 +1,5 @@
 """What the server does. The only line that is not plain Flower is the one with ``SecureGrid``."""
 
-from pathlib import Path
-
 import torch
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
@@ -9,6 +7,7 @@ from flwr.serverapp.strategy import FedAvg, Result
 
 import ccesa
 from ccesa.flower import SecureGrid
+from digits.plain import PlainGrid
 from digits.task import Net, load_test_set, test
 
 app = ServerApp()
@@ -17,20 +16,17 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    ways = [False, True] if config["compare"] else [bool(config["secure"])]
-    results = {secure: run(grid, config, secure) for secure in ways}
-    for secure, result in results.items():
-        name = "secure aggregation" if secure else "plain FedAvg"
-        print(f"{name}: accuracy {accuracy(result):.4f} after {config['num-server-rounds']} rounds")
-    if len(results) == 2:
-        print(f"largest difference between the two models: {difference(*results.values()):.2g}")
-        print(rounding(grid, config, results[False].arrays))
+    secure = run(secured(grid, config), config)
+    print(f"secure aggregation: accuracy {accuracy(secure):.4f} after {config['num-server-rounds']} rounds")
+    if config["compare"]:
+        plain = run(PlainGrid(count(grid), config), config)
+        print(f"plain FedAvg: accuracy {accuracy(plain):.4f} after {config['num-server-rounds']} rounds")
+        print(f"largest difference between the two models: {difference(secure, plain):.2g}")
+        print(rounding(grid, config, plain.arrays))
 
 
-def run(grid: Grid, config: dict, secure: bool, arrays: ArrayRecord | None = None) -> Result:
+def run(grid: Grid | PlainGrid, config: dict, arrays: ArrayRecord | None = None) -> Result:
     """Federated averaging: all nodes train in every round."""
-    if secure:
-        grid = secured(grid, config)
     torch.manual_seed(int(config["seed"]))
     strategy = FedAvg(
         min_train_nodes=int(config["min-nodes"]),
@@ -48,16 +44,21 @@ def run(grid: Grid, config: dict, secure: bool, arrays: ArrayRecord | None = Non
 def secured(grid: Grid, config: dict) -> SecureGrid:
     """The grid through which the strategy sees means only."""
     step_timeout = float(config["step-timeout"]) or None
-    if not config["admission"]:
+    if not config["charter"]:
         return SecureGrid(grid, step_timeout=step_timeout)  # before: grid
-    admission = ccesa.Admission.load(Path(str(config["admission"])))
-    return SecureGrid(grid, guard="active", admission=admission, step_timeout=step_timeout)
+    charter = ccesa.Charter.load(str(config["charter"]))
+    return SecureGrid(grid, charter=charter, step_timeout=step_timeout)
+
+
+def count(grid: Grid) -> int:
+    return len(list(grid.get_node_ids()))
 
 
 def rounding(grid: Grid, config: dict, arrays: ArrayRecord) -> str:
     """One more round both ways from the same model: what is between them then is rounding, and bounded."""
     once, secure = {**config, "num-server-rounds": 1}, secured(grid, config)
-    found = difference(*(run(way, once, False, arrays) for way in (grid, secure)))
+    ways = (PlainGrid(count(grid), config), secure)
+    found = difference(*(run(way, once, arrays) for way in ways))
     return (
         f"after one round from the same model: {found:.2g}; rounding explains up to {secure.error_bound:.2g}"
     )

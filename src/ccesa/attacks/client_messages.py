@@ -3,13 +3,17 @@
 import sys
 import tracemalloc
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 
 import numpy as np
 
 from ccesa.attacks.base import Attack, Outcome, Tell
 from ccesa.attacks.client_rounds import ClientRound
+from ccesa.attacks.relaxed import relaxed
 from ccesa.attacks.stage import changed
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import Harary
+from ccesa.crypto import keys
+from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.simulate.eavesdropper import Eavesdropper
 
@@ -20,9 +24,10 @@ OVERSIZE = 1 << 24
 class UnlimitedServer(Server):
     """Without the bound that the configuration gives for a message."""
 
-    def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
-        super().__init__(config, threads=threads)
-        self._limit = sys.maxsize
+    _receive = relaxed(
+        Server._receive,  # noqa: SLF001
+        m=SimpleNamespace(**{**vars(m), "limit": lambda kind, config: sys.maxsize}),
+    )
 
 
 class ForgetfulServer(Server):
@@ -72,7 +77,8 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
     def repeat(client: int, reply: bytes) -> Iterable[bytes]:
         other = bytes(stage.config.vector_bytes)
-        return (reply, reply, changed(reply, vector=other)) if client == LIAR else (reply,)
+        digest = keys.vector_digest(other, stage.config.context, client)
+        return (reply, reply, changed(reply, vector=other, digest=digest)) if client == LIAR else (reply,)
 
     stage.step(lie=repeat)
     stage.finish()

@@ -7,11 +7,11 @@ import numpy as np
 
 from ccesa import ring
 from ccesa.attacks.base import Tell
-from ccesa.attacks.stage import ANY_DEGREE, inputs
+from ccesa.attacks.stage import inputs
 from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs.assignment import neighbourhood
-from ccesa.identity import Admission, Identity
+from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
@@ -19,8 +19,9 @@ from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Requests, Server
 from ccesa.ring import Vector
-from ccesa.simulate.enrolment import admit, enrol
+from ccesa.simulate.enrolment import chartered, enrol
 
+_LENGTH = 8
 #: Of a client and its honest reply, all that it sends instead.
 Lie = Callable[[int, bytes], Iterable[bytes]]
 
@@ -43,12 +44,11 @@ class ClientRound:
         **fields: Any,
     ) -> None:
         self.tell, self.identities = tell, list[Identity]()
-        fields = {"clients": clients, "length": 8, "guard": guard, **fields}
         if guard == "active":
             self.identities = enrol(clients)
-            self._enrol(admit(self.identities), server, crooked, fields)
+            self._enrol(server, crooked, fields)
         else:
-            self.config = RoundConfig(**fields)
+            self.config = RoundConfig(clients=clients, length=_LENGTH, **fields)
             self.vectors = inputs(self.config)
             self.clients = {
                 i: crooked.get(i, Client)(self.config, i, self.vectors[i]) for i in range(clients)
@@ -64,21 +64,19 @@ class ClientRound:
 
     def _enrol(
         self,
-        admission: Admission,
         server: type[Server],
         crooked: Mapping[int, type[Client]],
         fields: dict[str, Any],
     ) -> None:
         """The same classes under the active guard: what a weakened server leaves out is left out here too."""
-        self.config = RoundConfig(**fields, admission=admission.digest)
+        charter = chartered(self.identities, **fields)
+        self.config = charter.config(length=_LENGTH)
         self.vectors = inputs(self.config)
         self.clients = {
-            i: _under(ActiveClient, crooked.get(i, Client))(
-                self.config, identity, admission, self.vectors[i], floor=ANY_DEGREE
-            )
+            i: _under(ActiveClient, crooked.get(i, Client))(self.config, identity, charter, self.vectors[i])
             for i, identity in enumerate(self.identities)
         }
-        self.server = _under(ActiveServer, server)(self.config, admission)
+        self.server = _under(ActiveServer, server)(self.config, charter)
 
     def step(self, gone: Collection[int] = (), lie: Lie = honestly) -> None:
         for client, request in self.requests.items():
@@ -90,6 +88,8 @@ class ClientRound:
             except (FaultyServer, OrderError) as error:
                 self.aborted[client] = str(error)
                 continue
+            if m.named(memoryview(honest)) is m.Complaint:
+                self.aborted[client] = "it cannot use what was sealed for it, and complains"
             for reply in lie(client, honest):
                 self.traffic.append((client, reply))
                 self.hand_over(client, reply)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 
 from ccesa.attacks.base import Attack, Outcome, Tell
@@ -15,11 +16,11 @@ from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
 from ccesa.crypto.polynomial import FIELD
 from ccesa.errors import CorruptShares
+from ccesa.evidence import WrongShare
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import Rostered
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Shared
-from ccesa.protocol.released import WrongShare
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Fits, Unmasking
 
@@ -62,14 +63,16 @@ class UnsizedServer(Server):
 class CrookedDealer(Client):
     """Masks with another b than the one whose shares it deals."""
 
-    def _answer(self, request: bytes) -> tuple[Any, bytes]:
+    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
         shared = state.shared if isinstance(state, Rostered) else state
         if not isinstance(shared, Shared):
             return state, reply
         secret = shamir.to_bytes(shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS))
         shared = replace(shared, self_secret=secret)
-        reply = changed(reply, commitment=keys.commitment(secret, self._round.context, self.client))
+        reply = msgspec.structs.replace(
+            reply, commitment=keys.commitment(secret, self._round.context, self.client)
+        )
         return (replace(state, shared=shared) if isinstance(state, Rostered) else shared), reply
 
 
@@ -80,8 +83,8 @@ def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage.step(lie=lambda client, reply: (spoiled(reply) if client == LIAR else reply,))
     if stage.right and stage.server.aggregate:
         found = stage.server.aggregate
-        dealers = len({one.dealer for one in found.wrong_shares})
-        named = f"culprits: {sorted(found.culprits)}, wrong about {dealers} dealers' shares"
+        pairs, suspects = len(found.evidence.pairs()), sorted(found.evidence.suspects(liars=1))
+        named = f"{pairs} pairs of whom one lied; if no client has two lying neighbours, {suspects} did"
         return Outcome(succeeded=False, summary=f"corrected, the sum is right, {named}")
     return Outcome(succeeded=True, summary=f"one liar costs everyone the round: {stage.failure}")
 

@@ -11,6 +11,7 @@ from ccesa.attacks.client_rounds import ClientRound
 from ccesa.attacks.relaxed import relaxed
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Step
 
 LIAR, VICTIM = 4, 2
 _FORGED = f"client {VICTIM}: a wrong share, twice this week; remove it from the list"
@@ -24,9 +25,12 @@ _decode = relaxed(m.decode, wire=SimpleNamespace(decode=relaxed(wire.decode, sho
 
 
 class RawServer(Server):
-    """Repeats in its errors what it was sent, as it was sent."""
+    """Parses what has no name that it knows, and repeats in its errors what it was sent, as it was sent."""
 
-    _receive = relaxed(Server._receive, m=SimpleNamespace(decode=_decode))  # noqa: SLF001
+    _receive = relaxed(Server._receive, m=SimpleNamespace(**{**vars(m), "decode": _decode}))  # noqa: SLF001
+
+    def _due(self, client: int, kind: type[m.Message] | None, step: Step) -> type[m.Message]:
+        return step.reply if kind is None else super()._due(client, kind, step)
 
 
 def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
@@ -53,7 +57,7 @@ TEXT_ATTACKS = (
         name="forged-line",
         title="A client sends text that becomes lines in the server's log",
         guard="curious",
-        defence="text from others is cut and escaped wherever it is shown",
+        defence="no text is repeated of what has no known name, and other text is cut and escaped",
         run=forged_line,
     ),
 )

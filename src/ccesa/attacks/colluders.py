@@ -8,6 +8,7 @@ from ccesa.protocol import active_client
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Advertised
+from ccesa.protocol.messages import Message
 
 
 class Colluder(Client):
@@ -18,11 +19,12 @@ class Colluder(Client):
     def report_to(self, transcript: Transcript) -> None:
         self.told = transcript
 
-    def _advance(self, state: Any, fingerprint: bytes, reply: bytes) -> None:
-        super()._advance(state, fingerprint, reply)
+    def _advance(self, state: Any, fingerprint: bytes, reply: Message) -> bytes:
+        data = super()._advance(state, fingerprint, reply)
         if isinstance(state, Advertised) and self.told is not None:
             self.told.learn_key(state.sealing_private)
             self.told.learn_key(state.mask_private)
+        return data
 
 
 class ActiveColluder(Colluder, ActiveClient):

@@ -4,6 +4,7 @@ Nothing is copied, so a twin cannot drift from the original, and nothing is patc
 it is. What is exchanged is exactly what the twin's line says.
 """
 
+import dis
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
@@ -29,8 +30,10 @@ def skip(*_: object) -> None:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Also those used inside of comprehensions, which are code of their own."""
-    yield from code.co_names
+    """Also those used inside of comprehensions, which are code of their own. Attributes are no such names."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)

@@ -6,6 +6,7 @@ covers fewer than t_i - c_i honest clients around any of its members; with thin 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from ccesa.attacks.colluders import ActiveColluder
 from ccesa.attacks.relaxed import relaxed
 from ccesa.attacks.stage import Stage, active, names
 from ccesa.attacks.transcript import Transcript
+from ccesa.charter import Charter
 from ccesa.config import Fixed, Harary, RoundConfig
 from ccesa.graphs.assignment import draw
 from ccesa.protocol import active_client, roster
@@ -26,6 +28,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient, ActiveRound, Rostered
 from ccesa.protocol.client_steps import StepFunction
 from ccesa.protocol.roster import Flags
+from ccesa.simulate.enrolment import chartered
 
 
 class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):
@@ -33,6 +36,12 @@ class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):
 
     def _check_guard(self) -> None:
         pass
+
+
+class ThinCharter(Charter, frozen=True, kw_only=True, dict=True):
+    """A charter of such rounds."""
+
+    make_config: ClassVar[type[RoundConfig]] = ThinMasks
 
 
 def share_with_thin_masks(
@@ -48,7 +57,9 @@ def share_with_thin_masks(
     ) -> tuple[steps.Shared, m.ShareReply]:
         return steps.share(round, state, msgspec.structs.replace(told, masked=flags))
 
-    return relaxed(active_client.share, steps=SimpleNamespace(share=share))(round, state, request)
+    return relaxed(active_client.share, steps=SimpleNamespace(share=share, bundle=steps.bundle))(
+        round, state, request
+    )
 
 
 class MasksThinly(ActiveClient):
@@ -177,7 +188,7 @@ def _stage(defended: bool, tell: Tell, clients: int) -> Stage:
         tell,
         kind=MasksThinly,
         colluder=ColludesThinly,
-        make_config=ThinMasks,
+        make_charter=partial(chartered, kind=ThinCharter),
         colluders=colluders,
         threshold=threshold,
         graph=Harary(degree=6, mask_degree=2),

@@ -5,7 +5,7 @@ S7 to S11, S20: ``active`` has to hold.
 
 import os
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,17 +15,18 @@ from ccesa.attacks.colluders import ActiveColluder
 from ccesa.attacks.relaxed import relaxed, skip
 from ccesa.attacks.stage import Stage, active, changed, inputs, names, opened
 from ccesa.attacks.transcript import StillHidden, Transcript
-from ccesa.config import BARE_FLOOR, ErdosRenyi, Harary, RoundConfig
+from ccesa.charter import Charter
+from ccesa.config import ErdosRenyi, Harary, RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import neighbourhood
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import Identity
 from ccesa.protocol import active_client, roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client_steps import StepFunction, VectorSource
-from ccesa.protocol.server import Bundle
-from ccesa.simulate.enrolment import admit, enrol
+from ccesa.protocol.server import Bundle, Requests
+from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
 
@@ -119,12 +120,11 @@ class UnsignedKeys(ActiveClient):
     }
 
 
-class ForgedAdmission(Admission):
-    """A list of the server's own keys that claims to be the true one."""
-
-    def __init__(self, true: Admission, members: list[Member]) -> None:
-        super().__init__(members)
-        self.digest = true.digest  # a cached property, filled with a lie
+def forged(true: Charter, puppets: list[Identity]) -> Charter:
+    """A charter with the server's own keys that claims to be the true one."""
+    made = chartered(puppets)
+    vars(made)["digest"] = true.digest  # a cached property, filled with a lie
+    return made
 
 
 def replaced_keys(defended: bool, tell: Tell) -> Outcome:
@@ -132,18 +132,18 @@ def replaced_keys(defended: bool, tell: Tell) -> Outcome:
     if defended:
         _swap_keys(tell)
     identities, puppets = enrol(9), enrol(9)
-    true = admit(identities)
+    true = chartered(identities)
     puppets[VICTIM] = identities[VICTIM]
-    forged = ForgedAdmission(true, [Member(f"client-{i}", one.public) for i, one in enumerate(puppets)])
-    config = RoundConfig(clients=9, length=8, guard="active", admission=true.digest)
+    false = forged(true, puppets)
+    config = true.config(length=8)
     vectors = inputs(config)
     made: dict[int, ActiveClient] = {
-        i: ActiveColluder(config, one, forged, vectors[i], floor=BARE_FLOOR) for i, one in enumerate(puppets)
+        i: ActiveColluder(config, one, false, vectors[i]) for i, one in enumerate(puppets)
     }
     kind = ActiveClient if defended else UnsignedKeys
     made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM])
     tell(f"server replaces the keys of all eight neighbours of client {VICTIM} by keys of its own")
-    stage = Stage(ActiveServer(config, forged), made, vectors, tell).until("confirm")
+    stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})
 
 
@@ -221,29 +221,29 @@ def different_rosters(defended: bool, tell: Tell) -> Outcome:
 # S11
 
 
-def believing(served: Admission) -> type[ActiveClient]:
-    """A client that takes the admission list from the server."""
+def believing(served: Charter) -> type[ActiveClient]:
+    """A client that takes the charter from the server."""
 
-    class TakesTheServersList(ActiveClient):
+    class TakesTheServersCharter(ActiveClient):
         def __init__(
-            self, config: RoundConfig, identity: Identity, admission: Admission, vector: VectorSource
+            self, config: RoundConfig, identity: Identity, charter: Charter, vector: VectorSource
         ) -> None:
             super().__init__(config, identity, served, vector)
 
-    return TakesTheServersList
+    return TakesTheServersCharter
 
 
 def never_admitted(defended: bool, tell: Tell) -> Outcome:
     """Ten clients are admitted. The server's list has the victim, and nine that it made up."""
     honest, made_up = enrol(10), enrol(10)
     made_up[VICTIM] = honest[VICTIM]
-    own_list, served = admit(honest), admit(made_up)
-    config = RoundConfig(clients=10, length=8, guard="active", admission=served.digest)
+    own, served = chartered(honest), chartered(made_up)
+    config = served.config(length=8)
     vectors = inputs(config)
-    tell(f"server opens a round for a list of its own: client {VICTIM} and nine that nobody admitted")
+    tell(f"server opens a round under a charter of its own: client {VICTIM} and nine that nobody admitted")
     kind = ActiveClient if defended else believing(served)
     try:
-        victim = kind(config, honest[VICTIM], own_list, vectors[VICTIM])
+        victim = kind(config, honest[VICTIM], own, vectors[VICTIM])
     except ConfigError as error:
         return Outcome(succeeded=False, summary=f"client {VICTIM} refused before it made keys: {error}")
     made = {i: ActiveClient(config, one, served, vectors[i]) for i, one in enumerate(made_up) if i != VICTIM}
@@ -258,17 +258,63 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
 class AnyRoster(ActiveClient):
     """Takes a roster of three as well."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "floor": BARE_FLOOR})
+    functions: ClassVar[dict[str, StepFunction]] = {
+        **ActiveClient.functions,
+        "share": relaxed(
+            active_client.share, roster_members=relaxed(active_client.roster_members, check_size=skip)
+        ),
+    }
+
+
+class ColludesInAnyRoster(ActiveColluder):
+    """A friend of the server's, who does not mind either."""
+
+    functions = AnyRoster.functions
+
+
+class ShowsAnyRoster(ActiveServer):
+    """Goes on with however few it says have come."""
+
+    def _close_advertise(self) -> Requests:
+        return super(ActiveServer, self)._close_advertise()
 
 
 def small_roster(defended: bool, tell: Tell) -> Outcome:
     """Three of 24 admitted clients collude, too few for any threshold; of a roster of four they are most."""
     colluders = frozenset({20, 21, 22})
-    stage = active(24, tell, kind=ActiveClient if defended else AnyRoster, colluders=colluders)
+    kind = ActiveClient if defended else AnyRoster
+    stage = active(
+        24,
+        tell,
+        kind=kind,
+        server=ShowsAnyRoster,
+        colluders=colluders,
+        colluder=ColludesInAnyRoster,
+        least_roster=13,
+    )
     tell(f"server pretends that of 24 clients only client {VICTIM} and its friends {names(colluders)} came")
     stage.step(gone=set(range(24)) - colluders - {VICTIM})
     stage.until("confirm")
+    return stage.steal({VICTIM})
+
+
+# S24
+
+
+def ghosts(defended: bool, tell: Tell) -> Outcome:
+    """Five of 24 members came. The server fills the roster up to 20 and more with others, and plays these."""
+    came, members = range(5), range(24)
+    identities, puppets = enrol(24), enrol(24)
+    true = chartered(identities, least_roster=20)
+    puppets[:5] = identities[:5]
+    false = forged(true, puppets)
+    config = true.config(length=8)
+    vectors = inputs(config)
+    kind = ActiveClient if defended else UnsignedKeys
+    made: dict[int, ActiveClient] = {i: kind(config, identities[i], true, vectors[i]) for i in came}
+    made |= {i: ActiveColluder(config, puppets[i], false, vectors[i]) for i in members if i not in came}
+    tell("server names 19 members that never came in the roster, with keys of its own; 20 have to be there")
+    stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})
 
 
@@ -294,7 +340,7 @@ ROSTER_LIES = (
         name="replaced-keys",
         title="public keys replaced by the server's own, or swapped",
         guard="active",
-        defence="keys are signed by the identities on the client's own list",
+        defence="keys are signed by the identities in the client's own charter",
         run=replaced_keys,
     ),
     Attack(
@@ -310,7 +356,7 @@ ROSTER_LIES = (
         name="never-admitted",
         title="identities that nobody admitted",
         guard="active",
-        defence="the admission list is the client's own",
+        defence="the charter with its members is the client's own",
         run=never_admitted,
     ),
     Attack(
@@ -318,7 +364,15 @@ ROSTER_LIES = (
         name="small-roster",
         title="a small roster packed with colluders",
         guard="active",
-        defence="the least number of clients, set against the admission list",
+        defence="the charter's least roster",
         run=small_roster,
+    ),
+    Attack(
+        number="S24",
+        name="ghosts",
+        title="a roster filled up with members that never came",
+        guard="active",
+        defence="every neighbour has to have signed its keys for this round",
+        run=ghosts,
     ),
 )

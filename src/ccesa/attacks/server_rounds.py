@@ -17,14 +17,13 @@ from ccesa.attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError
-from ccesa.identity import Admission
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import StepFunction
-from ccesa.simulate.enrolment import admit, enrol
+from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
 
@@ -198,28 +197,18 @@ def different_models(defended: bool, tell: Tell) -> Outcome:
     """The victim gets the real model, everyone else one whose updates are zero: the sum is the victim's."""
     clients = 9
     identities = enrol(clients)
-    admission = admit(identities)
-    real = _working_on(b"the model", admission)
+    charter = chartered(identities)
+    real = charter.config(length=8, task=labels.digest(b"the model"))
     dead = msgspec.structs.replace(real, task=labels.digest(b"a model that cannot learn"))
     vectors = {i: np.zeros(8, np.uint32) for i in range(clients)} | {VICTIM: inputs(real)[VICTIM]}
     kind = ActiveClient if defended else BlindToTask
     shown = {i: real if i == VICTIM else dead for i in range(clients)}
-    made = {i: kind(shown[i], identities[i], admission, vectors[i]) for i in range(clients)}
+    made = {i: kind(shown[i], identities[i], charter, vectors[i]) for i in range(clients)}
     common = dead if defended else msgspec.structs.replace(real, task=b"")
     tell(f"server gives client {VICTIM} the model, and all others one on which every update is zero")
-    stage = Stage(TwoFacedServer(common, admission), made, vectors, tell)
+    stage = Stage(TwoFacedServer(common, charter), made, vectors, tell)
     _run_with(stage, {i: shown[i].context if defended else common.context for i in shown})
     return _end_of_different_models(stage)
-
-
-def _working_on(model: bytes, admission: Admission) -> RoundConfig:
-    return RoundConfig(
-        clients=len(admission),
-        length=8,
-        guard="active",
-        admission=admission.digest,
-        task=labels.digest(model),
-    )
 
 
 def _run_with(stage: Stage, contexts: Mapping[int, bytes]) -> None:

@@ -1,6 +1,5 @@
 """A server that is after both secrets of one client. S1, S6, S16: ``curious`` has to hold."""
 
-from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import StepFunction
-from ccesa.protocol.server import Requests, Server
+from ccesa.protocol.server import Server
 from ccesa.ring import Vector
 
 VICTIM = 3
@@ -38,20 +37,17 @@ class AnyThreshold(Client):
     }
 
 
-class WideServer(Server):
-    """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
-
-    def _close_advertise(self) -> Requests:
-        honest = super()._close_advertise.__func__  # type: ignore[attr-defined]  # of a method
-        return relaxed(honest, draw=_everyone, _fit=_everybody)(self)
-
-
 def _everyone(kind: object, seed: bytes, ids: Nodes) -> AssignmentGraph:
     return draw(Complete(), seed, ids)
 
 
-def _everybody(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
-    return np.ones(graph.size, bool)
+class WideServer(Server):
+    """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
+
+    _close_advertise = relaxed(Server._close_advertise, draw=_everyone)  # noqa: SLF001
+
+    def _fit(self) -> Flags:
+        return np.ones(self._graph.size, bool)
 
 
 def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
@@ -128,18 +124,22 @@ def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neig
     return keys.Sealing(key, key)
 
 
-def seal_between(key: keys.Sealing, text: bytes, context: bytes, one: int, other: int) -> bytes:
-    return keys.seal_shares(key, text, context, min(one, other), max(one, other))
+def between(
+    sender: int, recipient: int, sender_keys: bytes, recipient_keys: bytes, masked: bool
+) -> keys.Ends:
+    """The same, whoever of the two seals."""
+    (low, low_keys), (high, high_keys) = sorted([(sender, sender_keys), (recipient, recipient_keys)])
+    return keys.Ends(low, high, low_keys, high_keys, masked)
 
 
-def open_between(round: steps.Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
-    low, high = min(neighbour, round.client), max(neighbour, round.client)
-    return keys.unseal_shares(sealing, text, round.context, low, high)
+class _Undirected:
+    """``keys`` for clients that seal without a direction."""
 
-
-_UNDIRECTED = SimpleNamespace(
-    sealing=one_key_for_both_directions, seal_shares=seal_between, commitment=keys.commitment
-)
+    sealing = staticmethod(one_key_for_both_directions)
+    Ends = staticmethod(between)
+    seal_shares = staticmethod(keys.seal_shares)
+    unseal_shares = staticmethod(keys.unseal_shares)
+    commitment = staticmethod(keys.commitment)
 
 
 class NoDirections(Client):
@@ -147,8 +147,11 @@ class NoDirections(Client):
 
     functions: ClassVar[dict[str, StepFunction]] = {
         **Client.functions,
-        "share": relaxed(steps.share, keys=_UNDIRECTED),
-        "mask": relaxed(steps.mask, take_hold=relaxed(steps.take_hold, _open=open_between)),
+        "share": relaxed(steps.share, keys=_Undirected),
+        "mask": relaxed(
+            steps.mask,
+            take_hold=relaxed(steps.take_hold, _open=relaxed(steps._open, keys=_Undirected)),  # noqa: SLF001
+        ),
     }
 
 

@@ -1,6 +1,8 @@
-"""Every attack by the server, S1 to S20."""
+"""Every attack by the server, alone or with colluding clients."""
 
 from ccesa.attacks.base import Attack
+from ccesa.attacks.client_cut import CUTS
+from ccesa.attacks.server_choice import CHOICES
 from ccesa.attacks.server_cut import CHOSEN_DROPOUTS
 from ccesa.attacks.server_dropouts import DROPOUT_LIES
 from ccesa.attacks.server_roster import ROSTER_LIES
@@ -10,7 +12,16 @@ from ccesa.attacks.server_views import DIFFERENT_VIEWS
 
 SERVER_ATTACKS: tuple[Attack, ...] = tuple(
     sorted(
-        (*SECRET_HUNTS, *DIFFERENT_VIEWS, *DROPOUT_LIES, *ROSTER_LIES, *ROUND_LIES, *CHOSEN_DROPOUTS),
+        (
+            *SECRET_HUNTS,
+            *DIFFERENT_VIEWS,
+            *DROPOUT_LIES,
+            *ROSTER_LIES,
+            *ROUND_LIES,
+            *CHOSEN_DROPOUTS,
+            *CHOICES,
+            *CUTS,
+        ),
         key=lambda attack: int(attack.number[1:]),
     )
 )

@@ -11,7 +11,8 @@ from ccesa import ring
 from ccesa.attacks.base import Outcome, Tell
 from ccesa.attacks.colluders import ActiveColluder, Colluder
 from ccesa.attacks.transcript import StillHidden, Transcript
-from ccesa.config import BARE_FLOOR, Floor, RoundConfig
+from ccesa.charter import Charter
+from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
@@ -19,13 +20,11 @@ from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Requests, Server
 from ccesa.ring import Vector
-from ccesa.simulate.enrolment import admit, enrol
+from ccesa.simulate.enrolment import chartered, enrol
 
 Vectors = Mapping[int, Vector]
 #: Of a client and the honest request for it, what the server sends instead.
 Lie = Callable[[int, bytes], bytes]
-#: Attacks are shown on graphs small enough to follow, so the victims' floor leaves the degree open.
-ANY_DEGREE = Floor(degree=1)
 
 
 def honestly(client: int, request: bytes) -> bytes:
@@ -56,6 +55,11 @@ class Stage:
         except (FaultyServer, OrderError) as error:
             self.aborted[client] = str(error)
             return None
+        message = m.decode(reply, len(reply))
+        if isinstance(message, m.Complaint):
+            accused = m.unpack_ids("accused", message.accused, self.config.clients)
+            self.aborted[client] = f"it cannot use what {names(accused.tolist())} sealed for it"
+            return reply
         self.transcript.overhear(client, reply)
         return reply
 
@@ -168,26 +172,21 @@ def active(
     server: type[ActiveServer] = ActiveServer,
     colluders: Collection[int] = (),
     colluder: type[ActiveColluder] = ActiveColluder,
-    make_config: type[RoundConfig] = RoundConfig,
+    make_charter: Callable[..., Charter] = chartered,
     vectors: Vectors | None = None,
-    floor: Floor = ANY_DEGREE,
-    **fields: Any,
+    length: int = 8,
+    **agreed: Any,
 ) -> Stage:
-    """A round under the guard ``active``, among admitted clients."""
+    """A round under the guard ``active``, among the members of one charter."""
     identities = enrol(clients)
-    admission = admit(identities)
-    config = make_config(
-        clients=clients, guard="active", admission=admission.digest, **{"length": 8, **fields}
-    )
+    charter = make_charter(identities, **agreed)
+    config = charter.config(length=length)
     vectors = vectors or inputs(config)
-    floors = {i: BARE_FLOOR if i in colluders else floor for i in range(clients)}
     made = {
-        i: (colluder if i in colluders else kind)(
-            config, identities[i], admission, vectors[i], floor=floors[i]
-        )
+        i: (colluder if i in colluders else kind)(config, identities[i], charter, vectors[i])
         for i in range(clients)
     }
-    return Stage(server(config, admission), made, vectors, tell)
+    return Stage(server(config, charter), made, vectors, tell)
 
 
 def inputs(config: RoundConfig) -> dict[int, Vector]:

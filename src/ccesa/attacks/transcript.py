@@ -195,7 +195,10 @@ class Transcript:
             if private is not None:
                 public = primitives.load_public_key(seen.keys[:PUBLIC_KEY_BYTES])
                 sealing = keys.sealing(primitives.agree(private, public), self.context, holder, dealer)
-                both = keys.unseal_shares(sealing, text, self.context, dealer, holder)
+                ends = keys.Ends(
+                    dealer, holder, seen.keys, seen.shown_keys[holder], holder in seen.mask_neighbours
+                )
+                both = keys.unseal_shares(sealing, text, self.context, ends)
                 self.gain(dealer, "b", holder, both[: shamir.SHARE_BYTES])
                 self.gain(dealer, "s", holder, both[shamir.SHARE_BYTES :])
 

@@ -6,6 +6,7 @@ import typer
 
 import ccesa
 from ccesa.cli.attack import attack
+from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
 from ccesa.cli.plan import plan
@@ -14,11 +15,13 @@ from ccesa.cli.simulate import simulate
 app = typer.Typer(
     name="ccesa",
     help="Secure aggregation: the server learns the sum of everyone's vectors and nothing else.",
+    epilog="Exit status: 0 done, 1 gone wrong, 2 a wrong call, 3 a round without a sum, 130 stopped.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 app.command()(attack)
+app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
 app.command()(plan)

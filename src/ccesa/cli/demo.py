@@ -12,10 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from ccesa.cli.output import check_output
 from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
-from ccesa.errors import ConfigError
 from ccesa.simulate import Independent, Report, usual_plan
 
 
@@ -37,8 +37,7 @@ def demo(
     """
     console = Console()
     Independent(dropout)  # refuses what is no probability
-    if not output.parent.is_dir():
-        raise ConfigError(f"--output: there is no folder {output.parent}")
+    check_output(output)
     federation = learning.digits(clients, seed)
     graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
     console.print(

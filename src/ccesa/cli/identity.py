@@ -1,5 +1,7 @@
 """``ccesa identity``: a client's own key, and the line that admits it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +14,14 @@ identity = typer.Typer(
     help="A client's long-lived key, for rounds with a server that may lie.",
     no_args_is_help=True,
 )
-_File = Annotated[Path, typer.Argument(help="File of the private key.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.", show_default=False)]
 _Name = Annotated[
     str | None,
     typer.Option(help="Name in the admission list; by default that of the file.", show_default=False),
+]
+_OtherName = Annotated[
+    str | None,
+    typer.Option(help="Another name than the one it was made with.", show_default=False),
 ]
 
 
@@ -25,22 +31,33 @@ def new(
     name: _Name = None,
     comment: Annotated[str, typer.Option(help="Anything for people to read, in the same line.")] = "",
 ) -> None:
-    """Make a new key, write it to a file that only you can read, print its admission line."""
-    made = Identity.new()
-    line = _line(made, path, name, comment)  # a name that cannot be printed leaves no file behind
+    """Make a new key, write it to a file that only you can read, print its admission line.
+
+    The name goes into FILE too, so that `ccesa identity show` prints the same line.
+    """
+    with _hint():
+        made = Identity.new(path.stem if name is None else name)
+        line = str(Member(made.name, made.public, " ".join(comment.split())))
     made.save(path)
     typer.echo(line)
 
 
 @identity.command()
-def show(path: _File, name: _Name = None) -> None:
-    """Print the admission line of a key. It is public; the file is not."""
-    typer.echo(_line(Identity.load(path), path, name))
+def show(path: _File, name: _OtherName = None) -> None:
+    """Print the admission line of a key. It is public; the file is not.
+
+    FILE is the one that `ccesa identity new` wrote.
+    """
+    one = Identity.load(path)
+    with _hint():
+        line = str(Member(name if name is not None else one.name or path.stem, one.public))
+    typer.echo(line)
 
 
-def _line(one: Identity, path: Path, name: str | None, comment: str = "") -> str:
-    """As it goes into the list."""
+@contextmanager
+def _hint() -> Iterator[None]:
+    """Say which options a name or a comment comes from that no list can hold."""
     try:
-        return str(Member(path.stem if name is None else name, one.public, " ".join(comment.split())))
+        yield
     except ConfigError as error:
         raise ConfigError(f"{error} (--name gives the name, --comment the rest of the line)") from error

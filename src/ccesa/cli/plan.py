@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccesa.cli.charter import check_place, write
 from ccesa.errors import ConfigError
+from ccesa.identity import Admission
 from ccesa.plan import Plan, report
 from ccesa.plan import plan as make_plan
 from ccesa.plan.certify import EVENTS
@@ -20,7 +23,7 @@ from ccesa.plan.cost import Cost
 _MEANING = {
     "unreliable": "a client has too few live share holders, the round is lost",
     "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
-    "exposed": "colluding neighbours alone can open a client",
+    "exposed": "with its own share, colluding neighbours can open a client",
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
 }
 
@@ -41,8 +44,13 @@ def plan(
     clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     dropout: Annotated[float, typer.Option(help="Fraction that may vanish in a round.")] = 0.1,
     collusion: Annotated[
-        float, typer.Option(help="Fraction of those who take part that may work with the server.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Fraction of those who take part that may work with the server; 0, or 0.1 under active, "
+            "where it is one client at least.",
+            show_default=False,
+        ),
+    ] = None,
     guard: Annotated[
         Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
     ] = Guard.CURIOUS,
@@ -51,13 +59,39 @@ def plan(
     bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
     privacy_bits: Annotated[
         float | None,
-        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 80 under active."),
+        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active."),
     ] = None,
     reliability_bits: Annotated[
         float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
     ] = None,
     exact_dropout: Annotated[
         bool, typer.Option("--exact-dropout", help="Exactly this fraction vanishes, not each by chance.")
+    ] = False,
+    members: Annotated[
+        Path | None,
+        typer.Option(help="Admission list, one line per client: plan for all of them.", show_default=False),
+    ] = None,
+    charter: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write their charter to this new file (active, with --members).", show_default=False
+        ),
+    ] = None,
+    replaces: Annotated[
+        Path | None,
+        typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
+    ] = None,
+    expires: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            help="Until when the charter holds (UTC); a year from now.",
+            show_default=False,
+        ),
+    ] = None,
+    attempts: Annotated[int, typer.Option(help="Vectors of a member for one task, in the charter.")] = 2,
+    learning: Annotated[
+        bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
     ] = False,
     as_object: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
     curve: Annotated[
@@ -70,7 +104,8 @@ def plan(
     """Plan a round: say how many clients there are, vanish and collude.
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
-    costs, and what the paper's rule and conventional secure aggregation would cost.
+    costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
+    --charter it also writes what the members agree on under the guard active; see ccesa charter.
     """
     demands: dict[str, Any] = {
         "dropout": dropout,
@@ -86,13 +121,26 @@ def plan(
     if curve:
         _draw(output, demands)
         return
-    if clients is None:
-        raise ConfigError("say how many clients there are: --clients N")
-    made = make_plan(clients, **demands)
+    listed = None if members is None else Admission.load(members)
+    if charter is not None:
+        check_place(charter, listed, guard.value)
+    made = make_plan(_count(clients, listed), **demands)
     if as_object:
         typer.echo(json.dumps(report.as_json(made)))
     else:
         _show(made)
+    if charter is not None and listed is not None:
+        write(charter, made, listed, replaces, expires, attempts, learning)
+
+
+def _count(clients: int | None, listed: Admission | None) -> int:
+    if listed is None:
+        if clients is None:
+            raise ConfigError("say how many clients there are: --clients N, or --members FILE")
+        return clients
+    if clients not in (None, len(listed)):
+        raise ConfigError(f"--clients {clients} and a list of {len(listed)} members; leave --clients out")
+    return len(listed)
 
 
 def _show(made: Plan) -> None:
@@ -115,17 +163,10 @@ def _recommendation(made: Plan) -> Table:
     table.add_row("graph", f"[green]{report.graph_in_words(made)}[/green]")
     table.add_row("masks", report.masks_in_words(made))
     table.add_row("threshold", report.threshold_in_words(made))
-    if made.least_honest is not None:
-        table.add_row("any sum", f"covers at least {made.least_honest} honest clients, {_whatever(made)}")
+    promise = report.promise_in_words(made)
+    if promise:
+        table.add_row("promise", promise)
     return table
-
-
-def _whatever(made: Plan) -> str:
-    """What the promise of an active plan does not depend on, and what it does."""
-    whoever = f"whichever roster of at least {made.floor.clients:,} the server chooses and whoever it drops"
-    if made.colluders == 0:
-        return f"{whoever}, as long as no client colludes with it"
-    return f"{whoever}, as long as at most {made.colluders:,} of all {made.clients:,} clients collude with it"
 
 
 def _certificate(made: Plan) -> Table:

@@ -4,18 +4,19 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from msgspec import UNSET
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ccesa import simulate as simulation
+from ccesa.cli import LOST, WENT_WRONG
 from ccesa.cli.plan import Guard
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig, Threshold
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.plan import charters
 
 
 class GraphName(StrEnum):
@@ -60,22 +61,23 @@ def simulate(
     """Run one round in memory and show the result, times and bytes.
 
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
-    of a client that stays to the end.
+    of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
+    3 if the round was lost and there is no sum.
     """
-    identities = simulation.enrol(clients) if guard is Guard.ACTIVE else []
-    rule: Threshold = Majority()
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    if chosen is None:
-        chosen, rule = _planned(clients, dropout, graph, guard)
-    config = RoundConfig(
-        clients=clients,
-        length=length,
-        bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=chosen,
-        threshold=rule if threshold is None else Fixed(t=threshold),
-        generator=generator.value,
-        guard=guard.value,
-        admission=simulation.admit(identities).digest if identities else UNSET,
+    agreed: dict[str, Any] = (
+        _planned(clients, dropout, graph, guard)
+        if chosen is None
+        else {"graph": chosen, "threshold": Majority()}
+    )
+    agreed |= {"bits": bits, "generator": generator.value}
+    if threshold is not None:
+        agreed["threshold"] = Fixed(t=threshold)
+    federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
+    config = (
+        RoundConfig(clients=clients, length=length, **agreed)
+        if federation is None
+        else federation.charter.config(length=length)
     )
     with _progress() as progress:
         report = simulation.simulate(
@@ -83,7 +85,7 @@ def simulate(
             dropout=simulation.Independent(dropout),
             seed=seed,
             threads=threads,
-            identities=identities,
+            federation=federation,
             progress=progress,
         )
     _print(report, as_json)
@@ -94,15 +96,22 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         typer.echo(json.dumps(report.as_json()))
     else:
         _show(report)
-    if report.outcome == "aggregate" and not report.exact:
-        raise typer.Exit(1)
+    if isinstance(report.result, RoundFailed):
+        raise typer.Exit(LOST)
+    if not report.exact:
+        raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> tuple[Graph, Threshold]:
+def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> dict[str, Any]:
+    """What the planner chooses, as configurations and charters take it."""
     planned = simulation.usual_plan(clients, dropout, graph.value, guard.value)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
-    return planned.graph, planned.threshold
+    agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
+    if guard is Guard.ACTIVE:
+        agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}
+        agreed["certificate"] = charters.stated(planned)
+    return agreed
 
 
 def _graph(

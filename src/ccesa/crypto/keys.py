@@ -1,5 +1,6 @@
 """What a client derives from its secrets, each with its own label and bound to the round's context."""
 
+import hashlib
 from typing import NamedTuple
 
 from ccesa import labels
@@ -10,6 +11,7 @@ from ccesa.labels import client_bytes
 
 SEALED_BYTES = 2 * SHARE_BYTES + primitives.TAG_BYTES
 COMMITMENT_BYTES = 32
+DIGEST_BYTES = 32
 _KEY, _NONCE = 16, 12
 
 
@@ -58,17 +60,42 @@ def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> Seali
     return Sealing(upward, downward) if client < neighbour else Sealing(downward, upward)
 
 
-def seal_shares(key: Sealing, shares: bytes, context: bytes, sender: int, recipient: int) -> bytes:
+class Ends(NamedTuple):
+    """Who seals for whom, each with the two public keys that it has, and whether masks run between them.
+
+    All of it as far as this party knows, and all of it is bound to the text. What was changed on its way to
+    one of the two is noticed here, before a vector is masked with it: the masks would not cancel then, and
+    the sum would be wrong.
+    """
+
+    sender: int
+    recipient: int
+    sender_keys: bytes
+    recipient_keys: bytes
+    masked: bool
+
+    def associated(self, context: bytes) -> bytes:
+        head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
+        return head + labels.frame(self.sender_keys, self.recipient_keys, bytes([self.masked]))
+
+
+def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:
     one_time = key.outgoing
-    return primitives.seal(one_time[:_KEY], one_time[_KEY:], shares, _associated(context, sender, recipient))
+    return primitives.seal(one_time[:_KEY], one_time[_KEY:], shares, ends.associated(context))
 
 
-def unseal_shares(key: Sealing, sealed: bytes, context: bytes, sender: int, recipient: int) -> bytes:
+def unseal_shares(key: Sealing, sealed: bytes, context: bytes, ends: Ends) -> bytes:
     one_time = key.incoming
-    return primitives.unseal(
-        one_time[:_KEY], one_time[_KEY:], sealed, _associated(context, sender, recipient)
-    )
+    return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, ends.associated(context))
 
 
-def _associated(context: bytes, sender: int, recipient: int) -> bytes:
-    return labels.pair_frame(labels.SEALED, context, sender, recipient)
+def vector_digest(vector: bytes | memoryview, context: bytes, client: int) -> bytes:
+    """Of a masked vector: what reaches the server is what left the client, or it is refused.
+
+    ``labels.digest(label, context, client, vector)`` without a copy of the vector.
+    """
+    view = memoryview(vector).cast("B")
+    head = labels.frame(labels.MASKED_VECTOR, context, client_bytes(client))
+    digest = hashlib.sha256(head + view.nbytes.to_bytes(4, "little"))
+    digest.update(view)
+    return digest.digest()

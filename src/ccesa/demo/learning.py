@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import ConfigError
+from ccesa.extras import missing
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -35,7 +36,7 @@ def digits(clients: int, seed: int) -> Federation:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ConfigError("the demo needs scikit-learn: pip install 'ccesa[demo]'") from error
+        raise missing("the demo", "scikit-learn", "demo") from error
     images, labels = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))

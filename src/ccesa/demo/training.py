@@ -79,7 +79,7 @@ def conventional(federation: Federation, seed: int) -> Report:
     return simulate(_config(Complete(), _quantizer(federation)), seed=seed)
 
 
-def _quantizer(federation: Federation) -> Quantizer:
+def _quantizer(federation: Federation) -> Quantizer[Model]:
     return Quantizer.for_model(
         learning.new_model(),
         clients=len(federation.sizes),
@@ -89,7 +89,7 @@ def _quantizer(federation: Federation) -> Quantizer:
     )
 
 
-def _config(graph: Graph, quantizer: Quantizer) -> RoundConfig:
+def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
     return RoundConfig(clients=quantizer.clients, length=quantizer.length, bits=BITS, graph=graph)
 
 
@@ -132,8 +132,7 @@ def _secure_round(
         history.lost[number + 1] = report.result
         return model
     history.survivors.append(report.survivors)
-    mean = quantizer.decode(report.result.vector)
-    return learning.add(model, list(mean.arrays))  # type: ignore[arg-type]  # a list, as new_model is one
+    return learning.add(model, quantizer.decode(report.result.vector).arrays)
 
 
 def _plain_round(model: Model, federation: Federation, members: list[int]) -> Model:

@@ -1,31 +1,49 @@
 """The transport of one round: requests out as Flower's messages, replies in as they arrive."""
 
-import math
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from logging import WARNING
 
-import msgspec
 from flwr.app import Message, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.config import RoundConfig
+from ccesa.errors import (
+    AttemptsSpent,
+    CcesaError,
+    Disconnected,
+    FaultyClient,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+)
 from ccesa.flower import records
-from ccesa.flower.mail import exchange
-from ccesa.flower.records import FORGET, Answer, Envelope
+from ccesa.flower.mail import Exchange, Fate
+from ccesa.flower.pace import TRAINING_PARTS, Deadline, Pace
+from ccesa.flower.records import FORGET, Envelope
+from ccesa.flower.report import Tally, in_nodes, named
 from ccesa.flower.terms import Terms
 from ccesa.protocol.server import Requests
 from ccesa.protocol.steps import STEPS, Step
 
-#: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
-TRAINING_PARTS = 4
-#: Seconds by which the clocks of nodes may differ: a message is not too old on arrival because of that.
-_CLOCKS = 300.0
+#: Seconds by which the clocks of nodes may differ, and that sending may take: a message is not too old on
+#: arrival because of that.
+_SLACK = 600.0
 #: Seconds for nodes that are there to forget a round.
 _GOODBYE = 5.0
+_OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
+
+
+class RoundLost(RoundFailed):
+    """A round ended without a mean; says why in terms of nodes."""
+
+    def __init__(self, why: str, *, repeatable: bool) -> None:
+        super().__init__(why)
+        #: Whether the same messages can go better in another round.
+        self.repeatable = repeatable
 
 
 @dataclass
@@ -36,79 +54,119 @@ class Call:
     config: RoundConfig
     terms: Terms
     messages: dict[int, Message]
-    deadline: float | None
-    step_timeout: float | None
-    #: What the replies consist of, from the masking step.
-    _parts: dict[int, Answer] = field(default_factory=dict)
-    #: Nodes that answered and may be waiting for the next message of this round.
+    deadline: Deadline
+    pace: Pace
+    #: Whether nodes have answered to this type of message before: then the mod is there.
+    known: bool = False
+    #: Of anyone's neighbours so many lie at most, if there is a charter that says so.
+    around: int | None = None
+    #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
+    lost: set[int] = field(default_factory=set)
+    spent: set[int] = field(default_factory=set)
+    #: Whether any node has answered.
+    met: bool = False
+    #: Nodes that may hold keys of this round.
     _holding: set[int] = field(default_factory=set)
+    #: Why nodes were lost in the last step.
+    _missing: list[str] = field(default_factory=list)
+    _refused: Tally = field(default_factory=Tally)
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
-        asked = {self._node(client): client for client in requests if client in self.messages}
-        ends, last = self._ends(step), step == STEPS[self.config.guard][-1]
-        size = self.config.length * self.config.bits // 8 if step.name == "mask" else 0
-        sent = [self._request(step, client, requests[client], ends) for client in asked.values()]
-        self._holding -= set(asked)
-        for node, answer in exchange(self.grid, step.name, sent, ends, size):
-            if not last:
-                self._holding.add(node)
-            if step.name == "mask":
-                self._parts[asked[node]] = msgspec.structs.replace(answer, reply=b"")
+        """The transport of ``run_round``. Whoever is missing in a step is logged at its end."""
+        steps = STEPS[self.config.guard]
+        asked = {self.nodes[client]: client for client in requests if client in self.messages}
+        size = self.config.vector_bytes if step.name == "mask" else 0
+        sent = [self._request(step, client, requests[client]) for client in asked.values()]
+        exchange = Exchange(self.grid, step.name, self.pace, first=step == steps[0])
+        self._holding |= asked.keys()
+        began = time.monotonic()
+        for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
+            self.met = True
+            if step == steps[-1]:
+                self._holding.discard(node)
             yield asked[node], answer.reply
+        self._close(exchange)
 
-    def forget(self) -> None:
-        """Nodes that wait for a message which will not come drop the keys of this round."""
+    def refuse(self, fault: FaultyClient) -> None:
+        """A reply that the protocol's server did not take."""
+        self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
+
+    def failed(self, failure: CcesaError) -> RoundFailed:
+        """The failure of the round in terms of nodes, with what those said that were missing at last.
+
+        AttemptsSpent where training cannot go on: most of the nodes that are missing may not contribute to
+        this task again. An evaluation is then left out.
+        """
+        why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
+        if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self.spent) > len(self.lost):
+            why = (
+                f"{named(self.spent)} may not contribute to this task again, and the round fails without "
+                f"them: {why}. Nodes answer the same model only so often (attempts): start anew from another"
+            )
+            return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
+        return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
+
+    def end(self, *, lost: bool) -> None:
+        """Report the replies that were refused, and let nodes drop the keys of a round that is over for them.
+
+        Nodes that wait for a message which will not come are given a moment if the round is lost: it may be
+        the last one. After a round that went well nobody waits for those that were left behind.
+        """
+        for line in self._refused.lines():
+            log(WARNING, "secure aggregation: %s", line)
         envelope = Envelope(step=FORGET, config=self.config.encode())
-        some = [one for one in self.messages.values() if one.metadata.dst_node_id in self._holding]
+        kind = next((one.metadata.message_type for one in self.messages.values()), "")
         requests = [
-            Message(records.put(RecordDict(), envelope), one.metadata.dst_node_id, one.metadata.message_type)
-            for one in some
+            Message(records.put(RecordDict(), envelope), node, kind) for node in sorted(self._holding)
         ]
         if requests:
-            for _ in exchange(self.grid, FORGET, requests, time.monotonic() + _GOODBYE):
+            exchange = Exchange(self.grid, FORGET)
+            for _ in exchange.answers(requests, lambda: time.monotonic() + (_GOODBYE if lost else 0.0)):
                 pass
+            if lost:
+                exchange.report()
 
-    def metrics(self, survivors: tuple[int, ...]) -> list[str]:
-        """The metrics that are in the sum: those of all survivors, if they have the same."""
-        found = {tuple(self._parts[client].metrics) for client in survivors}
-        if len(found) > 1:
-            log(WARNING, "secure aggregation: nodes report different metrics; they are left out")
-        return list(found.pop()) if len(found) == 1 else []
+    @cached_property
+    def nodes(self) -> dict[int, int]:
+        """Node ids by client."""
+        return {client: int(one.metadata.dst_node_id) for client, one in self.messages.items()}
 
-    def counters(self) -> set[str]:
-        """Arrays that are whole numbers on some node."""
-        return {name for parts in self._parts.values() for name in parts.counters}
+    def _close(self, exchange: Exchange) -> None:
+        """What a step shows about the nodes that did not answer in it."""
+        self.lost |= exchange.fates.keys() - exchange.having(Fate.ANSWERED)
+        self.spent |= exchange.having(Fate.SPENT)
+        # These keep nothing; one that was sent nothing at first never had anything.
+        self._holding -= exchange.having(Fate.REFUSED, Fate.SPENT, Fate.PLAIN)
+        if exchange.first:
+            self._holding -= exchange.having(Fate.UNSENT)
+            if not self.known:
+                exchange.check_mod()
+        self._missing = exchange.report()
 
-    def record_names(self) -> tuple[str, str]:
-        """What the apps call their arrays and their metrics, most of them."""
-        names = Counter(tuple(parts.records) for parts in self._parts.values()).most_common(1)
-        found = names[0][0] if names else ()
-        return (found[0], found[-1]) if found else ("arrays", "metrics")
-
-    def _node(self, client: int) -> int:
-        return int(self.messages[client].metadata.dst_node_id)
-
-    def _ends(self, step: Step) -> float:
+    def _ends(self, step: Step, began: float) -> float:
         """A node that never answers may use up the time of its step, not that of the steps after it."""
         now = time.monotonic()
-        ends = math.inf if self.step_timeout is None else now + self.step_timeout
-        if self.deadline is None:
-            return ends
+        self.deadline.extend(now - began)
+        return now + self._seconds(step)
+
+    def _seconds(self, step: Step) -> float:
         steps = STEPS[self.config.guard]
         parts = [TRAINING_PARTS if one.name == "mask" else 1 for one in steps[steps.index(step) :]]
-        return min(ends, now + (self.deadline - now) * parts[0] / sum(parts))
+        return min(self.pace.seconds, self.deadline.left * parts[0] / sum(parts))
 
-    def _request(self, step: Step, client: int, request: bytes, ends: float) -> Message:
-        """The model goes along only where it is needed: in the masking step."""
+    def _request(self, step: Step, client: int, request: bytes) -> Message:
+        """The model goes along only where it is needed: in the masking step.
+
+        Under a charter the terms do not: every node derives them from its own copy.
+        """
         given = self.messages[client]
-        envelope = Envelope(
-            step=step.name, config=self.config.encode(), terms=self.terms.encode(), request=request
-        )
+        terms = self.terms.encode() if self.config.guard == "curious" else b""
+        envelope = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
         content = given.content if step.name == "mask" else RecordDict()
         return Message(
             records.put(content, envelope),
             given.metadata.dst_node_id,
             given.metadata.message_type,
-            ttl=min(given.metadata.ttl, ends - time.monotonic() + _CLOCKS),
+            ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
             group_id=given.metadata.group_id,
         )

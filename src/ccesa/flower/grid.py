@@ -1,34 +1,30 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
-import math
-import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from logging import INFO, WARNING
-from typing import Any, Literal
+from logging import WARNING
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid
 
-from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyClient
-from ccesa.flower import records
-from ccesa.flower.call import TRAINING_PARTS, Call
+from ccesa.charter import Charter
+from ccesa.errors import CcesaError, ConfigError
+from ccesa.flower import records, strategies
+from ccesa.flower.average import Average
+from ccesa.flower.basis import Basis, Chartered, Opening, Planned
+from ccesa.flower.call import Call, RoundLost
+from ccesa.flower.history import History
+from ccesa.flower.mail import NoSecureMod
 from ccesa.flower.members import Members
-from ccesa.flower.strategies import check_caller
-from ccesa.flower.terms import METRIC_CLIP, Average, Terms, counters_of, model_of
-from ccesa.identity import Admission
-from ccesa.plan.certify import check_guard
-from ccesa.plan.planner import Plan, plan_or_complete
-from ccesa.plan.population import Population
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.flower.models import Arrays, model_of
+from ccesa.flower.pace import Deadline, Pace
+from ccesa.flower.report import Once, log_evidence, log_result
+from ccesa.flower.terms import Terms
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Server
-
-Kind = Literal["train", "evaluate"]
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
@@ -38,56 +34,66 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     aggregation and come back as one reply: the weighted mean of all arrays and metrics, and the total weight.
     A round that is lost comes back as no reply; the strategy keeps its model. All else passes through.
 
-    ``dropout`` and ``collusion`` are what the planner plans for, ``clip`` bounds the change of a single
-    parameter, ``max_weight`` the number of examples of a node, ``step_timeout`` the seconds of each step.
-    Replies are weighted by what the strategy says, or ``num-examples``, unless ``weighted_by`` is given.
-    ``guard="active"`` needs the admission list of the nodes' identities.
+    ``dropout`` (0.1) and ``collusion`` (0) are what the planner plans for, ``clip`` (2.0) bounds the change
+    of a single parameter, ``max_weight`` (65,536) the number of examples of a node. Replies are weighted by
+    what the strategy says, or ``num-examples``, unless ``weighted_by`` is given. ``bits`` (32),
+    ``metric_clip`` (1e6) and ``metric_slots`` (16) are about how numbers travel.
+
+    With a ``charter`` rounds are under the guard ``active``, and the charter says all of this: then none of
+    these settings may be given.
+
+    A step waits for ``step_timeout`` seconds once its messages are out, or until a fraction ``enough`` of the
+    nodes has answered and ``grace`` seconds more have passed. A lost round is repeated up to ``retries``
+    times.
+
+    ``send_and_receive`` raises RoundsLost in the last round of a strategy none of whose rounds went well, and
+    after ``give_up_after`` lost rounds in a row; AttemptsSpent if nodes have contributed to the same model
+    as often as they allow; ConfigError if no node has ``secure_mod``.
     """
 
     def __init__(
         self,
         grid: Grid,
         *,
-        dropout: float = 0.1,
-        collusion: float = 0.0,
-        guard: str = "curious",
-        admission: Admission | None = None,
-        clip: float = 2.0,
-        metric_clip: float = METRIC_CLIP,
-        bits: int = 32,
-        max_weight: float = 65536.0,
+        charter: Charter | None = None,
+        dropout: float | None = None,
+        collusion: float | None = None,
+        clip: float | None = None,
+        metric_clip: float | None = None,
+        bits: int | None = None,
+        max_weight: float | None = None,
         weighted_by: str | None = None,
-        metric_slots: int = 16,
+        metric_slots: int | None = None,
         step_timeout: float | None = None,
+        enough: float = 1.0,
+        grace: float = 10.0,
+        retries: int = 0,
+        give_up_after: int | None = None,
         secure_evaluate: bool = True,
     ) -> None:
-        if (guard == "active") != (admission is not None):
-            raise ConfigError("guard = active and an admission list go together")
-        if step_timeout is not None and not 0 < step_timeout < math.inf:
-            raise ConfigError(f"step_timeout must be a positive number of seconds, not {step_timeout!r}")
+        settings = {
+            "dropout": dropout,
+            "collusion": collusion,
+            "clip": clip,
+            "metric_clip": metric_clip,
+            "bits": bits,
+            "max_weight": max_weight,
+            "weighted_by": weighted_by,
+            "metric_slots": metric_slots,
+        }
+        if type(retries) is not int or retries < 0:
+            raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
-        self._members = Members(grid, admission)
-        self._weighted_by, self._secure_evaluate = weighted_by, secure_evaluate
-        self._step_timeout = step_timeout
-        self._planned = partial(
-            plan_or_complete, dropout=dropout, collusion=collusion, guard=guard, bits=bits
-        )
-        self._terms = partial(
-            Terms,
-            clip=clip,
-            metric_clip=metric_clip,
-            bits=bits,
-            max_weight=_power_of_two(max_weight),
-            slots=metric_slots,
-        )
-        self._counters: set[str] = set()
-        self._notes: set[str] = set()
-        self._has_planned = False
-        #: By how much rounding can have moved any parameter of the last model; None before there is one.
+        self._basis = _basis(charter, settings, secure_evaluate)
+        self._members, self._secure_evaluate = Members(grid, charter), secure_evaluate
+        self._pace = Pace(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._retries, self._history = retries, History(give_up_after)
+        self._once = Once()
+        #: Types of messages to which some node has answered as ``secure_mod`` does.
+        self._met: set[str] = set()
+        #: By how much rounding can have moved any value of the last model; None before there is one.
         self.error_bound: float | None = None
-        Population(clients=3, dropout=dropout, collusion=collusion)  # refuses nonsense at once
-        check_guard(guard)
-        self._terms(kind="train", clients=3, weighted_by="").length({})
+        self._pace.check(self._basis.dropout)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -97,93 +103,86 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         for message in messages:
             by_type.setdefault(message.metadata.message_type, []).append(message)
         replies: list[Message] = []
+        start = strategies.running()
+        self._history.enter(start)
         for some in by_type.values():
             kind = records.kind_of(some[0])
             if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
-                weighted_by = self._weight(check_caller())
-                replies += self._secure(kind, some, timeout, weighted_by)  # type: ignore[arg-type]  # one of the two
+                replies += self._secure(kind, some, timeout, strategies.check_caller())
             else:
                 replies += self._grid.send_and_receive(some, timeout=timeout)
+        self._history.check(start, {records.kind_of(some[0]) for some in by_type.values()})
         return replies
 
-    def _weight(self, of_strategy: str | None) -> str:
-        """The metric to weight by: the strategy looks for it in the reply."""
-        if self._weighted_by and of_strategy and self._weighted_by != of_strategy:
-            raise ConfigError(
-                f"the strategy weights by {of_strategy!r}, SecureGrid by {self._weighted_by!r}; leave out "
-                "weighted_by, or give both the same"
-            )
-        return self._weighted_by or of_strategy or "num-examples"
-
     def _secure(
-        self, kind: Kind, messages: list[Message], timeout: float | None, weighted_by: str
+        self, kind: str, messages: list[Message], timeout: float | None, weighted_by: str | None
     ) -> list[Message]:
-        """One round. A reply, or none if the round is lost."""
+        """One reply, or none if the round is lost."""
         _check_alike(messages)
-        model = model_of(messages[0].content)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._counters |= counters_of(model)
-        terms = self._terms(
-            kind=kind,
-            clients=self._members.count(len(messages)),
-            weighted_by=weighted_by,
-            counters=sorted(self._counters) if kind == "train" else [],
-        )
-        planned = self._plan(kind, len(messages), terms.length(model))
-        if planned is None:
+        content, message_type = messages[0].content, str(messages[0].metadata.message_type)
+        model = model_of(content)
+        terms = self._basis.terms(message_type, len(messages), model, weighted_by)
+        try:
+            opening = self._basis.opening(terms, model, content)
+            reply = self._repeated(partial(self._round, opening, terms, model, messages), Deadline(timeout))
+        except RoundLost as lost:
+            log(
+                WARNING,
+                "secure aggregation: the %s round with %d nodes is lost: %s",
+                kind,
+                len(messages),
+                lost,
+            )
+            self._history.lost(kind, str(lost))
             return []
-        config = self._config(planned, terms, messages[0].content)
-        server = (
-            Server(config) if config.guard == "curious" else ActiveServer(config, self._members.admission)
-        )
+        self._history.went_well(kind)
+        return [reply]
+
+    def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
+        """The reply of the first round that is not lost; each has keys of its own."""
+        for _ in range(self._retries):
+            try:
+                return one_round(deadline)
+            except RoundLost as lost:
+                if not lost.repeatable or not deadline.left:
+                    raise
+                log(WARNING, "secure aggregation: a round is lost, and repeated: %s", lost)
+        return one_round(deadline)
+
+    def _round(
+        self, opening: Opening, terms: Terms, model: Arrays, messages: list[Message], deadline: Deadline
+    ) -> Message:
+        server, kind = opening(), messages[0].metadata.message_type
         call = Call(
             self._grid,
-            config=config,
+            config=server.config,
             terms=terms,
-            messages=self._members.places(messages, self._patience(timeout)),
+            messages=self._members.places(messages, self._pace, deadline),
             deadline=deadline,
-            step_timeout=self._step_timeout,
+            pace=self._pace,
+            known=kind in self._met,
+            around=self._basis.around,
         )
+        lost = True
         try:
-            aggregate = run_round(server, call.carry, _log_refusal)
-            average = terms.unpack(model, aggregate.vector, call.metrics(aggregate.survivors))
+            aggregate = run_round(server, call.carry, call.refuse)
+            average = terms.unpack(model, aggregate.vector, len(aggregate.survivors))
+            lost = False
+        except NoSecureMod:
+            raise
         except CcesaError as failure:
-            log(WARNING, "secure aggregation: the %s round is lost: %s", kind, failure)
-            return []
+            raise call.failed(failure) from failure
         finally:
-            call.forget()
-        if kind == "train":
-            self._counters |= call.counters()
-            self.error_bound = average.error
-        _log_result(planned, terms, aggregate, average, len(messages))
-        return [_reply(messages[0], terms, average, call.record_names())]
-
-    def _patience(self, timeout: float | None) -> float | None:
-        """Introducing themselves takes nodes one part of the time, like a step without training."""
-        return self._step_timeout or (timeout and timeout / (2 * TRAINING_PARTS + 1))
-
-    def _plan(self, kind: Kind, nodes: int, length: int) -> Plan | None:
-        """None if there is none: a mistake before the first round is an error, later it is a lost round."""
-        try:
-            planned = self._planned(nodes, length=length)
-        except ConfigError as error:
-            if not self._has_planned:
-                raise
-            log(WARNING, "secure aggregation: the %s round with %d nodes is lost: %s", kind, nodes, error)
-            return None
-        self._has_planned = True
-        for note in planned.notes:
-            if note not in self._notes:
-                log(INFO, "secure aggregation: %s", note)
-        self._notes |= set(planned.notes)
-        return planned
-
-    def _config(self, planned: Plan, terms: Terms, content: RecordDict) -> RoundConfig:
-        """Of the plan; under ``active`` everyone on the list has a place, whoever was sampled."""
-        others: dict[str, Any] = {"clients": terms.clients, "task": terms.task(content)}
-        if planned.guard == "active":
-            others["admission"] = self._members.admission.digest
-        return planned.config(**others)
+            call.end(lost=lost)
+            if call.met:
+                self._met.add(kind)
+        if terms.kind == "train":
+            self.error_bound = average.bound
+        asked = len(messages)
+        neighbours = server.config.graph.mean_degree(asked)
+        log_result(terms, aggregate, average, asked, neighbours, self._once)
+        log_evidence(aggregate.evidence, call.nodes, self._basis.around)
+        return _reply(messages[0], terms, average)
 
     # What is not ours goes to the wrapped grid.
 
@@ -211,11 +210,19 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.pull_messages(message_ids)
 
 
-def _power_of_two(max_weight: float) -> float:
-    """Rounded up: then whole numbers of examples, up to 2^24 of them, travel as they are."""
-    if not 0 < max_weight < math.inf:
-        raise ConfigError(f"max_weight must be a positive number, not {max_weight!r}")
-    return 2.0 ** math.ceil(math.log2(max_weight))
+def _basis(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Basis:
+    """Of the charter, or of what is given; never of both."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if charter is None:
+        return Planned(**given)
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)} beside a charter: the charter says this, and nodes take nothing else; leave "
+            "it out, or agree on another charter"
+        )
+    if not secure_evaluate:
+        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in clear")
+    return Chartered(charter)
 
 
 def _check_alike(messages: list[Message]) -> None:
@@ -232,47 +239,12 @@ def _check_alike(messages: list[Message]) -> None:
             )
 
 
-def _reply(asked: Message, terms: Terms, average: Average, names: tuple[str, str]) -> Message:
+def _reply(asked: Message, terms: Terms, average: Average) -> Message:
     """One reply that stands for all: the mean, and the total weight, under the names that the apps use."""
-    arrays, metrics = names
+    arrays, metrics = average.records
     content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: average.weight, **average.metrics})}
     if terms.kind == "train":
         content[arrays] = ArrayRecord(
             {name: Array(np.asarray(value)) for name, value in average.arrays.items()}
         )
     return Message(RecordDict(content), reply_to=asked)
-
-
-def _log_refusal(fault: FaultyClient) -> None:
-    log(WARNING, "secure aggregation: %s", fault)
-
-
-def _log_result(planned: Plan, terms: Terms, aggregate: Aggregate, average: Average, nodes: int) -> None:
-    log(
-        INFO,
-        "secure aggregation: %s, %d of %d nodes in the sum, %.4g neighbours each; rounding moves no value by "
-        "more than %.2g%s",
-        terms.kind,
-        len(aggregate.survivors),
-        nodes,
-        planned.degree,
-        average.error,
-        f", no counter by {average.counter_error:.2g}" if average.counter_error else "",
-    )
-    if average.capped:
-        log(
-            WARNING,
-            "secure aggregation: %d nodes have more than max_weight = %g of %r and count as that many",
-            average.capped,
-            terms.max_weight,
-            terms.weighted_by,
-        )
-    for name in average.unusable:
-        log(
-            WARNING,
-            "secure aggregation: metric %r is left out: on some node it is no finite number, or beyond %g",
-            name,
-            terms.metric_clip,
-        )
-    if aggregate.culprits:
-        log(WARNING, "secure aggregation: wrong shares came from clients %s", sorted(aggregate.culprits))

@@ -1,7 +1,9 @@
-"""Which strategies can work with a mean: one look at who is calling."""
+"""Who is calling: whether the strategy can work with a mean, and whether this is its last round."""
 
 import inspect
+from collections.abc import Iterator
 from types import FrameType
+from typing import Any, NamedTuple
 
 from flwr.serverapp.strategy import Strategy
 
@@ -23,9 +25,19 @@ NEED_SINGLE_UPDATES = {
 }
 
 
+class Start(NamedTuple):
+    """Where a ``Strategy.start`` stands that is running."""
+
+    #: An object that every start has of its own.
+    result: Any
+    #: The round that it is in, 0 before the first, and the one that it ends with.
+    current: int
+    last: int
+
+
 def check_caller() -> str | None:
     """Refuse if a strategy that needs single updates is asking; else, what it weights replies by."""
-    strategy, weighted_by = _calling(inspect.currentframe()), None
+    strategy, weighted_by = _calling(), None
     while isinstance(strategy, Strategy):
         for kind in type(strategy).__mro__:
             if kind.__name__ in NEED_SINGLE_UPDATES:
@@ -39,11 +51,29 @@ def check_caller() -> str | None:
     return weighted_by
 
 
-def _calling(frame: FrameType | None) -> Strategy | None:
+def running() -> Start | None:
+    """The ``Strategy.start`` on the stack; None in a loop of somebody's own, whose end nobody can know.
+
+    Flower tells a grid neither the number of rounds nor that they are over, so its variables are read.
+    """
+    for frame in _stack():
+        if frame.f_code is Strategy.start.__code__:
+            found = frame.f_locals
+            return Start(found["result"], found.get("current_round", 0), found["num_rounds"])
+    return None
+
+
+def _calling() -> Strategy | None:
     """The strategy whose ``start`` (or any other method) is on the stack."""
-    while frame is not None:
+    for frame in _stack():
         owner = frame.f_locals.get("self")
         if isinstance(owner, Strategy):
             return owner
-        frame = frame.f_back
     return None
+
+
+def _stack() -> Iterator[FrameType]:
+    frame = inspect.currentframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

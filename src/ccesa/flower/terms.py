@@ -1,59 +1,48 @@
 """What server and nodes agree on beside the round's configuration: how a reply becomes one vector.
 
 A reply's arrays travel as differences to the model that was sent, its metrics in a fixed number of slots, its
-number of examples as the weight, and under the same masks what had to be cut off: whether a node's values fit
-the bounds that the server chose is as secret as the values. The names of metrics are no secret.
+number of examples as the weight. Under the same masks go the names of its metrics and records, what had to be
+cut off, and whether there was anything to send at all: that a node's values fit the bounds that the server
+chose, or that its training failed, is as secret as the values.
 """
 
-import hashlib
+import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from flwr.app import ArrayRecord, RecordDict
-from numpy.typing import NDArray
+from flwr.app import RecordDict
 
-from ccesa import labels, wire
-from ccesa.errors import ConfigError, VectorError
-from ccesa.flower import slots
-from ccesa.flower.slots import Metrics
+from ccesa import labels, ring, wire
+from ccesa.charter import Charter, Learning
+from ccesa.errors import ConfigError, VectorError, quoted
+from ccesa.flower import names, slots
+from ccesa.flower.average import RECORDS, Average, Said
+from ccesa.flower.models import Arrays, array_parts, content_parts, differences, moved
 from ccesa.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.ring import Vector
-
-Arrays = dict[str, NDArray[Any]]
 
 #: The largest metric, if nobody says otherwise.
 METRIC_CLIP = 1e6
 #: Differences of counters (in batch norm layers) are larger than those of weights.
 COUNTER_CLIP = float(2**14)
 _ARITHMETIC = 8 * float(np.finfo(np.float64).eps)
-_TASK = b"ccesa-flower-1 task"
+_TASK, _SUBJECT = b"ccesa-flower-2 task", b"ccesa-flower-2 subject"
 _MAX_BYTES = 1 << 20
+#: Bytes for the names of both records; for those of the metrics, and for each of their slots.
+_RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
 
-class Average(msgspec.Struct, frozen=True, kw_only=True):
-    """The weighted mean over the survivors, and how exact it is."""
+class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
+    """How replies to one type of message become vectors.
 
-    arrays: Arrays
-    metrics: Metrics
-    weight: float
-    #: How far any value can be off through rounding, if nothing was clipped, before an array is cast back to
-    #: its own type.
-    error: float
-    #: The same for counters, which is more; 0 if there are none.
-    counter_error: float
-    #: Metrics that are not there, because some node's was no finite number or beyond ``metric_clip``.
-    unusable: list[str]
-    #: Nodes with more weight than ``max_weight``; they count as that.
-    capped: int
+    Under ``curious`` they are settings of ``SecureGrid`` and travel with every request, and a node has limits
+    for them. Under a charter server and nodes derive them, each from its own copy, and nothing travels.
+    """
 
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", forbid_unknown_fields=True):
-    """Settings of ``SecureGrid`` that a node has to know."""
-
-    kind: Literal["train", "evaluate"]
+    #: In full: an app can have a function for ``train.probe`` beside the one for ``train``.
+    message_type: str
     clients: int
     clip: float
     metric_clip: float
@@ -61,15 +50,54 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", for
     max_weight: float
     weighted_by: str
     slots: int
+    #: The slots by name, see ``slots``; None: a node fills them with what it has, and the names travel too.
+    metrics: list[str] | None = None
     #: Names of arrays that were integers once; their mean is none, and strategies send it on as floats.
     counters: list[str] = []
 
     def __post_init__(self) -> None:
+        check_message_type(self.message_type)
         if self.clients < 1 or self.slots < 0:
             raise ConfigError(f"terms for {self.clients} clients and {self.slots} metrics")
+        if self.metrics is not None and not (
+            len(self.metrics) == self.slots and slots.is_schema(self.metrics)
+        ):
+            raise ConfigError(f"{len(self.metrics)} names that are no names of {self.slots} slots")
         for name in ("clip", "metric_clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be a positive number, not {getattr(self, name)!r}")
+
+    @classmethod
+    def under(cls, charter: Charter, message_type: str) -> "Terms":
+        """What this charter gives for messages of this type."""
+        agreed = learning_of(charter)
+        if message_type not in agreed.message_types:
+            raise ConfigError(
+                f"a message of type {quoted(message_type)}, the charter has {list(agreed.message_types)}"
+            )
+        metrics = slots.schema(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
+        return cls(
+            message_type=message_type,
+            clients=len(charter.members),
+            clip=agreed.clip,
+            metric_clip=agreed.metric_clip,
+            bits=charter.bits,
+            max_weight=power_of_two(agreed.max_weight),
+            weighted_by=agreed.weighted_by,
+            slots=len(metrics),
+            metrics=metrics,
+            counters=sorted(agreed.counters),
+        )
+
+    @property
+    def kind(self) -> str:
+        """``train`` or ``evaluate``."""
+        return self.message_type.split(".")[0]
+
+    @property
+    def name_room(self) -> int:
+        """Bytes for the names of metrics; none where the terms have them."""
+        return _METRIC_ROOM + _SLOT_ROOM * self.slots if self.metrics is None else 0
 
     def encode(self) -> bytes:
         return wire.encode(self)
@@ -79,60 +107,139 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", for
         return wire.decode(_DECODER, data, _MAX_BYTES, "terms")
 
     def length(self, model: Arrays) -> int:
-        """Elements of the vector: arrays, weight, metrics, and a count for each metric and the weight."""
-        return self._quantizer(model).length + self._metric_elements + self.slots + 1
+        """Elements of the vector: arrays and weight, then what ``_sizes`` says."""
+        return self._quantizer(model).length + sum(self._sizes)
 
     def task(self, content: RecordDict) -> bytes:
         """Digest of what the nodes are asked to work on: it enters the round's context.
 
         The settings for training are part of it. A server could otherwise switch off the training of all
-        nodes but one, and the sum would be that one's change.
+        nodes but one, and the sum would be that one's change. So is the message's full type, for the same
+        reason: it says which function of the app is called.
         """
-        return labels.digest(_TASK, self.encode(), *_content_parts(content))
+        return labels.digest(_TASK, self.encode(), *content_parts(content))
 
-    def pack(self, model: Arrays, reply: Arrays, metrics: Metrics, weight: float) -> tuple[Vector, int]:
-        """One node's vector, and how many values of its arrays were clipped."""
-        arrays = _differences(model, reply) if self.kind == "train" else {}
-        units = self._units(weight)
+    def subject(self, content: RecordDict) -> bytes:
+        """Digest of what a node remembers to have contributed to: the model, and what was done with it.
+
+        Nothing else is in it, so that no setting, bound or number of a round makes another subject of the
+        same model.
+        """
+        return labels.digest(_SUBJECT, self.message_type.encode(), *array_parts(content))
+
+    def pack(self, model: Arrays, said: Said) -> tuple[Vector, int]:
+        """One node's vector, and how many values of its arrays were clipped.
+
+        Raises VectorError where the reply cannot be used; the node sends ``nothing`` then.
+        """
+        arrays = differences(model, said.arrays) if self.kind == "train" else {}
+        units = self._units(said.weight)
         quantized = self._quantizer(model).encode(arrays, units / WEIGHT_UNITS * self.max_weight)
-        values = slots.flatten(metrics)
+        named = slots.schema(said.metrics) if self.metrics is None else self.metrics
+        values = slots.pick(named, said.metrics)
         fits = [math.isfinite(value) and abs(value) <= self.metric_clip for value in values]
         kept = [value if fit else 0.0 for value, fit in zip(values, fits, strict=True)]
         numbers = slots.encode(kept, self.slots, units, self.metric_clip, self.clients, self.bits)
-        counts = np.zeros(self.slots + 1, numbers.dtype)
+        counts = np.zeros(self.slots + 2, numbers.dtype)
         counts[: len(fits)] = np.logical_not(fits)
-        counts[-1] = weight > self.max_weight
-        return np.concatenate([quantized.vector, numbers, counts]), quantized.clipped
+        counts[-2] = said.weight > self.max_weight
+        return np.concatenate(
+            [quantized.vector, numbers, self._records_named(said), self._metrics_named(named), counts]
+        ), quantized.clipped
 
-    def unpack(self, model: Arrays, total: Vector, names: list[str]) -> Average:
-        """The mean from the sum over the survivors."""
+    def nothing(self, model: Arrays) -> Vector:
+        """The vector of a node that has nothing to send, as long as all others: zeros, and one in a count.
+
+        It has no weight either. One unit of weight for a change of zero would hide nothing, since the number
+        of such nodes is in the sum, and would move the mean.
+        """
+        vector = ring.zeros(self.length(model), self.bits)
+        vector[-1] = 1
+        return vector
+
+    def unpack(self, model: Arrays, total: Vector, survivors: int) -> Average:
+        """The mean from the sum over so many survivors."""
         quantizer = self._quantizer(model)
-        mean = quantizer.decode(total[: quantizer.length])
+        ends = list(itertools.accumulate([quantizer.length, *self._sizes[:-1]]))
+        head, digits, records, metrics, counts = np.split(total, ends)
+        nothing = int(counts[-1])
+        if nothing >= survivors:
+            raise VectorError(
+                f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; their logs say why"
+            )
+        mean = quantizer.decode(head)
         units = round(mean.weight / self.max_weight * WEIGHT_UNITS)
-        digits, counts = np.split(total[quantizer.length :], [self._metric_elements])
         numbers = slots.decode(digits, units, self.metric_clip, self.clients, self.bits)
-        metrics = slots.restore(names, numbers)
-        unusable = [name for name, row in slots.restore(names, counts).items() if np.any(row)]
+        named = self._metric_names(metrics, survivors - nothing)
         found = mean.arrays if isinstance(mean.arrays, Mapping) else {}
+        lacking = {name: np.array(row) for name, row in slots.restore(named or [], counts).items()}
+        left_out = [name for name, row in lacking.items() if row.any()]
+        absent = [name for name in left_out if self.metrics and np.all(lacking[name] == survivors - nothing)]
         return Average(
-            arrays={name: _moved(value, found[name]) for name, value in model.items() if name in found},
-            metrics={name: value for name, value in metrics.items() if name not in unusable},
-            unusable=unusable,
-            capped=int(counts[-1]),
+            arrays={name: moved(value, found[name]) for name, value in model.items() if name in found},
+            metrics={
+                name: value
+                for name, value in slots.restore(named or [], numbers).items()
+                if name not in left_out
+            },
+            unusable=[name for name in left_out if name not in absent],
+            absent=absent,
+            capped=int(counts[-2]),
+            nothing=nothing,
+            alike=named is not None,
+            records=self._record_names(records, survivors - nothing),
             weight=mean.weight,
             error=max(self._error(quantizer, self.clip, units), self._metric_error(units)),
-            counter_error=self._error(quantizer, COUNTER_CLIP, units) if self.counters else 0.0,
+            counter_error=self._error(quantizer, COUNTER_CLIP, units)
+            if model.keys() & self.counters
+            else 0.0,
         )
 
     @property
-    def _metric_elements(self) -> int:
-        return self.slots * slots.digits(self.clients, self.bits)
+    def _sizes(self) -> tuple[int, int, int, int]:
+        """Elements of the metrics, of the names of records and of metrics, and of the counts.
+
+        There is a count for each slot, one for weights above the bound, and one for nodes with nothing to
+        send.
+        """
+        return (
+            self.slots * slots.digits(self.clients, self.bits),
+            names.elements(_RECORD_ROOM, self.clients, self.bits),
+            names.elements(self.name_room, self.clients, self.bits) if self.metrics is None else 0,
+            self.slots + 2,
+        )
+
+    def _records_named(self, said: Said) -> Vector:
+        called = list(said.records)
+        if not names.fit(called, _RECORD_ROOM):
+            called = list(RECORDS)
+        return names.encode(called, _RECORD_ROOM, self.clients, self.bits)
+
+    def _metrics_named(self, named: list[str]) -> Vector:
+        if self.metrics is not None:
+            return ring.zeros(0, self.bits)
+        return names.encode(named, self.name_room, self.clients, self.bits)
+
+    def _record_names(self, total: Vector, times: int) -> tuple[str, str]:
+        found = names.decode(total, times, self.clients, self.bits)
+        return (found[0], found[1]) if found is not None and len(set(found)) == len(found) == 2 else RECORDS
+
+    def _metric_names(self, total: Vector, times: int) -> list[str] | None:
+        """The names of the slots in use; None if they are not the same on all nodes."""
+        if self.metrics is not None:
+            return self.metrics
+        found = names.decode(total, times, self.clients, self.bits)
+        return found if found is not None and slots.is_schema(found) and len(found) <= self.slots else None
 
     def _units(self, weight: float) -> int:
-        """More than ``max_weight`` counts as that. Whoever has anything counts: a server that chooses a huge
-        bound, for which all but the largest weight round to nothing, does not single that one out."""
-        units = round(min(weight, self.max_weight) / self.max_weight * WEIGHT_UNITS)
-        return max(units, 1) if weight > 0 else 0
+        """More than ``max_weight`` counts as that, and nobody counts for less than one unit: neither a bound
+        for which all but the largest weight round to nothing, nor nodes without examples, leave a single
+        node in the sum."""
+        if not 0 <= weight < math.inf:
+            raise VectorError(
+                f"{self.weighted_by!r} is {weight!r}, and a reply is weighted by a number from 0 on"
+            )
+        return max(round(min(weight, self.max_weight) / self.max_weight * WEIGHT_UNITS), 1)
 
     def _quantizer(self, model: Arrays) -> Quantizer:
         """For replies to this model. An evaluation has no arrays."""
@@ -159,51 +266,22 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-1", for
 _DECODER = msgspec.msgpack.Decoder(Terms)
 
 
-def model_of(content: RecordDict) -> Arrays:
-    """The arrays of a train or evaluate message; there is at most one ArrayRecord."""
-    found: list[ArrayRecord] = [one for one in content.values() if isinstance(one, ArrayRecord)]
-    if len(found) > 1:
-        raise ConfigError(f"a message with {len(found)} ArrayRecords; secure aggregation takes one")
-    arrays = {name: array.numpy() for record in found for name, array in record.items()}
-    for name, value in arrays.items():
-        if value.dtype.kind not in "fiub":
-            raise ConfigError(f"array {name!r} has type {value.dtype}; secure aggregation takes real numbers")
-    return arrays
+def learning_of(charter: Charter) -> Learning:
+    if charter.learning is None:
+        raise ConfigError(
+            f"the charter with serial {charter.serial} has no [learning] table, and says nothing about "
+            "messages, weights and bounds: plan one with `ccesa plan --charter … --learning`"
+        )
+    return charter.learning
 
 
-def counters_of(model: Arrays) -> set[str]:
-    return {name for name, value in model.items() if value.dtype.kind != "f"}
+def power_of_two(max_weight: float) -> float:
+    """Rounded up: then whole numbers of examples, up to 2^24 of them, travel as they are."""
+    if not 0 < max_weight <= 2.0**1000:
+        raise ConfigError(f"max_weight must be a positive number of at most 2^1000, not {max_weight!r}")
+    return 2.0 ** math.ceil(math.log2(max_weight))
 
 
-def _differences(model: Arrays, reply: Arrays) -> Arrays:
-    """What training added to the model."""
-    if set(reply) != set(model):
-        raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
-    for name, value in reply.items():
-        if value.shape != model[name].shape:
-            raise VectorError(f"array {name!r} has shape {value.shape}, the model's has {model[name].shape}")
-    return {name: np.asarray(reply[name], np.float64) - np.asarray(model[name], np.float64) for name in model}
-
-
-def _moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
-    """The model's array plus the mean difference, in its own type; means of whole numbers are none."""
-    moved = np.asarray(value, np.float64) + difference
-    return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
-
-
-def _content_parts(content: RecordDict) -> list[bytes]:
-    """Every record with its name, in an order that does not depend on how it travelled."""
-    parts: list[bytes] = []
-    for name, record in sorted(content.items()):
-        parts += [name.encode(), type(record).__name__.encode()]
-        if isinstance(record, ArrayRecord):
-            parts += [part for key, array in record.items() for part in _array_parts(key, array.numpy())]
-        else:
-            parts.append(msgspec.msgpack.encode(sorted(record.items())))
-    return parts
-
-
-def _array_parts(name: str, value: NDArray[Any]) -> tuple[bytes, bytes]:
-    content = np.ascontiguousarray(value)
-    head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
-    return head, hashlib.sha256(content.tobytes()).digest()
+def check_message_type(message_type: str) -> None:
+    if message_type.split(".")[0] not in ("train", "evaluate"):
+        raise ConfigError(f"secure aggregation has no messages of type {message_type!r}")

@@ -4,7 +4,9 @@
 """
 
 from ccesa.plan.certify import Certificate
-from ccesa.plan.planner import Plan, check, plan
+from ccesa.plan.charters import charter
+from ccesa.plan.made import Plan
+from ccesa.plan.planner import check, plan
 from ccesa.plan.population import Population
 
-__all__ = ["Certificate", "Plan", "Population", "check", "plan"]
+__all__ = ["Certificate", "Plan", "Population", "charter", "check", "plan"]

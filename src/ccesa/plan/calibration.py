@@ -184,13 +184,14 @@ def _verifications() -> _Work:
 
 def _sealings() -> _Work:
     secret, shares, public = os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES), bytes(31) + b"\x01"
+    ends = keys.Ends(0, 1, 2 * public, 2 * public, True)
     ours, theirs = keys.sealing(secret, _CONTEXT, 0, 1), keys.sealing(secret, _CONTEXT, 1, 0)
 
     def one() -> bytes:
         primitives.check_public_key(public)
         primitives.check_public_key(public)
-        sealed = keys.seal_shares(ours, shares, _CONTEXT, 0, 1)
-        return keys.unseal_shares(theirs, sealed, _CONTEXT, 0, 1)
+        sealed = keys.seal_shares(ours, shares, _CONTEXT, ends)
+        return keys.unseal_shares(theirs, sealed, _CONTEXT, ends)
 
     return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
 

@@ -3,7 +3,7 @@
 ======================  =====================================================================================
 unreliable              some client has fewer than t_i live share holders when it is unmasked
 disconnected            the mask graph of the honest survivors falls apart, so a partial sum could be opened
-exposed                 colluding neighbours alone hold t_i shares of some honest client
+exposed                 colluding neighbours and an honest client itself hold t_i shares of it
 unmaskable              two disjoint sets of t_i shares can exist, colluders counted on both sides
 ======================  =====================================================================================
 
@@ -13,14 +13,15 @@ Tails are exact; clients are joined by union bounds. docs/planning.md derives ev
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ccesa.config import ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.errors import ConfigError
-from ccesa.plan import connectivity, rings
+from ccesa.plan import connectivity, events, rings
+from ccesa.plan.events import Event
 from ccesa.plan.neighbourhoods import Live, Opened
 from ccesa.plan.population import Population
 from ccesa.plan.roster import LN2, Roster
@@ -93,16 +94,41 @@ def certify(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Around:
+    """Colluders around the honest clients of a round with this graph and threshold rule."""
+
+    graph: Graph
+    threshold: Threshold
+    roster: Roster
+
+    def log(self, event: Event) -> float:
+        """ln P(the event happens to some honest client), for every roster that there may be."""
+        if self._table is not None:
+            if self.roster.anywhere:
+                return 0.0  # its bound over all rosters is one for fractions of them
+            return self._table.log(event, partial(thresholds, self.threshold))
+        bound = rings.chosen if self.roster.chosen else rings.advertised
+        degree = self.graph.max_degree(self.roster.population.clients)
+        return bound(degree, self.threshold, self.roster, event)
+
+    def log2(self, event: Event) -> float:
+        """The same with the logarithm to base 2, rounded upwards."""
+        return _log2(self.log(event))
+
+    @cached_property
+    def _table(self) -> Opened | None:
+        varies = isinstance(self.graph, ErdosRenyi) and self.graph.p < 1
+        return Opened.of(self.graph.p, self.roster) if varies else None  # type: ignore[union-attr]  # it has p
+
+
 def opened_by(graph: Graph, threshold: Threshold, roster: Roster) -> tuple[float, float]:
     """ln P(someone honest is exposed), ln P(someone honest is unmaskable)."""
-    if roster.population.colluders == 0 and not isinstance(threshold, Fixed):
-        return -math.inf, -math.inf  # such rules exceed half of every neighbourhood
-    if isinstance(graph, ErdosRenyi) and graph.p < 1:
-        table, rule = Opened.of(graph.p, roster), partial(thresholds, threshold)
-        return table.exposed(rule) if roster.population.colluders else -math.inf, table.unmaskable(rule)
-    bound = rings.chosen if roster.chosen else rings.advertised
-    degree = graph.max_degree(roster.population.clients)
-    return bound(degree, threshold, roster, double=False), bound(degree, threshold, roster, double=True)
+    around = Around(graph, threshold, roster)
+    if roster.population.colluders > 0:
+        return around.log(events.exposed), around.log(events.unmaskable)
+    # All rules but a fixed t exceed half of every neighbourhood.
+    return -math.inf, around.log(events.unmaskable) if isinstance(threshold, Fixed) else -math.inf
 
 
 def _unreliable(graph: Graph, threshold: Threshold, population: Population) -> float:
@@ -133,9 +159,9 @@ def unreliable(
 
 
 def exposed(degrees: Degrees, t: Callable[[int], int], population: Population) -> float:
-    """ln P(a given honest client has at least t colluding neighbours)."""
+    """ln P(a given honest client has at least t - 1 colluding neighbours, and one at least)."""
     colluding = population.colluding
-    return degrees.average(lambda d: _at(log_at_least(colluding, d), t(d)))
+    return degrees.average(lambda d: _at(log_at_least(colluding, d), max(t(d) - 1, 1)))
 
 
 def unmaskable(degrees: Degrees, t: Callable[[int], int], population: Population) -> float:
@@ -151,6 +177,8 @@ def disconnected(graph: Graph, population: Population, roster: Roster | None = N
         fewest = roster.least - roster.colluders if roster and roster.chosen else None
         return connectivity.edges(population, mask_p, fewest)
     width = getattr(graph, "mask_degree", None) or graph.max_degree(population.clients)
+    if roster and roster.chosen and not connectivity.most_is_worst(population, width):
+        return 0.0
     return connectivity.ring(population, width)
 
 

@@ -35,6 +35,16 @@ def ring(population: Population, mask_degree: int) -> float:
     return min(0.0, math.log(pairs) + float(logsumexp(terms)))
 
 
+def most_is_worst(population: Population, mask_degree: int) -> bool:
+    """Whether fewer colluders than there may be can only make gaps rarer on a ring.
+
+    With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1);
+    half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is promised.
+    """
+    missing = 1 - (1 - population.collusion) * (1 - population.dropout)
+    return mask_degree // 2 * (1 - missing) > 2 * missing
+
+
 def edges(population: Population, p: float, fewest: int | None = None) -> float:
     """Each pair with probability p: the union over all cuts of the paper's Theorem 6, over honest survivors.
 

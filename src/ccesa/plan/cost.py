@@ -7,7 +7,7 @@ it can have. Those of the server are expectations over who vanishes, equally lik
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
+from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES, SEALED_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
@@ -100,7 +100,7 @@ _CURIOUS = _Messages(
     sent=(
         _Message("advertise-reply", (_Field(PUBLIC_KEY_BYTES), _Field(PUBLIC_KEY_BYTES))),
         _Message("share-reply", (_Field(COMMITMENT_BYTES), _Field(each=SEALED_BYTES))),
-        _Message("mask-reply", (_Field(vector=1),)),
+        _Message("mask-reply", (_Field(vector=1), _Field(DIGEST_BYTES))),
         _Message("unmask-reply", (_Field(SHARE_BYTES, each=SHARE_BYTES),)),
     ),
     received=(
@@ -119,7 +119,7 @@ _ACTIVE = _Messages(
             (_Field(PUBLIC_KEY_BYTES), _Field(PUBLIC_KEY_BYTES), _Field(SIGNATURE_BYTES)),
         ),
         _CURIOUS.sent[1],
-        _Message("signed-mask-reply", (_Field(vector=1), _Field(SIGNATURE_BYTES))),
+        _Message("signed-mask-reply", (_Field(vector=1), _Field(DIGEST_BYTES), _Field(SIGNATURE_BYTES))),
         _Message("confirm-reply", (_Field(SIGNATURE_BYTES),)),
         _CURIOUS.sent[3],
     ),

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ccesa.errors import ConfigError, ImpossiblePlan
+from ccesa.extras import missing
 from ccesa.plan.cost import Cost
-from ccesa.plan.planner import Plan, plan
+from ccesa.plan.made import Plan
+from ccesa.plan.planner import plan
 
 CLIENTS = tuple(round(10 ** (power / 8)) for power in range(13, 41))  # 42 to 100,000
 FORMATS = (".png", ".svg", ".pdf")
@@ -19,7 +21,7 @@ def draw(path: Path, demands: dict[str, Any], progress: Callable[[int], None] = 
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError("drawing needs matplotlib: pip install 'ccesa[plots]'") from error
+        raise missing("drawing", "matplotlib", "plots") from error
     plans = _plans(demands, progress)
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     panels = figure.subplots(1, 2)

@@ -102,7 +102,7 @@ def _opened(shares: Sample, degrees: Counts, t: Counts, colludes: Flags) -> Flag
     Whether it stays is not asked: who vanishes late has sent its vector. Colluders have nothing to hide.
     """
     colluding = shares.neighbours(colludes)
-    exposed = ~colludes & (colluding >= t)
+    exposed = ~colludes & (colluding >= np.maximum(t - 1, 1))  # with its own share, if it has neighbours
     # Colluders answer on both sides, all other holders on one, the client itself among them.
     unmaskable = ~colludes & (degrees + colluding + 1 >= 2 * t)
     return np.stack([exposed.any(axis=1), unmaskable.any(axis=1)])

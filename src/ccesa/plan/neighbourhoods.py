@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, xlog1py, xlogy
 
 from ccesa.plan.connectivity import window
+from ccesa.plan.events import Event
 from ccesa.plan.population import Population
 from ccesa.plan.roster import Roster
 from ccesa.plan.tails import Binomial, Counts, Logs, log_choose, log_falling
 
-#: Outcomes of less than e to minus this are left out; they count as failures. Enough for 128 bits.
-NATS = 150.0
+#: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+NATS = 180.0
 #: How much the bound over all rosters may exceed the largest of them, in nats.
 _LOOSE = 0.1
 
@@ -95,21 +96,19 @@ class Opened:
         np.cumsum(np.exp(logs)[:, ::-1], axis=1, out=tails[:, -2::-1])
         return cls(honest, colluding, tails, _left_out(n, nats))
 
-    def exposed(self, rule: Rule) -> float:
-        """ln of a bound on P(some honest client has t colluding neighbours)."""
-        return self._log_sum(lambda c: c >= rule(self.honest + c))
+    def log(self, event: Event, rule: Rule) -> float:
+        """ln of a bound on P(the event happens to some honest client)."""
 
-    def unmaskable(self, rule: Rule) -> float:
-        """ln of a bound on P(h + 2 c + 1 >= 2 t for some honest client)."""
-        return self._log_sum(lambda c: self.honest + 2 * c + 1 >= 2 * rule(self.honest + c))
+        def happens(colluding: Counts) -> Flags:
+            degrees = self.honest + colluding
+            return np.asarray(colluding >= event(rule(degrees), degrees))
 
-    def _log_sum(self, bad: Callable[[Counts], Flags]) -> float:
-        """A rule rises by one with a neighbour at most, so for each h what is bad is all from some c on."""
+        # One more neighbour raises what it takes by one at most, so for each h it happens from some c on.
         low = np.zeros(self.honest.size, np.int64)
-        high = np.full_like(low, self.colluding.size)  # nothing in the table is bad
+        high = np.full_like(low, self.colluding.size)  # it happens nowhere in the table
         while np.any(low < high):
             middle = (low + high) // 2
-            found = bad(self.colluding[np.minimum(middle, self.colluding.size - 1)])
+            found = happens(self.colluding[np.minimum(middle, self.colluding.size - 1)])
             low, high = np.where(found | (low >= high), low, middle + 1), np.where(found, middle, high)
         return min(0.0, _log(float(self.tails[np.arange(low.size), low].sum()) + self.rest))
 

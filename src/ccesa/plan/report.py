@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import msgspec
 
-from ccesa.plan.planner import Plan
+from ccesa.plan.made import Plan
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
@@ -13,6 +13,7 @@ IMPOSSIBLE = -1e9
 
 def as_json(plan: Plan) -> dict[str, object]:
     """Every figure of the plan; failures are log2 of probabilities."""
+    fails = plan.least_honest_fails
     return {
         "clients": plan.clients,
         "dropout": plan.population.dropout,
@@ -31,8 +32,11 @@ def as_json(plan: Plan) -> dict[str, object]:
         "threshold": _threshold(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in plan.certificate.as_dict().items()},
         "least_honest": plan.least_honest,
-        "least_roster": plan.floor.clients,
+        "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
+        "least_roster": plan.least_roster,
+        "least_survivors": plan.least_survivors,
         "colluders": plan.colluders,
+        "around": plan.around,
         "cost": asdict(plan.cost),
         "paper": {
             "p_star": plan.paper.p_star,
@@ -73,6 +77,22 @@ def threshold_in_words(plan: Plan) -> str:
         case "linear":
             return f"linear ({rule['slope']}/1024 of the neighbours + {rule['base']}): {holders} at the mean"
     return f"fixed: {holders}"
+
+
+def promise_in_words(plan: Plan) -> str:
+    """Who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
+    if plan.least_honest is None or plan.least_honest_fails is None:
+        return ""
+    fails = plan.least_honest_fails
+    unless = "" if fails == -math.inf else f", except with {probability_in_words(fails)}"
+    honest = f"at least {plan.least_honest:,} honest clients"
+    if plan.guard == "curious":
+        return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}"
+    return (
+        f"any sum covers {honest}, whichever roster of at least {plan.least_roster:,} the server chooses and "
+        f"whoever it drops, as long as at most {plan.colluders:,} of all {plan.clients:,} clients collude "
+        f"with it{unless}"
+    )
 
 
 def probability_in_words(log2: float) -> str:

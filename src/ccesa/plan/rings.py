@@ -1,7 +1,7 @@
-"""Exposed and unmaskable where everyone has the same number of neighbours: rings and complete graphs.
+"""Colluding neighbours where everyone has the same number of neighbours: rings and complete graphs.
 
-Both events are about c colluding neighbours of an honest client, at least t (exposed) or 2 t - d - 1
-(``double``: unmaskable). A roster of d clients or fewer leaves no ring: all of them are neighbours.
+How many of them an event takes is for ``events.py`` to say. A roster of d clients or fewer leaves no ring:
+all of them are neighbours.
 """
 
 import math
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
 from ccesa.config import Fixed, Threshold
+from ccesa.plan.events import Event
 from ccesa.plan.population import Population
 from ccesa.plan.roster import Roster
 from ccesa.plan.rules import thresholds
@@ -19,13 +20,12 @@ from ccesa.plan.tails import Counts, Logs, log_at_least, log_choose
 _GROUPS = 64
 
 
-def needed(threshold: Threshold, degrees: Counts, *, double: bool) -> Counts:
+def needed(event: Event, threshold: Threshold, degrees: Counts) -> Counts:
     """How many colluding neighbours it takes."""
-    t = thresholds(threshold, degrees)
-    return 2 * t - degrees - 1 if double else t
+    return event(thresholds(threshold, degrees), degrees)
 
 
-def advertised(degree: int, threshold: Threshold, roster: Roster, *, double: bool) -> float:
+def advertised(degree: int, threshold: Threshold, roster: Roster, event: Event) -> float:
     """ln P(some honest client has that many), where whoever vanishes in step 0 is not in V1.
 
     The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t the
@@ -33,11 +33,11 @@ def advertised(degree: int, threshold: Threshold, roster: Roster, *, double: boo
     each such d counts with the largest probability that any number of dropouts in step 0 gives it.
     """
     population = roster.population
-    place = int(needed(threshold, np.array([degree]), double=double)[0])
+    place = int(needed(event, threshold, np.array([degree]))[0])
     logs = [_tail(population, degree, place)]
     if not isinstance(threshold, Fixed):
         sizes, likely = _small(population, degree)
-        places = needed(threshold, sizes, double=double)
+        places = needed(event, threshold, sizes)
         groups = [some for some in np.array_split(np.arange(sizes.size), _GROUPS) if some.size]
         # More neighbours never have fewer colluders, so the last of a group is its worst.
         tails = [_tail(population, int(sizes[some[-1]]), int(places[some].min())) for some in groups]
@@ -47,24 +47,25 @@ def advertised(degree: int, threshold: Threshold, roster: Roster, *, double: boo
     return _union(population.clients - population.colluders, logs[0])
 
 
-def chosen(degree: int, threshold: Threshold, roster: Roster, *, double: bool) -> float:
+def chosen(degree: int, threshold: Threshold, roster: Roster, event: Event) -> float:
     """ln P(some honest client has that many), for every roster of at least F with a fraction γ colluding.
 
+    If so many may be ``anywhere``, it is shown only where they are too few for certain.
     In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. In larger ones
     (m - K) P(Hyp(m - 1, K, d) >= c) rises with the colluders K, and along K = γ m it rises with m: the
     largest roster, everyone, is the worst (docs/planning.md). Where that cannot be shown nothing is promised.
     """
     population = roster.population
     sizes = np.arange(roster.least, min(degree + 1, population.clients) + 1)
-    everyone = needed(threshold, sizes - 1, double=double)
+    everyone = needed(event, threshold, sizes - 1)
     if np.any(np.array([roster.of(int(m)) for m in sizes]) >= everyone):
         return 0.0
     if degree + 1 >= population.clients:
         return -math.inf
-    place = int(needed(threshold, np.array([degree]), double=double)[0])
-    if place > population.colluders:
+    place = int(needed(event, threshold, np.array([degree]))[0])
+    if place > (roster.anywhere or population.colluders):
         return -math.inf
-    if place < 1 or not _largest_is_worst(degree, place, roster):
+    if place < 1 or roster.anywhere or not _largest_is_worst(degree, place, roster):
         return 0.0
     return _union(population.clients - population.colluders, _tail(population, degree, place))
 

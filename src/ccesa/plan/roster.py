@@ -1,8 +1,9 @@
 """V1: how many clients advertise their keys, and how many colluders that leaves room for.
 
-A client that knows the plan refuses a roster of fewer than F clients (``Plan.floor.clients``). F is as large
+A client that knows the plan refuses a roster of fewer than F clients (``Plan.least_roster``). F is as large
 as an honest round allows, and the fraction of colluders is one of the roster: whichever roster of at least F
-clients a lying server chooses, at most a fraction γ of it may collude.
+clients a lying server chooses, at most a fraction γ of it may collude. Some plans bear more, up to a fraction
+γ of all clients, wherever they are (``anywhere``).
 """
 
 import math
@@ -27,10 +28,12 @@ class Roster:
     log_short: float = -math.inf
     #: A lying server chooses it: any F clients or more, every colluder among them.
     chosen: bool = False
+    #: So many collude in every roster, however small; zero where it is a fraction of each.
+    anywhere: int = 0
 
     @property
     def colluders(self) -> int:
-        """Of the whole list: with so many, no roster of F or more has more than the fraction γ of them.
+        """Of the whole list: with so many, no roster of F or more has more than may collude in it.
 
         One at least where there is a fraction at all: nobody who fears colluders plans for none.
         """
@@ -38,6 +41,8 @@ class Roster:
 
     def of(self, size: int) -> int:
         """How many may collude in a roster of this size."""
+        if self.anywhere:
+            return self.anywhere
         share = math.floor(round(self.population.collusion * size, 6))
         return max(share, min(1, self.population.colluders))
 

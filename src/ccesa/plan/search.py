@@ -21,13 +21,13 @@ from ccesa.config import (
     Linear,
     Majority,
     Threshold,
-    active_floor,
 )
 from ccesa.plan import connectivity
-from ccesa.plan.certify import certify, disconnected
+from ccesa.plan.certify import disconnected
+from ccesa.plan.demand import Demand
 from ccesa.plan.neighbourhoods import NATS, Live, Opened
 from ccesa.plan.population import Population
-from ccesa.plan.roster import LN2, Roster
+from ccesa.plan.roster import LN2
 from ccesa.plan.rules import linear
 from ccesa.plan.tails import SLACK, Counts, Logs, log_at_least, log_below
 
@@ -41,45 +41,6 @@ _SLOPES = range(0, 1025, 32)
 _STRIDE = 64
 #: Nats by which what is compared here stays below a budget: the certificate adds up in another order.
 _MARGIN = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demand:
-    """What may happen at most: unreliable rounds, and all privacy events that count together, in bits."""
-
-    reliability_bits: float
-    privacy_bits: float
-    guard: str
-    roster: Roster
-
-    @property
-    def population(self) -> Population:
-        return self.roster.population
-
-    @property
-    def unmaskable(self) -> bool:
-        return self.guard == "active"
-
-    @property
-    def log_unreliable(self) -> float:
-        return -self.reliability_bits * LN2
-
-    @property
-    def log_private(self) -> float:
-        return -self.privacy_bits * LN2
-
-    @property
-    def least_half(self) -> int:
-        """Half the degree that a client asks for under ``active`` if nobody tells it the plan."""
-        if self.guard != "active":
-            return 1
-        return math.ceil((active_floor(self.population.clients).degree or 0) / 2)
-
-    def kept_by(self, graph: Graph, threshold: Threshold) -> bool:
-        """Whether the certificate says so."""
-        certificate = certify(graph, threshold, self.population, self.roster)
-        reliable = certificate.unreliable <= -self.reliability_bits
-        return reliable and certificate.privacy(self.guard) <= -self.privacy_bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +66,9 @@ class OneDegree:
 
     def private(self, t: Counts) -> Logs:
         """ln of the bound on the events of shares, for each t."""
-        logs = self.colluding[t]
-        if self.demand.unmaskable:
-            both = np.clip(2 * t - self.degree - 1, 0, self.degree + 1)
-            logs = np.logaddexp(logs, self.colluding[both])
-        return np.minimum(logs, 0.0)
+        needed = [event(t, np.asarray(self.degree)) for event in self.demand.events]
+        logs = [self.colluding[np.clip(many, 0, self.degree + 1)] for many in needed]
+        return np.minimum(np.logaddexp.reduce(logs), 0.0)
 
     @property
     def majority(self) -> int:
@@ -153,15 +112,31 @@ def ring(demand: Demand) -> tuple[Graph, Threshold] | None:
     one = cache(partial(OneDegree, demand))
 
     def found(half: int) -> tuple[Graph, Threshold] | None:
-        graph = Harary(degree=2 * half)
-        return _first_kept(demand, graph, one(2 * half), disconnected(graph, population) + SLACK)
+        return _ring_of(one(2 * half))
 
     def possible(low: int, high: int) -> bool:
         return _may_hold(demand, one(2 * low), one(2 * high))
 
     most = min(population.clients - 2, MAX_HOLDERS - 1) // 2
     least = first(lambda half: connectivity.ring(population, 2 * half) <= demand.log_private, most)
-    return None if least is None else leftmost(max(least, demand.least_half), most, found, possible)
+    return None if least is None else leftmost(least, most, found, possible)
+
+
+def densest(demand: Demand) -> tuple[Graph, Threshold] | None:
+    """Everyone with everyone, or the ring of as many neighbours as can hold shares, if it will do."""
+    if demand.population.clients <= MAX_HOLDERS:
+        return complete(demand)
+    return _ring_of(OneDegree(demand, densest_degree(demand.population)))
+
+
+def densest_degree(population: Population) -> int:
+    """Neighbours that a client can have at most."""
+    return population.clients - 1 if population.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
+
+
+def _ring_of(one: OneDegree) -> tuple[Graph, Threshold] | None:
+    graph = Harary(degree=one.degree)
+    return _first_kept(one.demand, graph, one, disconnected(graph, one.demand.population) + SLACK)
 
 
 def _may_hold(demand: Demand, low: OneDegree, high: OneDegree) -> bool:
@@ -170,8 +145,8 @@ def _may_hold(demand: Demand, low: OneDegree, high: OneDegree) -> bool:
         return False
     if demand.population.colluders == 0:
         return True
-    most = 2 * high.highest - low.degree - 1 if demand.unmaskable else high.highest
-    return most >= low.fewest
+    t, degree = np.asarray(high.highest), np.asarray(low.degree)
+    return all(int(event(t, degree)) >= low.fewest for event in demand.events)
 
 
 def _first_kept(
@@ -275,9 +250,9 @@ def _highest(demand: Demand, live: Live) -> Iterator[tuple[int, int]]:
 
 
 def _needed(demand: Demand) -> float:
-    """Outcomes of less than e to minus this may be left out: all of them hardly touch a budget."""
+    """Outcomes of less than e to minus this may be left out: all of them take less than the margin."""
     bits = max(demand.privacy_bits, demand.reliability_bits)
-    return min(NATS, bits * LN2 + 2 * math.log(demand.population.clients) + 12)
+    return min(NATS, bits * LN2 + 2 * math.log(demand.population.clients) + 24)
 
 
 def _unreliable(demand: Demand, live: Live, slope: int, base: int) -> bool:
@@ -288,8 +263,8 @@ def _unreliable(demand: Demand, live: Live, slope: int, base: int) -> bool:
 
 def _private(demand: Demand, around: Opened, slope: int, base: int, log_apart: float) -> bool:
     rule, log = partial(linear, slope, base), log_apart
-    for event in (around.unmaskable, around.exposed) if demand.unmaskable else (around.exposed,):
-        log = float(np.logaddexp(log, event(rule) + SLACK))
+    for event in demand.events:
+        log = float(np.logaddexp(log, around.log(event, rule) + SLACK))
         if log + _MARGIN > demand.log_private:
             return False
     return True

@@ -10,26 +10,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccesa.config import Floor, RoundConfig, active_floor
+from ccesa.charter import Charter
+from ccesa.config import RoundConfig
 from ccesa.crypto import merkle, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
-from ccesa.errors import ConfigError, FaultyServer
+from ccesa.errors import FaultyServer
 from ccesa.graphs.assignment import neighbourhood
-from ccesa.identity import Admission, Identity
+from ccesa.identity import Identity
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Ids, VectorSource
 from ccesa.protocol.roster import Flags
+from ccesa.protocol.spending import Tasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRound(steps.Round):
-    """What stays the same, with who this client is and whom it admits."""
+    """What stays the same, with who this client is and what it has agreed to."""
 
     identity: Identity
-    admission: Admission
+    charter: Charter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ def share(
     round: ActiveRound, state: steps.Advertised, request: m.RosterRequest
 ) -> tuple[Rostered, m.ShareReply]:
     """Step 1: derive the neighbourhood from the root; take keys only with signature and proof."""
-    v1 = _roster_members(round, request.v1)
+    v1 = roster_members(round, request.v1)
     root = m.exactly("root", request.root, merkle.HASH_BYTES)
     neighbours = derive_neighbours(round, v1, root)
     bundles = m.items("keys", request.keys, neighbours.size, 2 * PUBLIC_KEY_BYTES)
@@ -98,7 +100,7 @@ def share(
 
 def mask(
     round: ActiveRound, state: Rostered, request: m.MaskAmongRequest
-) -> tuple[SignedV2, m.SignedMaskReply]:
+) -> tuple[SignedV2, m.SignedMaskReply] | tuple[steps.Done, m.Complaint]:
     """Step 2, rule R1: mask with all neighbours in V2, and sign that V2."""
     v2 = _part_of("V2", request.v2, "V1", state.v1, round)
     neighbours = state.shared.neighbours
@@ -109,10 +111,16 @@ def mask(
         sealed=request.sealed,
     )
     held, reply = steps.mask(round, state.shared, told)
+    if isinstance(held, steps.Done) or isinstance(reply, m.Complaint):
+        return steps.Done(), m.expect(reply, m.Complaint)
     text = roster.masking_text(round.context, state.root, request.v2)
     signed = SignedV2(held=held, root=state.root, v2=request.v2)
     return signed, m.SignedMaskReply(
-        context=round.context, client=round.client, vector=reply.vector, signature=round.identity.sign(text)
+        context=round.context,
+        client=round.client,
+        vector=reply.vector,
+        digest=reply.digest,
+        signature=round.identity.sign(text),
     )
 
 
@@ -123,7 +131,7 @@ def confirm(
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = _part_of("V3", request.v3, "V2", v2, round)
     steps.check_enough(int(v3[state.held.holding].sum()) - 1, state.held.threshold)
-    _check_size(round, "V3", v3, survivors=int(v3.sum()))
+    check_size("V3", v3, round.config.min_survivors)
     text = roster.confirmed_text(round.context, state.root, state.v2, request.v3)
     confirmed = Confirmed(held=state.held, root=state.root, v2=state.v2, v3=request.v3)
     return confirmed, m.ConfirmReply(
@@ -163,8 +171,8 @@ STATES: dict[str, type] = {
 class ActiveClient(Client):
     """One client in one round with a server that may lie.
 
-    ``admission`` is this client's own copy of the list. What ``floor`` does not mention stays as in
-    ``default_floor``.
+    ``charter`` is this client's own copy of what the federation has agreed on; a round that differs from it
+    in anything is refused before a key exists. ``now`` is in seconds since 1970, by default the system's.
     """
 
     guard = "active"
@@ -175,41 +183,28 @@ class ActiveClient(Client):
         self,
         config: RoundConfig,
         identity: Identity,
-        admission: Admission,
+        charter: Charter,
         vector: VectorSource,
         *,
-        floor: Floor | None = None,
         used_rounds: MutableSet[bytes] | None = None,
+        tasks: Tasks | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
+        now: float | None = None,
     ) -> None:
-        check_admission(config, admission)
+        charter.check_current(now)
+        charter.check(config)
         super().__init__(
             config,
-            admission.id_of(identity.public),
+            charter.admission.id_of(identity.public),
             vector,
-            floor=(floor or Floor()).over(default_floor(admission)),
             used_rounds=used_rounds,
+            tasks=tasks,
+            attempts=charter.attempts,
             threads=threads,
             random=random,
         )
-        self._round = ActiveRound(**vars(self._round), identity=identity, admission=admission)
-
-
-def default_floor(admission: Admission) -> Floor:
-    """What a client asks for that was told nothing else."""
-    return active_floor(len(admission))
-
-
-def check_admission(config: RoundConfig, admission: Admission) -> None:
-    """Refuse a configuration that was made for another list."""
-    if config.guard != "active":
-        raise ConfigError(f"this round has guard = {config.guard}; an admission list goes with active only")
-    if config.admission != admission.digest or config.clients != len(admission):
-        raise ConfigError(
-            f"the round was set up for {config.clients} clients and another admission list than this one of "
-            f"{len(admission)}: compare the lists, order included"
-        )
+        self._round = ActiveRound(**vars(self._round), identity=identity, charter=charter)
 
 
 def derive_neighbours(round: ActiveRound, v1: Flags, root: bytes) -> Ids:
@@ -236,7 +231,7 @@ def check_inclusion(
     request: m.RosterRequest,
 ) -> None:
     """The client's own keys and those of its neighbours are the ones that the root commits to."""
-    own = primitives.public_key(state.sealing_private) + primitives.public_key(state.mask_private)
+    own = steps.bundle(state)
     place = int(np.searchsorted(neighbours, round.client))
     members = np.insert(neighbours, place, round.client)
     leaves = [
@@ -272,22 +267,18 @@ def check_confirmed(
         )
 
 
-def _roster_members(round: ActiveRound, packed: bytes) -> Flags:
+def roster_members(round: ActiveRound, packed: bytes) -> Flags:
     v1 = m.unpack_set("V1", packed, round.config.clients)
     if not v1[round.client]:
         raise FaultyServer("the roster does not contain this client")
-    _check_size(round, "the roster", v1, clients=int(v1.sum()))
+    check_size("the roster", v1, max(round.charter.least_roster, round.config.min_survivors))
     return v1
 
 
-def _check_size(round: ActiveRound, name: str, members: Flags, **found: int) -> None:
-    """Large enough for the round and for the client's own floor."""
-    least = round.config.min_survivors
+def check_size(name: str, members: Flags, least: int) -> None:
+    """As large as the charter demands."""
     if members.sum() < least:
-        raise FaultyServer(f"{members.sum()} clients in {name}, the sum of fewer than {least} is not opened")
-    lacking = round.floor.lacking(**found)
-    if lacking:
-        raise FaultyServer(f"{name} has {lacking}")
+        raise FaultyServer(f"{members.sum()} clients in {name}, the charter demands {least}")
 
 
 def _part_of(name: str, packed: bytes, whole: str, members: Flags, round: ActiveRound) -> Flags:
@@ -302,6 +293,6 @@ def _part_of(name: str, packed: bytes, whole: str, members: Flags, round: Active
 
 def _verify(round: ActiveRound, client: int, signature: bytes, text: bytes, what: str) -> None:
     try:
-        primitives.verify(round.admission.key(client), signature, text)
+        primitives.verify(round.charter.admission.key(client), signature, text)
     except primitives.BadSignature as error:
         raise FaultyServer(f"client {client} did not sign {what} as the server shows them") from error

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import merkle, primitives
 from ccesa.crypto.primitives import SIGNATURE_BYTES
-from ccesa.errors import MalformedMessage
+from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.graphs.assignment import Flags
-from ccesa.identity import Admission
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
-from ccesa.protocol.active_client import check_admission
 from ccesa.protocol.server import Bundle, MakeRequest, Requests, Server
 
 
@@ -25,10 +24,10 @@ class ActiveServer(Server):
 
     guard = "active"
 
-    def __init__(self, config: RoundConfig, admission: Admission, *, threads: int = 1) -> None:
-        check_admission(config, admission)
+    def __init__(self, config: RoundConfig, charter: Charter, *, threads: int = 1) -> None:
+        charter.check(config)
         super().__init__(config, threads=threads)
-        self._admission = admission
+        self._charter = charter
         self._take["confirm"] = self._take_confirmation
         self._close["confirm"] = self._close_confirm
 
@@ -39,6 +38,15 @@ class ActiveServer(Server):
         text = roster.bundle_text(self.context, client, reply.sealing_key + reply.mask_key)
         self._verify(client, signature, text)
         super()._take_keys(client, reply)
+
+    def _close_advertise(self) -> Requests:
+        """A roster that every client would refuse is not shown to anyone."""
+        least = self._charter.least_roster
+        if len(self._advertised) < least:
+            raise TooFewClients(
+                f"step advertise: {len(self._advertised)} client(s) answered, the charter demands {least}"
+            )
+        return super()._close_advertise()
 
     def _commit(self, pairs: list[Bundle]) -> bytes:
         self._v1_packed = self._pack(np.array([pair.client for pair in pairs]))
@@ -98,7 +106,7 @@ class ActiveServer(Server):
     def _close_confirm(self) -> Requests:
         """Shares are asked of those only who can be shown enough confirmations: others would refuse."""
         confirmed = self._answering()
-        ready = confirmed & (self._graph.live_neighbours(confirmed) >= self._thresholds)
+        ready = self._ready(confirmed)
         self._check_reliable(ready)
         near = self._v3[self._graph.columns]
         flags = self._by_node(near, confirmed[self._graph.columns[near]].astype(np.uint8))
@@ -114,6 +122,10 @@ class ActiveServer(Server):
             ),
         )
 
+    def _ready(self, alive: Flags) -> Flags:
+        """A client releases nothing before t_i of its neighbours have confirmed; itself does not count."""
+        return alive & (self._graph.live_neighbours(alive) >= self._thresholds)
+
     def _pack(self, ids: np.typing.NDArray[np.int64]) -> bytes:
         members = np.zeros(self.config.clients, bool)
         members[ids] = True
@@ -122,6 +134,6 @@ class ActiveServer(Server):
     def _verify(self, client: int, signature: bytes, text: bytes) -> None:
         m.exactly("signature", signature, SIGNATURE_BYTES)
         try:
-            primitives.verify(self._admission.key(client), signature, text)
+            primitives.verify(self._charter.admission.key(client), signature, text)
         except primitives.BadSignature as error:
             raise MalformedMessage(str(error)) from error

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 from ccesa import ring
 from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError, UsageError
+from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_steps import (
@@ -25,6 +25,7 @@ from ccesa.protocol.client_steps import (
     StepFunction,
     VectorSource,
 )
+from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import STEPS
 from ccesa.protocol.turns import Turns
 
@@ -43,10 +44,11 @@ def _forgotten() -> NoReturn:
 
 
 class Client:
-    """One client in one round. Calls must not overlap; one that does is refused.
+    """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
 
     ``vector`` is the ring vector to contribute, or a function that makes it when it is needed, in step 2.
-    ``used_rounds`` remembers round ids across rounds; a second use of one is refused.
+    ``used_rounds`` remembers round ids across rounds; a second use of one is refused. ``tasks`` remembers how
+    many vectors have left for each task; more than ``attempts`` do not.
     """
 
     guard: ClassVar[str] = "curious"
@@ -61,6 +63,8 @@ class Client:
         *,
         floor: Floor | None = None,
         used_rounds: MutableSet[bytes] | None = None,
+        tasks: Tasks | None = None,
+        attempts: int = ATTEMPTS,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
     ) -> None:
@@ -69,6 +73,7 @@ class Client:
         floor = (floor or Floor()).over(BARE_FLOOR)
         floor.check(config)
         client, threads = whole_number("client id", client), whole_number("threads", threads)
+        spending = Spending(tasks, config.task, whole_number("attempts", attempts))
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if threads < 1:
@@ -86,6 +91,7 @@ class Client:
             floor=floor,
             random=random,
             vector=vector,
+            spend=spending,
             threads=threads,
         )
         self._state: Any = Joined()
@@ -93,7 +99,7 @@ class Client:
         self._step = next(self._steps)
         self._last_request = b""
         self._last_reply: bytes | None = None
-        self._turns = Turns()
+        self._turns = Turns("client")
 
     @property
     def client(self) -> int:
@@ -105,25 +111,22 @@ class Client:
 
     def receive(self, request: bytes) -> bytes:
         """Answer the server's next request. The same request again gets the same answer."""
-        if not isinstance(request, bytes | bytearray | memoryview):
-            raise UsageError(f"a request is bytes, not {type(request).__name__}")
-        request = bytes(request)
+        view = m.measured(request, "request")
         with self._turns:
-            fingerprint = hashlib.sha256(request).digest()
+            fingerprint = hashlib.sha256(view).digest()
             if fingerprint == self._last_request:
                 return self._repeat()
             if self.done and self._last_reply is None:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
             fault = None
             try:
-                state, reply = self._answer(request)
+                state, reply = self._answer(view)
             except (FaultyServer, MalformedMessage) as error:
                 fault = str(error)
             if fault is not None:  # raised anew: the old traceback holds on to secrets
                 self._abort()
                 raise FaultyServer(fault)
-            self._advance(state, fingerprint, reply)
-            return reply
+            return self._advance(state, fingerprint, reply)
 
     def suspend(self) -> bytes:
         """What is needed to go on in another process of this node, secrets included; see ``suspended``.
@@ -177,9 +180,9 @@ class Client:
         if self.done or any(step.reply.per_vector_byte for step in every[:place]):
             self._forget_vector()
 
-    def _answer(self, request: bytes) -> tuple[Any, bytes]:
+    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
         if self.done:
-            raise FaultyServer("another request after the last step")
+            raise FaultyServer("another request after the last one that this client answers")
         round = self._round
         kind = self._step.request
         message = m.expect(m.decode(request, m.limit(kind, round.config)), kind)
@@ -187,17 +190,20 @@ class Client:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
             raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
-        state, reply = self.functions[self._step.name](round, self._state, message)
-        return state, reply.encode()
+        if isinstance(self._state, Joined):
+            round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
+        return self.functions[self._step.name](round, self._state, message)
 
-    def _advance(self, state: Any, fingerprint: bytes, reply: bytes) -> None:
+    def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
+        data = reply.encode()
         # The masked vector is not kept: it is as large as the model. The transport repeats that one.
-        self._last_reply = reply if self._step.reply.per_vector_byte == 0 else None
-        if self._last_reply is None:
+        self._last_reply = data if reply.per_vector_byte == 0 else None
+        if self._last_reply is None or isinstance(state, Done):
             self._forget_vector()
         self._last_request = fingerprint
         self._state = state
         self._step = next(self._steps, self._step)
+        return data
 
     def _repeat(self) -> bytes:
         if self._last_reply is None:

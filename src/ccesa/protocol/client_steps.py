@@ -17,6 +17,7 @@ from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.protocol import messages as m
+from ccesa.protocol.spending import Spending
 from ccesa.ring import Vector
 
 Ids = NDArray[np.int64]
@@ -33,6 +34,8 @@ class Round:
     floor: Floor
     random: shamir.Randomness = field(repr=False)
     vector: VectorSource = field(repr=False)
+    #: Called when a vector is about to leave.
+    spend: Spending
     threads: int = 1
 
 
@@ -55,7 +58,9 @@ class Shared:
     """After step 1: the neighbourhood is known, both secrets are dealt."""
 
     neighbours: Ids
-    mask_keys: list[bytes]
+    #: Both public keys of each neighbour, and the client's own.
+    bundles: list[bytes]
+    own_bundle: bytes
     masked: NDArray[np.bool_]
     threshold: int
     mask_private: primitives.PrivateKey = field(repr=False)
@@ -102,7 +107,8 @@ def advertise(
 
 def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
     """Step 1: split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
-    neighbours, sealing_keys, mask_keys, masked = _neighbourhood(round, state, request)
+    own_bundle = bundle(state)
+    neighbours, bundles, masked = _neighbourhood(round, own_bundle, request)
     threshold = _threshold(round, neighbours.size)
     _check_floor(round, neighbours.size, int(masked.sum()), threshold)
     self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -113,19 +119,24 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
     own_share = shares.pop(int(np.searchsorted(neighbours, round.client)))
 
     numbers = neighbours.tolist()
-    agreed = _agree(state.sealing_private, sealing_keys)
+    agreed = _agree(state.sealing_private, [public[:PUBLIC_KEY_BYTES] for public in bundles])
     sealings = [
         keys.sealing(secret, round.context, round.client, number)
         for secret, number in zip(agreed, numbers, strict=True)
     ]
     sealed = [
-        keys.seal_shares(sealing, text, round.context, round.client, number)
-        for sealing, text, number in zip(sealings, shares, numbers, strict=True)
+        keys.seal_shares(
+            sealing, text, round.context, keys.Ends(round.client, number, own_bundle, public, flag)
+        )
+        for sealing, text, number, public, flag in zip(
+            sealings, shares, numbers, bundles, masked.tolist(), strict=True
+        )
     ]
     secret = shamir.to_bytes(self_secret)
     shared = Shared(
         neighbours=neighbours,
-        mask_keys=mask_keys,
+        bundles=bundles,
+        own_bundle=own_bundle,
         masked=masked,
         threshold=threshold,
         mask_private=state.mask_private,
@@ -141,30 +152,41 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
     )
 
 
-def mask(round: Round, state: Shared, request: m.MaskRequest) -> tuple[Masked, m.MaskReply]:
-    """Step 2: open the neighbours' shares, then send the vector under the self mask and the pair masks."""
+def mask(
+    round: Round, state: Shared, request: m.MaskRequest
+) -> tuple[Masked, m.MaskReply] | tuple[Done, m.Complaint]:
+    """Step 2: open the neighbours' shares, then send the vector under the self mask and the pair masks.
+
+    Where a neighbour's shares cannot be used, a complaint that names it is sent instead, and no vector.
+    """
     live = ~_dropped(round, request.dropped, state.neighbours)
     check_enough(int(live.sum()), state.threshold)
-    _check_hidden(live & state.masked)
+    check_hidden(live & state.masked)
     masked = take_hold(round, state, live, request.sealed)
+    if isinstance(masked, m.Complaint):
+        return Done(), masked
     vector = masked_vector(round, state, np.flatnonzero(live & state.masked))
     words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    return masked, m.MaskReply(context=round.context, client=round.client, vector=words)
+    digest = keys.vector_digest(words, round.context, round.client)
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=words, digest=digest)
 
 
-def take_hold(round: Round, state: Shared, live: NDArray[np.bool_], sealed: bytes) -> Masked:
+def take_hold(round: Round, state: Shared, live: NDArray[np.bool_], sealed: bytes) -> Masked | m.Complaint:
     """Open what the live neighbours sealed.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
     neighbours = state.neighbours[live]
     texts = m.items("sealed", sealed, neighbours.size, keys.SEALED_BYTES)
-    sealings = [state.sealings[place] for place in np.flatnonzero(live)]
-    shares = [
-        _open(round, neighbour, sealing, text)
-        for neighbour, sealing, text in zip(neighbours.tolist(), sealings, texts, strict=True)
+    opened = [
+        _open(round, state, place, text)
+        for place, text in zip(np.flatnonzero(live).tolist(), texts, strict=True)
     ]
-    _check_field(shares)
+    accused = [number for number, text in zip(neighbours.tolist(), opened, strict=True) if text is None]
+    if accused:
+        packed = m.pack_ids(np.array(accused, np.int64))
+        return m.Complaint(context=round.context, client=round.client, accused=packed)
+    shares = [text for text in opened if text is not None]
     place = int(np.searchsorted(neighbours, round.client))
     return Masked(
         holding=np.insert(neighbours, place, round.client),
@@ -180,7 +202,7 @@ def unmask(round: Round, state: Masked, request: m.UnmaskRequest) -> tuple[Done,
     if dropped[int(np.searchsorted(state.holding, round.client))]:
         raise FaultyServer("the server lists this client itself as dropped")
     check_enough(int((~dropped).sum()) - 1, state.threshold)
-    _check_hidden(state.masked & ~dropped)
+    check_hidden(state.masked & ~dropped)
     half = shamir.SHARE_BYTES
     released = [
         shares[half:] if gone else shares[:half] for shares, gone in zip(state.shares, dropped, strict=True)
@@ -199,22 +221,26 @@ STEP_FUNCTIONS: dict[str, StepFunction] = {
 STATES: dict[str, type] = {"advertise": Joined, "share": Advertised, "mask": Shared, "unmask": Masked}
 
 
+def bundle(state: Advertised) -> bytes:
+    """Both public keys of the client itself."""
+    return primitives.public_key(state.sealing_private) + primitives.public_key(state.mask_private)
+
+
 def _neighbourhood(
-    round: Round, state: Advertised, request: m.ShareRequest
-) -> tuple[Ids, list[bytes], list[bytes], NDArray[np.bool_]]:
+    round: Round, own_bundle: bytes, request: m.ShareRequest
+) -> tuple[Ids, list[bytes], NDArray[np.bool_]]:
     """The neighbours with their two keys and mask flags, all checked."""
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
-    pairs = m.items("keys", request.keys, neighbours.size, 2 * PUBLIC_KEY_BYTES)
+    bundles = m.items("keys", request.keys, neighbours.size, 2 * PUBLIC_KEY_BYTES)
     masked = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
     if np.any(masked > 1):
         raise FaultyServer("a mask flag that is neither 0 nor 1")
     if not neighbours.size:
         raise FaultyServer("no neighbour to share with")
     _check_mask_edges(round, neighbours.size, int(masked.sum()))
-    public = [pair[:PUBLIC_KEY_BYTES] for pair in pairs] + [pair[PUBLIC_KEY_BYTES:] for pair in pairs]
-    public += [primitives.public_key(state.sealing_private), primitives.public_key(state.mask_private)]
+    public = m.items("keys", request.keys + own_bundle, 2 * neighbours.size + 2, PUBLIC_KEY_BYTES)
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
@@ -222,7 +248,7 @@ def _neighbourhood(
             primitives.check_public_key(key)
     except primitives.LowOrderKey as error:
         raise FaultyServer(str(error)) from error
-    return neighbours, public[: neighbours.size], public[neighbours.size : -2], masked.astype(bool)
+    return neighbours, bundles, masked.astype(bool)
 
 
 def _check_mask_edges(round: Round, degree: int, mask_edges: int) -> None:
@@ -251,7 +277,7 @@ def _threshold(round: Round, degree: int) -> int:
     threshold = round.config.threshold.of(degree)
     if degree + 1 > MAX_HOLDERS:
         raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
-    if threshold > degree + 1:
+    if threshold > round.config.largest_threshold(degree):
         raise FaultyServer(
             f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
         )
@@ -278,24 +304,21 @@ def check_enough(neighbours: int, threshold: int) -> None:
         )
 
 
-def _check_hidden(mask_neighbours: NDArray[np.bool_]) -> None:
+def check_hidden(mask_neighbours: NDArray[np.bool_]) -> None:
     if not mask_neighbours.any():
         raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
 
 
-def _open(round: Round, neighbour: int, sealing: keys.Sealing, text: bytes) -> bytes:
+def _open(round: Round, state: Shared, place: int, text: bytes) -> bytes | None:
+    """The row of shares that a neighbour sealed; None where it does not open or holds what is no share."""
+    neighbour, masked = int(state.neighbours[place]), bool(state.masked[place])
+    ends = keys.Ends(neighbour, round.client, state.bundles[place], state.own_bundle, masked)
     try:
-        return keys.unseal_shares(sealing, text, round.context, neighbour, round.client)
-    except primitives.SealBroken as error:
-        raise FaultyServer(f"the shares from client {neighbour}: {error}") from error
-
-
-def _check_field(shares: list[bytes]) -> None:
-    """All at once: they would be refused by the server later, and their holder blamed."""
-    try:
-        shamir.from_bytes(b"".join(shares))
-    except shamir.OutsideField as error:
-        raise FaultyServer(f"a neighbour's shares: {error}") from error
+        shares = keys.unseal_shares(state.sealings[place], text, round.context, ends)
+        shamir.from_bytes(shares)
+    except (primitives.SealBroken, shamir.OutsideField):
+        return None
+    return shares
 
 
 def _agree(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
@@ -308,7 +331,10 @@ def masked_vector(round: Round, state: Shared, places: NDArray[np.intp]) -> Vect
     config, client = round.config, round.client
     vector = round.vector() if callable(round.vector) else round.vector
     vector = ring.check(vector, config.length, config.bits)
-    agreed = _agree(state.mask_private, [state.mask_keys[place] for place in places.tolist()])
+    round.spend()
+    agreed = _agree(
+        state.mask_private, [state.bundles[place][PUBLIC_KEY_BYTES:] for place in places.tolist()]
+    )
     pair_masks = [
         masks.Mask(
             keys.pair_mask_key(secret, round.context, client, number, config.generator),

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ccesa import wire
 from ccesa.config import RoundConfig
-from ccesa.crypto.keys import COMMITMENT_BYTES, SEALED_BYTES
+from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES, SEALED_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
-from ccesa.errors import MalformedMessage
+from ccesa.errors import MalformedMessage, UsageError
 
 ID_BYTES = 4
 #: Name, context, client id and array and length headers: at most this much around the fields.
@@ -85,11 +85,24 @@ class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
-    """The masked vector, little-endian words."""
+    """The masked vector, little-endian words, and its digest."""
 
     per_vector_byte: ClassVar[int] = 1
+    constant: ClassVar[int] = DIGEST_BYTES
 
     vector: bytes
+    digest: bytes  # 32
+
+
+class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
+    """In place of the masked vector: neighbours whose sealed shares this client cannot use.
+
+    The client takes no further part, like one that has dropped out.
+    """
+
+    per_neighbour: ClassVar[int] = ID_BYTES
+
+    accused: bytes  # 4 each, ids
 
 
 class UnmaskRequest(Message, frozen=True, kw_only=True, tag="unmask-request"):
@@ -148,12 +161,13 @@ class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-reque
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """The masked vector, and the signature on the V2 it was masked among."""
+    """The masked vector with its digest, and the signature on the V2 it was masked among."""
 
     per_vector_byte: ClassVar[int] = 1
-    constant: ClassVar[int] = SIGNATURE_BYTES
+    constant: ClassVar[int] = DIGEST_BYTES + SIGNATURE_BYTES
 
     vector: bytes
+    digest: bytes  # 32
     signature: bytes  # 64
 
 
@@ -189,6 +203,7 @@ AnyMessage = (
     | ShareReply
     | MaskRequest
     | MaskReply
+    | Complaint
     | UnmaskRequest
     | UnmaskReply
     | SignedAdvertiseReply
@@ -201,6 +216,7 @@ AnyMessage = (
 )
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 
+_BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
 M = TypeVar("M", bound=Message)
@@ -224,20 +240,37 @@ def _proof_bytes(config: RoundConfig) -> int:
     return HASH_BYTES * min(paths, 2 * config.clients)
 
 
-def decode(data: bytes, most: int) -> AnyMessage:
-    """Any message, strictly: bounded before it is parsed, and in its only encoding."""
+def measured(data: object, what: str) -> memoryview:
+    """The bytes as a view, which is not a copy: they may be far too many."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"a {what} is bytes, not {type(data).__name__}")
+    try:
+        return memoryview(data).cast("B")
+    except (TypeError, ValueError) as error:  # a view with gaps, or one that was released
+        raise UsageError(f"a {what} is bytes in one piece: {error}") from None
+
+
+def named(data: memoryview) -> type[Message] | None:
+    """The kind of message that these bytes begin like, by the name at their front; none is parsed for it."""
+    if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
+        return None
+    return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
+
+
+def decode(data: bytes | memoryview, most: int) -> AnyMessage:
+    """Any message, strictly: bounded before it is parsed or copied, and in its only encoding."""
     return wire.decode(_DECODER, data, most, "message")
 
 
 def expect(message: Message, kind: type[M]) -> M:
     if not isinstance(message, kind):
-        raise MalformedMessage(f"{message.__struct_config__.tag} where {kind.__struct_config__.tag} is due")
+        raise MalformedMessage(f"expected {kind.__struct_config__.tag}, got {message.__struct_config__.tag}")
     return message
 
 
 def exactly(name: str, data: bytes, size: int) -> bytes:
     if len(data) != size:
-        raise MalformedMessage(f"{name} has {len(data)} bytes, {size} are due")
+        raise MalformedMessage(f"{name}: expected {size} bytes, got {len(data)}")
     return data
 
 

@@ -1,27 +1,20 @@
-"""The shares of step 3, and who sent wrong ones: all are looked at, also those that are not needed."""
+"""The shares of step 3, and who sent wrong ones: all are checked, also those that are not needed."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.crypto import parity, shamir
+from ccesa.evidence import WrongShare
 from ccesa.graphs.evolution import Evolution
 
 Nodes = NDArray[np.int64]
 #: Shares that are looked at together; bounds the memory.
 AT_ONCE = 1 << 15
-
-
-class WrongShare(NamedTuple):
-    """A share that does not fit the others of the same secret: its sender lied, or its dealer did."""
-
-    sender: int
-    dealer: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +83,8 @@ class Holdings:
         threshold = int(self.evolution.thresholds[node])
         every = np.vstack([shamir.from_bytes(secret), shares])
         places = parity.odd_ones(xs, every, threshold, suspects, os.urandom)
-        return {WrongShare(sender, int(ids[node])) for sender in ids[holders[places]].tolist()}
+        sure = (holders.size - threshold) // 2
+        return {WrongShare(sender, int(ids[node]), sure) for sender in ids[holders[places]].tolist()}
 
     def _alike(self, nodes: Nodes) -> Iterator[tuple[int, Nodes]]:
         """Parts that can be looked at together, and how many shares each of their secrets has to spare.

@@ -4,10 +4,9 @@ The caller decides when a step closes. Until then replies are taken one by one; 
 changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
 """
 
-import hashlib
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,12 +27,12 @@ from ccesa.errors import (
     RoundFailed,
     TooFewClients,
     Unreliable,
-    UsageError,
 )
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
+from ccesa.evidence import Complained, Evidence
+from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
-from ccesa.protocol.released import Released, WrongShare
+from ccesa.protocol.released import Released
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.protocol.turns import Turns
 from ccesa.protocol.unmasking import Unmasking
@@ -51,14 +50,9 @@ class Aggregate:
 
     vector: Vector = field(repr=False)
     survivors: tuple[int, ...]
-    #: Shares that did not fit: of each, who sent it and who had dealt it. One of the two lied.
-    wrong_shares: frozenset[WrongShare]
+    #: Wrong shares and complaints, as pairs of clients of whom one lied.
+    evidence: Evidence
     evolution: Evolution = field(repr=False)
-
-    @property
-    def culprits(self) -> frozenset[int]:
-        """Senders of wrong shares. A share may have been dealt wrong: see ``wrong_shares``."""
-        return frozenset(one.sender for one in self.wrong_shares)
 
 
 class Server:
@@ -80,13 +74,14 @@ class Server:
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._threads = threads
-        self._turns = Turns(fragile=True)
+        self._turns = Turns("server", fragile=True)
         self._steps = STEPS[config.guard]
-        self._places = {step.reply: place for place, step in enumerate(self._steps)}
+        self._places = {kind: place for place, step in enumerate(self._steps) for kind in step.replies}
         self._current = -1
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._answered: dict[int, bytes] = {}
-        self._limit = max(m.limit(step.reply, config) for step in self._steps)
+        #: Who complained of whom, instead of answering.
+        self._complaints: set[Complained] = set()
         self._take: dict[str, Callable[[int, Any], None]] = {
             "advertise": self._take_keys,
             "share": self._take_sealed,
@@ -134,10 +129,9 @@ class Server:
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply; a faulty one raises FaultyClient and changes nothing."""
         client = whole_number("client id", client)
-        if not isinstance(reply, bytes | bytearray | memoryview):
-            raise UsageError(f"a reply is bytes, not {type(reply).__name__}")
+        view = m.measured(reply, "reply")
         with self._turns:
-            self._receive(client, bytes(reply))
+            self._receive(client, view)
 
     def close(self) -> Requests:
         """Close the step. Returns the requests of the next one; none when the round is over."""
@@ -152,32 +146,44 @@ class Server:
             raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
         return self.aggregate
 
-    def _receive(self, client: int, reply: bytes) -> None:
+    def _receive(self, client: int, reply: memoryview) -> None:
         step = self.step
         if not 0 <= client < self.config.clients:
             raise FaultyClient(client, "was never enrolled")
+        kind = self._due(client, m.named(reply), step)
         try:
-            message = m.decode(reply, self._limit)
+            message = m.decode(reply, m.limit(kind, self.config))
         except MalformedMessage as error:
             raise FaultyClient(client, str(error)) from error
         self._check_addressed(client, message, step)
-        # To know a repeated answer, small ones are kept as they are and vectors as their hash.
-        kept = hashlib.sha256(reply).digest() if step.reply.per_vector_byte else reply
-        first = self._answered.get(client)
-        if first is not None:
-            if first != kept:
-                raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
-            return
         try:
-            self._take[step.name](client, message)
+            kept = self._kept(client, message, reply)
+            if self._is_repeated(client, kept, step):
+                return
+            if isinstance(message, m.Complaint):
+                self._take_complaint(client, message)
+            else:
+                self._take[step.name](client, message)
         except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         self._answered[client] = kept
 
+    def _kept(self, client: int, message: m.Message, reply: memoryview) -> bytes:
+        """What a repeated answer is known by: small ones as they are, vectors by the digest they carry."""
+        if isinstance(message, m.MaskReply | m.SignedMaskReply):
+            return self._checked_digest(client, message)
+        return bytes(reply)
+
+    def _is_repeated(self, client: int, kept: bytes, step: Step) -> bool:
+        first = self._answered.get(client)
+        if first is not None and first != kept:
+            raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
+        return first is not None
+
     def _close_step(self) -> Requests:
         step = self.step
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
-        answered = len(self._answered)
+        answered = len(self._staying())
         try:
             if not last:
                 self._check_number(answered, "answered")
@@ -185,32 +191,38 @@ class Server:
             if not last:
                 self._check_number(len(requests), f"of {answered} have enough neighbours left")
         except RoundFailed as failure:
+            failure.evidence = replace(failure.evidence, complaints=frozenset(self._complaints))
             self.failure = failure
             raise
         self._current += 1
         self._expected, self._answered = frozenset(requests), {}
         return requests
 
+    def _due(self, client: int, kind: type[m.Message] | None, step: Step) -> type[m.Message]:
+        """The kind of this reply, if one of its kind is due now; nothing else is worth being parsed."""
+        place = None if kind is None else self._places.get(kind)
+        if kind is None or place is None:
+            raise FaultyClient(
+                client, f"expected {step.reply.__struct_config__.tag}, got no reply of this guard"
+            )
+        if place < self._current:
+            raise LateMessage(client, f"step {self._steps[place].name} has closed")
+        if place > self._current:
+            raise FaultyClient(client, f"step {self._steps[place].name} has not opened yet")
+        return kind
+
     def _check_addressed(self, client: int, message: m.Message, step: Step) -> None:
         if message.context != self.context:
             raise FaultyClient(client, "a message of another round, or of another configuration")
         if message.client != client:
             raise FaultyClient(client, f"a message in the name of client {message.client}")
-        place = self._places.get(type(message))
-        if place is None:
-            raise FaultyClient(client, "a request, or another guard's reply, where this one's are due")
-        if place < self._current:
-            raise LateMessage(client, f"step {self._steps[place].name} has closed")
-        if place > self._current:
-            raise FaultyClient(client, f"step {self._steps[place].name} has not opened yet")
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {step.name}")
 
     def _check_number(self, left: int, how: str) -> None:
-        if left < self.config.min_survivors:
-            raise TooFewClients(
-                f"step {self.step.name}: {left} client(s) {how}, the round needs {self.config.min_survivors}"
-            )
+        least = self.config.min_survivors
+        if left < least:
+            raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
 
     # Step 0, advertise
 
@@ -242,7 +254,7 @@ class Server:
             on_edges=np.zeros((edges, shamir.SECRET_ELEMENTS), np.uint16),
             own=np.zeros((ids.size, shamir.SECRET_ELEMENTS), np.uint16),
         )
-        return self._requests(_fit(self._graph, self._thresholds), self._introductions(pairs))
+        return self._requests(self._fit(), self._introductions(pairs))
 
     def _commit(self, pairs: list[Bundle]) -> bytes:
         """The root: a digest of all that V1 advertised."""
@@ -270,7 +282,7 @@ class Server:
         self._commitments[node] = reply.commitment
 
     def _close_share(self) -> Requests:
-        self._v2 = _prune(self._graph, self._thresholds, self._answering())
+        self._v2 = self._pruned(self._answering())
         sealed = np.frombuffer(b"".join(self._sealed), np.uint8).reshape(-1, keys.SEALED_BYTES)
         self._sealed = []
         live = self._v2[self._graph.columns]
@@ -284,17 +296,31 @@ class Server:
 
     # Step 2, mask
 
+    def _checked_digest(self, client: int, reply: m.MaskReply | m.SignedMaskReply) -> bytes:
+        """A vector that was changed on its way would be a wrong sum."""
+        m.exactly("vector", reply.vector, self.config.vector_bytes)
+        digest = keys.vector_digest(reply.vector, self.context, client)
+        if digest != reply.digest:
+            raise MalformedMessage("the masked vector is not the one that its digest was made of")
+        return digest
+
     def _take_vector(self, client: int, reply: m.MaskReply | m.SignedMaskReply) -> None:
-        vector = ring.from_bytes(
-            m.exactly("vector", reply.vector, self.config.vector_bytes), self.config.bits
-        )
+        vector = ring.from_bytes(reply.vector, self.config.bits)
         np.add(self._total, vector, out=self._total)
+
+    def _take_complaint(self, client: int, reply: m.Complaint) -> None:
+        """The client is out of the round, like one that has dropped, and says why."""
+        accused = m.unpack_ids("accused", reply.accused, self.config.clients)
+        near = self._graph.neighbours(self._nodes[client])
+        if not accused.size or not np.isin(accused, self._graph.ids[near[self._v2[near]]]).all():
+            raise MalformedMessage("a complaint of nobody, or of somebody whose shares it was not sent")
+        self._complaints |= {Complained(client, one) for one in accused.tolist()}
 
     def _close_mask(self) -> Requests:
         """V3 is known. Whatever would leak or could not succeed fails here, before any share is asked for."""
         self._v3 = self._answering()
         self._check_connected(self._v3)
-        self._check_reliable(self._v3)
+        self._check_reliable(self._ready(self._v3))
         far = self._graph.columns
         self._holding = np.flatnonzero(self._v2[far])
         self._holding_starts = np.searchsorted(self._holding, self._graph.starts).tolist()
@@ -345,13 +371,40 @@ class Server:
         self.aggregate = Aggregate(
             vector=self._total,
             survivors=evolution.ids(self._v3),
-            wrong_shares=wrong_shares,
+            evidence=Evidence(wrong_shares=wrong_shares, complaints=frozenset(self._complaints)),
             evolution=evolution,
         )
         return {}
 
+    def _staying(self) -> set[int]:
+        """Who answered the open step; whoever complained in it did not."""
+        return self._answered.keys() - {one.accuser for one in self._complaints}
+
     def _answering(self) -> Flags:
-        return flags(self._graph.size, [self._nodes[client] for client in self._answered])
+        """The same as flags of the graph's nodes."""
+        return flags(self._graph.size, [self._nodes[client] for client in self._staying()])
+
+    def _fit(self) -> Flags:
+        """Who can take part: with one to mask with, enough to share with, and no two sets of t_i holders."""
+        graph, thresholds = self._graph, self._thresholds
+        masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
+        most = np.array([self.config.largest_threshold(degree) for degree in graph.degrees.tolist()])
+        holders = graph.degrees + 1
+        return (masks >= 1) & (holders <= MAX_HOLDERS) & (thresholds <= most) & (holders < 2 * thresholds)
+
+    def _ready(self, alive: Flags) -> Flags:
+        """Who of them would release shares in the end, if nobody else left."""
+        return alive
+
+    def _pruned(self, alive: Flags) -> Flags:
+        """V2: leave out clients with too few live neighbours to share or to mask with, until none is left."""
+        graph = self._graph
+        while True:
+            enough = informative(graph, self._thresholds, self._ready(alive))
+            kept = alive & enough & (graph.live_mask_neighbours(alive) > 0)
+            if (kept == alive).all():
+                return kept
+            alive = kept
 
     def _requests(self, to: Flags, make: MakeRequest) -> Requests:
         """One request for each of these nodes; ``make`` gets the node and the head of its message."""
@@ -377,19 +430,3 @@ class Server:
         places = np.concatenate([[0], np.cumsum(edges)])[self._graph.starts] * width
         packed = items.view(np.uint8).ravel().data
         return [packed[first:last] for first, last in itertools.pairwise(places.tolist())]
-
-
-def _fit(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
-    """Who can take part: one to mask with, enough to share with, not so many that two sets of t_i exist."""
-    closed = graph.degrees + 1
-    masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
-    return (masks >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
-
-
-def _prune(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:
-    """V2: leave out clients with too few live neighbours to share or to mask with, until none is left."""
-    while True:
-        kept = alive & informative(graph, thresholds, alive) & (graph.live_mask_neighbours(alive) > 0)
-        if (kept == alive).all():
-            return kept
-        alive = kept

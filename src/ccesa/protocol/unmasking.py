@@ -9,9 +9,10 @@ import numpy as np
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.errors import CorruptShares
+from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.evolution import Evolution, flags
-from ccesa.protocol.released import AT_ONCE, Holdings, Released, WrongShare
+from ccesa.protocol.released import AT_ONCE, Holdings, Released
 from ccesa.ring import Vector
 
 #: Of a node and a secret, whether it is the one that the node promised.
@@ -31,16 +32,17 @@ class Unmasking:
     threads: int
 
     def remove(self, total: Vector) -> frozenset[WrongShare]:
-        """Turn the masked total into the sum, in place; returns the wrong shares among those that came."""
+        """Turn the masked total into the sum, in place; returns the wrong shares among those that came.
+
+        Where a secret cannot be rebuilt the failure has the wrong shares of all the others as evidence.
+        """
         graph, v3 = self.evolution.graph, self.evolution.v3
         dropped = self.evolution.v2 & ~v3 & (graph.live_mask_neighbours(v3) > 0)
-        likely = self._join_first(v3 | dropped)
         wrong: set[WrongShare] = set()
-        secrets = {
-            node: self._secret(node, fits, likely.get(node), wrong)
-            for members, fits in ((v3, self._fits_commitment), (dropped, self._fits_mask_key))
-            for node in np.flatnonzero(members).tolist()
-        }
+        secrets, failure = self._secrets(v3, dropped, wrong)
+        if failure is not None:
+            failure.evidence = Evidence(wrong_shares=self._holdings.wrong(secrets, wrong))
+            raise failure
         found = [
             mask
             for node, secret in secrets.items()
@@ -48,6 +50,21 @@ class Unmasking:
         ]
         masks.add_masks(total, found, self.config.generator, self.threads)
         return self._holdings.wrong(secrets, wrong)
+
+    def _secrets(
+        self, v3: Flags, dropped: Flags, wrong: set[WrongShare]
+    ) -> tuple[dict[int, bytes], CorruptShares | None]:
+        """All secrets that can be rebuilt, and the first failure."""
+        likely = self._join_first(v3 | dropped)
+        secrets: dict[int, bytes] = {}
+        failure: CorruptShares | None = None
+        for members, fits in ((v3, self._fits_commitment), (dropped, self._fits_mask_key)):
+            for node in np.flatnonzero(members).tolist():
+                try:
+                    secrets[node] = self._secret(node, fits, likely.get(node), wrong)
+                except CorruptShares as error:
+                    failure = failure or error
+        return secrets, failure
 
     def _join_first(self, needed: Flags) -> dict[int, bytes]:
         """What the first t_i neighbours' shares of each needed secret give, many secrets at a time."""
@@ -127,6 +144,7 @@ class Unmasking:
             raise CorruptShares(dealer, str(error)) from error
         secret = shamir.to_bytes(elements)
         if not fits(node, secret):
-            raise CorruptShares(dealer, "they rebuild a secret that is not the one it promised")
-        wrong.update(WrongShare(sender, dealer) for sender in ids[holders[places]].tolist())
+            raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
+        sure = (holders.size - int(threshold)) // 2
+        wrong.update(WrongShare(sender, dealer, sure) for sender in ids[holders[places]].tolist())
         return secret

@@ -2,7 +2,7 @@
 
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
 from ccesa.simulate.eavesdropper import Eavesdropper
-from ccesa.simulate.enrolment import admit, enrol
+from ccesa.simulate.enrolment import Federation, chartered, enrol, federate
 from ccesa.simulate.first_try import FirstTry, aggregate, usual_plan
 from ccesa.simulate.simulation import Report, simulate
 
@@ -11,13 +11,15 @@ __all__ = [
     "Dropout",
     "Eavesdropper",
     "Exactly",
+    "Federation",
     "FirstTry",
     "Independent",
     "Report",
     "StepProbabilities",
-    "admit",
     "aggregate",
+    "chartered",
     "enrol",
+    "federate",
     "simulate",
     "usual_plan",
 ]

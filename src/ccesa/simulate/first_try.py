@@ -1,17 +1,19 @@
 """``ccesa.aggregate``: models in, their weighted mean out, through a real round in memory."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import Graph, Majority, RoundConfig, Threshold
+from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
 from ccesa.errors import ConfigError, RoundFailed, VectorError
-from ccesa.plan.planner import Plan, plan_or_complete
-from ccesa.quantize import Arrays, Clip, Layout, Quantizer
+from ccesa.plan.made import Plan
+from ccesa.plan.planner import plan_or_complete
+from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
 
@@ -21,21 +23,53 @@ LEAST_DROPOUT = 0.05
 USUAL_DROPOUT = 0.1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FirstTry:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FirstTry(Generic[Model]):
     """The weighted mean over the survivors, in the form of the models."""
 
-    mean: Arrays = field(repr=False)
+    mean: Model
     survivors: tuple[int, ...]
     weight: float
-    #: Values that were clipped, over all clients.
-    clipped: int
-    report: Report = field(repr=False)
+    #: How many values each client had to cut to the clipping bound, whether it is in the mean or not.
+    clipped_by: tuple[int, ...]
+    #: How many values all clients have together.
+    values: int
+    report: Report
+
+    @property
+    def clipped(self) -> int:
+        """How many values were clipped, over all clients."""
+        return sum(self.clipped_by)
+
+    def __repr__(self) -> str:
+        return (
+            f"FirstTry({len(self.survivors)} of {self.report.clients} clients in the mean, "
+            f"weight {self.weight:g}, {self.clipped} of {self.values} values clipped)"
+        )
+
+
+class Options(TypedDict, total=False):
+    """What ``aggregate`` takes besides the models."""
+
+    weights: Iterable[float] | None
+    dropout: float | Dropout
+    clip: Clip | None
+    bits: int
+    graph: Graph | None
+    threshold: Threshold | None
+    seed: int | None
+    threads: int
 
 
 def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "curious") -> Plan:
     """What the planner chooses where the user chooses nothing."""
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
+
+
+def _listed(name: str, given: Iterable[Any]) -> list[Any]:
+    if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
+        raise VectorError(f"{name} must be a list with one entry per client, not {type(given).__name__}")
+    return list(given)
 
 
 def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None) -> None:
@@ -44,15 +78,15 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
     for client, weight in enumerate(weights):
         if not isinstance(weight, Real) or not 0 <= weight < math.inf:
             raise VectorError(f"client {client}: a weight is a number from 0 on, not {weight!r}")
-    if seed is not None and seed < 0:
+    if seed is not None and whole_number("seed", seed) < 0:
         raise ConfigError(f"seed must not be negative, it is {seed}")
     if len(models) == 0:
         raise ConfigError("a round needs at least 3 clients, not 0")
 
 
 def _quantizer(
-    models: Sequence[Arrays], weights: Sequence[float], clip: float | None, bits: int
-) -> Quantizer:
+    models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, bits: int
+) -> Quantizer[Any]:
     """Wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
@@ -83,35 +117,58 @@ def _dropout_model(dropout: float | Dropout) -> Dropout:
     return Independent(float(dropout))
 
 
+def _rules(
+    clients: int, dropout: Dropout, graph: Graph | None, threshold: Threshold | None
+) -> tuple[Graph, Threshold]:
+    """What the caller chose; where no graph was chosen, what the planner chooses."""
+    if graph is not None:
+        return graph, Majority() if threshold is None else threshold
+    planned = usual_plan(clients, dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT)
+    return planned.graph, planned.threshold if threshold is None else threshold
+
+
+@overload
+def aggregate(
+    models: Iterable[Mapping[str, NDArray[Any]]], **options: Unpack[Options]
+) -> FirstTry[dict[str, NDArray[Any]]]: ...
+@overload
+def aggregate(
+    models: Iterable[Sequence[NDArray[Any]]], **options: Unpack[Options]
+) -> FirstTry[list[NDArray[Any]]]: ...
+@overload
+def aggregate(models: Iterable[Mapping[str, T]], **options: Unpack[Options]) -> FirstTry[dict[str, T]]: ...
+@overload
+def aggregate(models: Iterable[Sequence[T]], **options: Unpack[Options]) -> FirstTry[list[T]]: ...
 def aggregate(
     models: Iterable[Arrays],
     *,
     weights: Iterable[float] | None = None,
     dropout: float | Dropout = 0.0,
-    clip: float | None = None,
+    clip: Clip | None = None,
     bits: int = 32,
     graph: Graph | None = None,
     threshold: Threshold | None = None,
     seed: int | None = None,
     threads: int = 1,
-) -> FirstTry:
+) -> FirstTry[Any]:
     """The weighted mean of the models, computed by a secure aggregation round in this process.
 
-    The i-th model is client i's list or dict of arrays. ``clip`` defaults to the largest value of each array:
-    fine for a first try, where all models are at hand; in a federation it is agreed on beforehand.
+    The i-th model is client i's list or dict of arrays or tensors, such as a ``state_dict``; the mean has the
+    form of the first. ``clip`` defaults to the largest value of each array: fine for a first try, where all
+    models are at hand; in a federation it is agreed on beforehand. It counts what it cuts off (``clipped``).
     """
-    models = list(models)
-    weights = [1.0] * len(models) if weights is None else list(weights)
+    models = _listed("models", models)
+    weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
     _check(models, weights, seed)
     quantizer = _quantizer(models, weights, clip, bits)
     model = _dropout_model(dropout)
-    planned = usual_plan(len(models), model.total if isinstance(model, Independent) else USUAL_DROPOUT)
+    chosen, rule = _rules(len(models), model, graph, threshold)
     config = RoundConfig(
         clients=len(models),
         length=quantizer.length,
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=graph or planned.graph,
-        threshold=threshold or (Majority() if graph else planned.threshold),
+        graph=chosen,
+        threshold=rule,
     )
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
     encoded = [
@@ -126,6 +183,7 @@ def aggregate(
         mean=mean.arrays,
         survivors=report.result.survivors,
         weight=mean.weight,
-        clipped=sum(one.clipped for one in encoded),
+        clipped_by=tuple(one.clipped for one in encoded),
+        values=len(models) * quantizer.layout.size,
         report=report,
     )

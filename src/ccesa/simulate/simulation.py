@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -13,9 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from ccesa import ring
-from ccesa.config import Floor, RoundConfig
-from ccesa.errors import RoundFailed
-from ccesa.identity import Identity
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError, RoundFailed
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
@@ -24,7 +23,7 @@ from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
-from ccesa.simulate.enrolment import admit
+from ccesa.simulate.enrolment import Federation
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -126,21 +125,21 @@ def simulate(
     seed: int | None = None,
     threads: int = 1,
     overhear: Callable[[int, bytes], None] | None = None,
-    identities: Sequence[Identity] = (),
+    federation: Federation | None = None,
     progress: Progress = lambda step, done, of: None,
 ) -> Report:
     """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
-    ``overhear`` is told every request and reply on the wire, see ``Eavesdropper``. ``identities`` are those
-    of the admission list, in its order, where the guard is ``active``; ``enrol`` makes some.
+    ``overhear`` is told every request and reply on the wire, see ``Eavesdropper``. ``federation`` has the
+    members and the charter that the configuration is from, where the guard is ``active``.
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
     steps = STEPS[config.guard]
     drawn = (dropout or Independent(0.0)).draw(steps, config.clients, np.random.default_rng([seed, 0]))
     meter = _Meter()
-    server, clients = _parties(config, source, identities, threads)
+    server, clients = _parties(config, source, federation, threads)
     server.meter = meter
     wire = _Wire(clients, drawn, meter, threads, overhear or _nobody_listens, progress)
     result: Aggregate | RoundFailed
@@ -188,7 +187,7 @@ def _nobody_listens(client: int, message: bytes) -> None:
 def _parties(
     config: RoundConfig,
     source: Callable[[int], Vector],
-    identities: Sequence[Identity],
+    federation: Federation | None,
     threads: int,
 ) -> tuple[_Timed, dict[int, Client]]:
     numbers = range(config.clients)
@@ -196,10 +195,11 @@ def _parties(
         return _Timed(config, threads=threads), {
             number: Client(config, number, partial(source, number)) for number in numbers
         }
-    admission = admit(identities)
-    floor = Floor(degree=1)  # whoever simulates chooses the graph, however sparse
-    return _TimedActive(config, admission, threads=threads), {
-        number: ActiveClient(config, identities[number], admission, partial(source, number), floor=floor)
+    if federation is None:
+        raise ConfigError("a round under guard = active needs a federation: simulate.federate(...) makes one")
+    charter = federation.charter
+    return _TimedActive(config, charter, threads=threads), {
+        number: ActiveClient(config, federation.identities[number], charter, partial(source, number))
         for number in numbers
     }
 

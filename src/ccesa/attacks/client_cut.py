@@ -1,0 +1,101 @@
+"""Colluding clients that choose who drops out, with a server that follows the protocol. S34.
+
+They seal garbage for just the honest clients that share a mask with a victim. These cannot open it, complain
+and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any more:
+its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from ccesa.attacks.base import Attack, Outcome, Tell
+from ccesa.attacks.colluders import Colluder
+from ccesa.attacks.stage import Stage, inputs, names
+from ccesa.attacks.transcript import StillHidden, Transcript
+from ccesa.config import Harary, RoundConfig
+from ccesa.crypto.keys import SEALED_BYTES
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.server import Server
+
+CLIENTS, DEGREE, MASK_DEGREE = 60, 24, 4
+COLLUDERS = frozenset(range(50, 60))
+
+
+class Garbler(Colluder):
+    """Seals garbage for the clients it is told."""
+
+    targets: Collection[int] = ()
+
+    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
+        state, reply = super()._answer(request)
+        if isinstance(reply, m.ShareReply) and isinstance(state, Shared):
+            texts = m.items("sealed", reply.sealed, state.neighbours.size, SEALED_BYTES)
+            sealed = [
+                bytes(SEALED_BYTES) if neighbour in self.targets else text
+                for neighbour, text in zip(state.neighbours.tolist(), texts, strict=True)
+            ]
+            reply = msgspec.structs.replace(reply, sealed=b"".join(sealed))
+        return state, reply
+
+
+def chosen_complaints(defended: bool, tell: Tell) -> Outcome:
+    """Ten of sixty collude; masks on every edge, or with four neighbours only."""
+    graph = Harary(degree=DEGREE, mask_degree=None if defended else MASK_DEGREE)
+    config = RoundConfig(clients=CLIENTS, length=8, graph=graph)
+    vectors = inputs(config)
+    garblers = {i: Garbler(config, i, vectors[i]) for i in COLLUDERS}
+    honest = {i: Client(config, i, vectors[i]) for i in range(CLIENTS) if i not in COLLUDERS}
+    stage = Stage(Server(config), {**honest, **garblers}, vectors, tell)
+    stage.step()
+    for client, request in stage.requests.items():
+        stage.transcript.overhear(client, request)  # the server tells its friends the graph
+    victim, targets = _who_can_be_cut_off(stage.transcript)
+    tell(f"{names(COLLUDERS)} seal garbage for {names(targets)}: all honest ones that mask with {victim}")
+    for garbler in garblers.values():
+        garbler.targets = targets
+    stage.until("")
+    return _end(stage, victim)
+
+
+def _who_can_be_cut_off(seen: Transcript) -> tuple[int, set[int]]:
+    """A client all of whose honest mask neighbours a colluder can reach, with the fewest of them.
+
+    One colluder must share a mask with it: else the survivors' masks fall apart, and the server notices.
+    """
+    honest = [client for client in sorted(seen.seen) if client not in COLLUDERS]
+    found = []
+    for client in honest:
+        masked = seen[client].mask_neighbours
+        targets = masked - COLLUDERS
+        if masked & COLLUDERS and all(COLLUDERS & set(seen[j].neighbours) for j in targets):
+            found.append((len(targets), client, targets))
+    if not found:
+        raise StillHidden("no client of this round can be cut off; run the attack again")
+    _, victim, targets = min(found, key=lambda one: one[:2])
+    return victim, targets
+
+
+def _end(stage: Stage, victim: int) -> Outcome:
+    end = stage.steal({victim})
+    if stage.failure is not None and not end.succeeded:
+        return Outcome(succeeded=False, summary=f"there is no sum: {stage.failure}", victim=end.victim)
+    if stage.server.aggregate is not None:
+        pairs = len(stage.server.aggregate.evidence.complaints)
+        stage.tell(f"  the sum is right, and the server reports {pairs} complaints")
+    return end
+
+
+CUTS = (
+    Attack(
+        number="S34",
+        name="chosen-complaints",
+        title="colluding clients make chosen honest clients drop out, and cut thin masks around one",
+        guard="curious",
+        defence="masks run on every edge wherever clients may collude",
+        run=chosen_complaints,
+    ),
+)

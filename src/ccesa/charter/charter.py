@@ -1,0 +1,269 @@
+"""``Charter``: everything about a federation's rounds but round id, roster, length and task.
+
+A server that lies chooses whatever it may choose, against one client. Limits are not enough: another kind of
+graph with the same mean degree lies within every limit, and its tail is another one. So all of it is fixed.
+"""
+
+import math
+import numbers
+import time
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from ccesa import files, labels
+from ccesa.charter import toml
+from ccesa.config import (
+    BARE_FLOOR,
+    MAX_CLIENTS,
+    ROUND_ID_BYTES,
+    VERSION,
+    CharteredRound,
+    Graph,
+    Part,
+    RoundConfig,
+    Threshold,
+    whole_number,
+)
+from ccesa.errors import ConfigError, quoted, shown
+from ccesa.identity import Admission, Member
+from ccesa.wire import encode
+
+#: The largest serial number and time: what every language can count to.
+_MOST = 2**53 - 1
+#: A hundred thousand members fit in.
+MAX_FILE_BYTES = 1 << 24
+
+
+#: What a certificate can state; everything else is log2 of a probability.
+_STATED = {
+    "dropout": (0.0, 1.0),
+    "exact_dropout": (False, True),
+    "collusion": (0.0, 1.0),
+    "colluders": (0, MAX_CLIENTS),
+    "around": (0, MAX_CLIENTS),
+    "least_honest": (0, MAX_CLIENTS),
+    "privacy_bits": (0.0, 1024.0),
+    "reliability_bits": (0.0, 1024.0),
+}
+
+
+class Seat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One member: a client's id is its place in the list."""
+
+    name: str
+    key: bytes
+
+
+class Stated(Part, frozen=True, kw_only=True):
+    """The certificate that graph and threshold rest on: what was assumed, and log2 of what can go wrong."""
+
+    dropout: float
+    exact_dropout: bool = False
+    collusion: float
+    #: So many of all members may work with the server.
+    colluders: int
+    #: So many of anyone's neighbours do, at most.
+    around: int
+    #: So many honest clients are in every sum that can be opened.
+    least_honest: int
+    privacy_bits: float
+    reliability_bits: float
+    unreliable: float
+    disconnected: float
+    exposed: float
+    unmaskable: float
+
+    def __post_init__(self) -> None:
+        _settle_numbers(self)
+        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+            least, most = _STATED.get(name, (-math.inf, 0.0))
+            if not least <= value <= most:  # not a number is neither
+                raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
+        if not isinstance(self.exact_dropout, bool):
+            raise ConfigError("exact_dropout in the charter's certificate is true or false")
+
+
+class Learning(Part, frozen=True, kw_only=True):
+    """How replies of learning become vectors: nothing of it is left to the server."""
+
+    #: Full message types that take part, as the apps register them.
+    message_types: tuple[str, ...] = ("train", "evaluate")
+    #: The metric that a reply is weighted by.
+    weighted_by: str = "num-examples"
+    #: Metrics that are averaged, by name; no other leaves a site.
+    metrics: tuple[str, ...] = ()
+    #: Arrays of whole numbers, which have a bound of their own.
+    counters: tuple[str, ...] = ()
+    clip: float = 2.0
+    metric_clip: float = 1e6
+    max_weight: float = 65536.0
+
+    def __post_init__(self) -> None:
+        _settle_numbers(self)
+        for name in ("clip", "metric_clip", "max_weight"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(
+                    f"{name} in the charter must be a positive number, not {getattr(self, name)}"
+                )
+        if not self.message_types:
+            raise ConfigError("the charter names no message type: nothing could be learned")
+        for name in ("message_types", "metrics", "counters"):
+            if len(set(getattr(self, name))) != len(getattr(self, name)):
+                raise ConfigError(f"{name} in the charter has an entry twice")
+        for text in (*self.message_types, self.weighted_by, *self.metrics, *self.counters):
+            _check_name(text)
+
+
+class Charter(Part, frozen=True, kw_only=True, dict=True):
+    """What all members have agreed on. ``load`` one from its file; ``ccesa plan --charter`` writes it."""
+
+    make_config: ClassVar[type[RoundConfig]] = RoundConfig
+
+    version: Literal[2] = VERSION
+    #: A site accepts the newest it was given, by this number.
+    serial: int
+    #: Seconds since 1970; from then on no round is joined.
+    expires: int
+    members: tuple[Seat, ...]
+    graph: Graph
+    threshold: Threshold
+    generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
+    bits: Literal[8, 16, 32, 64] = 32
+    #: Members that a roster has at least, F.
+    least_roster: int
+    min_survivors: int
+    #: How many vectors a member sends for one task.
+    attempts: int = 2
+    certificate: Stated
+    learning: Learning | None = None
+
+    def __post_init__(self) -> None:
+        _settle_numbers(self)
+        for name, least, most in (
+            ("serial", 1, _MOST),
+            ("expires", 1, _MOST),
+            ("attempts", 1, 1000),
+            ("least_roster", 3, len(self.members)),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} of a charter lies in {least}..{most}, it is {getattr(self, name)}")
+        if len(self.members) > MAX_CLIENTS:
+            raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
+        msgspec.structs.force_setattr(self, "members", tuple(self.members))
+        _ = self.admission  # refuses keys and names that cannot be, or are there twice
+        BARE_FLOOR.check(self._config(length=1, task=b"", round_id=bytes(ROUND_ID_BYTES), charter=bytes(32)))
+
+    @cached_property
+    def admission(self) -> Admission:
+        """The members with their keys."""
+        return Admission(Member(seat.name, seat.key) for seat in self.members)
+
+    def encode(self) -> bytes:
+        """The one canonical encoding, which the digest is over; comments and layout of a file are not."""
+        return encode(self)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return labels.digest(labels.CHARTER, self.encode())
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest for people who compare it: hexadecimal, in groups of four."""
+        text = self.digest.hex()
+        return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
+
+    def config(self, *, length: int, task: bytes = b"", round_id: bytes | None = None) -> RoundConfig:
+        """A round of this federation: all that is left to say. ``round_id`` is random unless given."""
+        given: dict[str, Any] = {} if round_id is None else {"round_id": round_id}
+        return self._config(length=length, task=task, charter=self.digest, **given)
+
+    def decode(self, data: bytes) -> RoundConfig:
+        """A configuration as it travels; one for another charter is refused."""
+        found = CharteredRound.decode(data)
+        if found.charter != self.digest:
+            raise ConfigError(
+                f"the round is for another charter than this one, serial {self.serial}: compare the digests "
+                "that `ccesa charter show` prints"
+            )
+        return self.config(length=found.length, task=found.task, round_id=found.round_id)
+
+    def check(self, config: RoundConfig) -> None:
+        """Refuse a configuration that differs in anything."""
+        if config.guard != "active":
+            raise ConfigError(f"this round has guard = {config.guard}; a charter goes with active only")
+        agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
+        for name in config.__struct_fields__:
+            if getattr(config, name) != getattr(agreed, name):
+                raise ConfigError(
+                    f"the round differs from the charter in {name}: nothing but round id, length and task is "
+                    "left to choose"
+                )
+
+    def check_current(self, now: float | None = None) -> None:
+        """Refuse a charter that has expired; ``now`` is in seconds since 1970, by default the system's."""
+        if not (time.time() if now is None else now) < self.expires:
+            raise ConfigError(
+                f"the charter with serial {self.serial} expired on {self.expiry}: get a new one"
+            )
+
+    @property
+    def expiry(self) -> str:
+        try:
+            return datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        except (OverflowError, ValueError, OSError):
+            return f"second {self.expires} of the epoch"
+
+    @classmethod
+    def parse(cls, text: str) -> "Charter":
+        """From the text of its file."""
+        try:
+            return msgspec.convert(toml.parse(text), cls)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ConfigError(f"this is no charter: {shown(str(error), 200)}") from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Charter":
+        """From its file; one that others can write to is refused."""
+        text = files.read_trusted(path, MAX_FILE_BYTES)
+        try:
+            return cls.parse(text)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def __str__(self) -> str:
+        """The text of its file."""
+        return toml.written(msgspec.to_builtins(self))
+
+    def _config(self, **others: Any) -> RoundConfig:
+        return self.make_config(
+            clients=len(self.members),
+            bits=self.bits,
+            graph=self.graph,
+            threshold=self.threshold,
+            generator=self.generator,
+            min_survivors=self.min_survivors,
+            guard="active",
+            **others,
+        )
+
+
+def _settle_numbers(part: Part) -> None:
+    """Each in one form: 20 and 20.0 would have two digests, and numpy's numbers none."""
+    for field in msgspec.structs.fields(part):
+        value = getattr(part, field.name)
+        if field.type is int:
+            value = int(whole_number(field.name, value))
+        elif field.type is float:
+            if not isinstance(value, numbers.Real):
+                raise ConfigError(f"{field.name} of a charter is a number, not {value!r:.60}")
+            value = float(value) + 0.0  # the other zero is the same number
+        msgspec.structs.force_setattr(part, field.name, value)
+
+
+def _check_name(text: str) -> None:
+    if not 1 <= len(text) <= 100 or not text.isprintable():
+        raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")

@@ -1,0 +1,83 @@
+"""What a round shows about who misbehaved: pairs of clients of whom one lied, and nothing beyond that.
+
+A share that does not fit was changed by its sender or dealt wrong by its dealer; a text that does not open
+was sealed wrong by one client or is called so by another. Nothing tells the two apart, so nobody is named
+alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: Pairs that a text shows at most; all of them are in the evidence itself.
+_SHOWN = 4
+
+
+class WrongShare(NamedTuple):
+    """A share that does not fit the others of the same secret: its sender lied, or its dealer did.
+
+    That is so as long as at most ``sure`` of the dealer's share holders lied: half of the shares that were
+    left over. More can agree on other shares of the same secret, beside which honest ones look wrong.
+    """
+
+    sender: int
+    dealer: int
+    sure: int
+
+    def __str__(self) -> str:
+        return f"client {self.sender} sent a wrong share that client {self.dealer} dealt"
+
+
+class Complained(NamedTuple):
+    """A client that could not use what another had sealed for it: one of the two lied."""
+
+    accuser: int
+    accused: int
+
+    def __str__(self) -> str:
+        return f"client {self.accuser} could not open what client {self.accused} sealed for it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """All such pairs of one round."""
+
+    wrong_shares: frozenset[WrongShare] = frozenset()
+    complaints: frozenset[Complained] = frozenset()
+
+    def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
+        """Who stands beside whom, in either role.
+
+        Of each pair one at least lied, or the network did, if no client has more than ``liars`` lying
+        neighbours: pairs that are less sure are left out.
+        """
+        shares = [(one.sender, one.dealer) for one in self.wrong_shares if one.sure >= liars]
+        return frozenset(frozenset(pair) for pair in (*shares, *self.complaints))
+
+    def suspects(self, liars: int) -> frozenset[int]:
+        """Clients that stand in more pairs than so many liars can make for an honest one.
+
+        If no client has more than ``liars`` lying neighbours, each of them lied; ``Plan.around`` is the
+        number that a plan certifies. An honest client stands in pairs with lying neighbours only. Whoever
+        sent a wrong share of its own secret lied. A network that changes messages is not told from liars.
+        """
+        pairs, beside = self.pairs(liars), defaultdict[int, set[int]](set)
+        for pair in pairs:
+            for client in pair:
+                beside[client] |= pair - {client}
+        alone = {client for pair in pairs if len(pair) == 1 for client in pair}
+        return frozenset(alone | {client for client, others in beside.items() if len(others) > liars})
+
+    def __bool__(self) -> bool:
+        return bool(self.wrong_shares or self.complaints)
+
+    def __iter__(self) -> Iterator[WrongShare | Complained]:
+        yield from sorted(self.wrong_shares)
+        yield from sorted(self.complaints)
+
+    def __str__(self) -> str:
+        """One line; empty where there is nothing."""
+        every = [str(pair) for pair in self]
+        rest = f"; and {len(every) - _SHOWN} more such pairs" if len(every) > _SHOWN else ""
+        return "; ".join(every[:_SHOWN]) + rest

@@ -1,0 +1,89 @@
+"""From a plan to the charter of a federation, and back: what a charter states, computed anew."""
+
+from datetime import date, datetime
+from typing import Any
+
+from ccesa.charter import Charter, Seat, Stated, toml
+from ccesa.errors import ConfigError
+from ccesa.identity import Admission
+from ccesa.plan.made import Plan
+from ccesa.plan.planner import check
+
+#: log2 by which figures may differ that were computed on another machine.
+_ROUNDING = 1e-6
+#: What a higher figure makes stronger; of all others a lower one does.
+_MORE_IS_BETTER = ("least_honest",)
+
+
+def stated(plan: Plan) -> Stated:
+    """The certificate of a plan, as a charter states it."""
+    if plan.guard != "active":
+        raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
+    return Stated(
+        dropout=plan.population.dropout,
+        exact_dropout=plan.population.exact,
+        collusion=plan.population.collusion,
+        colluders=plan.colluders,
+        around=plan.around,
+        least_honest=plan.least_honest or 0,
+        privacy_bits=plan.privacy_bits,
+        reliability_bits=plan.reliability_bits,
+        **plan.certificate.as_dict(),
+    )
+
+
+def charter(
+    plan: Plan, members: Admission, *, expires: date | datetime | int, serial: int = 1, **others: Any
+) -> Charter:
+    """The charter of these members on the terms of this plan; ``attempts``, ``learning`` may be given."""
+    if len(members) != plan.clients:
+        raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
+    return Charter(
+        serial=serial,
+        expires=toml.seconds(expires),  # type: ignore[arg-type]  # checked by the charter itself
+        members=tuple(Seat(one.name, one.public) for one in members.members),
+        graph=plan.graph,
+        threshold=plan.threshold,
+        bits=plan.bits,  # type: ignore[arg-type]  # checked by the charter itself
+        least_roster=plan.least_roster,
+        min_survivors=plan.least_survivors,
+        certificate=stated(plan),
+        **others,
+    )
+
+
+def judged(agreed: Charter) -> Plan:
+    """What the planner says of a charter's graph and rule, on the charter's own assumptions."""
+    told = agreed.certificate
+    return check(
+        agreed.config(length=1),
+        told.dropout,
+        told.collusion,
+        privacy_bits=told.privacy_bits,
+        reliability_bits=told.reliability_bits,
+        exact_dropout=told.exact_dropout,
+    )
+
+
+def shortfalls(agreed: Charter) -> tuple[str, ...]:
+    """In what a charter promises more than its graph and rule keep; nothing if it was planned."""
+    found = judged(agreed)
+    lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
+    if agreed.least_roster < found.least_roster:
+        lines.append(
+            f"least_roster = {agreed.least_roster} is below {found.least_roster}: the certificate does not "
+            "cover rosters that small"
+        )
+    if agreed.min_survivors < found.least_survivors:
+        lines.append(f"min_survivors = {agreed.min_survivors} is below {found.least_survivors}")
+    for name in Stated.__struct_fields__:
+        said, is_so = getattr(agreed.certificate, name), getattr(stated(found), name)
+        flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
+        if flatters and name != "colluders":
+            lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
+    if agreed.certificate.colluders > found.colluders:
+        lines.append(
+            f"it states that {agreed.certificate.colluders} members may collude, the certificate covers "
+            f"{found.colluders}"
+        )
+    return tuple(lines)

@@ -1,0 +1,231 @@
+"""``Plan``: a graph and a threshold rule, what they promise, and what they cost."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ccesa.config import ErdosRenyi, Floor, Graph, RoundConfig, Threshold, threshold_share
+from ccesa.plan.calibration import calibrate
+from ccesa.plan.certify import Around, Certificate
+from ccesa.plan.compare import Paper, conventional, paper_rule
+from ccesa.plan.connectivity import window
+from ccesa.plan.cost import Cost, Shape, cost
+from ccesa.plan.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.plan.population import Population
+from ccesa.plan.roster import LN2, Roster
+from ccesa.plan.search import first
+from ccesa.plan.tails import Binomial
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A graph and a threshold rule, what they promise, and what they cost."""
+
+    roster: Roster
+    guard: str
+    length: int
+    bits: int
+    privacy_bits: float
+    reliability_bits: float
+    graph: Graph
+    threshold: Threshold
+    certificate: Certificate
+    notes: tuple[str, ...] = ()
+
+    @property
+    def population(self) -> Population:
+        return self.roster.population
+
+    @property
+    def clients(self) -> int:
+        return self.population.clients
+
+    @property
+    def degree(self) -> float:
+        """Neighbours of a client in the share graph; the mean where it varies."""
+        return self.graph.mean_degree(self.clients)
+
+    @property
+    def mask_degree(self) -> float:
+        """Neighbours that a client shares a mask with; the mean where it varies."""
+        return self.graph.mean_mask_degree(self.clients)
+
+    @property
+    def t(self) -> int:
+        """The threshold of a client of mean degree."""
+        return self.threshold.of(int(self.degree))
+
+    @property
+    def least_roster(self) -> int:
+        """F: clients refuse a roster of fewer."""
+        return self.roster.least
+
+    @property
+    def colluders(self) -> int:
+        """So many clients of the whole list may collude.
+
+        Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
+        """
+        return self.roster.colluders if self.roster.chosen else self.population.colluders
+
+    @cached_property
+    def around(self) -> int:
+        """The most colluding neighbours that any honest client has, except with 2^-privacy_bits.
+
+        Under ``active`` in every roster that the server may choose.
+        """
+        most = self.colluders
+        return first(lambda many: self._is_rare(more_colluders(many)), most) or most
+
+    @cached_property
+    def least_honest(self) -> int | None:
+        """Honest clients in any part of a sum that can be opened, whoever drops out; the least t_i - c_i.
+
+        Except with 2^``least_honest_fails``. None where nobody colludes and the server follows the protocol:
+        then nobody chooses dropouts.
+        """
+        if self.population.colluders == 0:
+            return None
+        if self.masks_are_thin:
+            return 1
+        return first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
+
+    @cached_property
+    def least_honest_fails(self) -> float | None:
+        """log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
+        if self.least_honest is None:
+            return None
+        return -math.inf if self.masks_are_thin else self._around.log2(self._fewer(self.least_honest))
+
+    @property
+    def least_survivors(self) -> int:
+        """Sums over fewer are not opened. No reliable round has fewer.
+
+        Each client that is unmasked has t_i live neighbours, and t_i is above ``least_honest``.
+        """
+        return max(3, self.least_honest or 0)
+
+    @property
+    def masks_are_thin(self) -> bool:
+        """Whether masks run on some edges of the share graph only."""
+        return self.mask_degree < self.degree
+
+    def _fewer(self, honest: int) -> Event:
+        """Some part has fewer honest clients; an argument for t_i - c_i needs that nobody is unmaskable."""
+        few = fewer_honest(honest)
+        return either(few, unmaskable) if self.guard == "active" else few
+
+    def _is_rare(self, event: Event) -> bool:
+        return self._around.log2(event) <= -self.privacy_bits
+
+    @cached_property
+    def _around(self) -> Around:
+        return Around(self.graph, self.threshold, self.roster)
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """Every number of neighbours that a client has to expect, in rosters from F clients to all.
+
+        Except with the probability that privacy may fail.
+        """
+        n, least = self.clients, self.roster.least
+        if not isinstance(self.graph, ErdosRenyi):
+            return tuple(range(self.graph.max_degree(least), self.graph.max_degree(n) + 1))
+        fewest, most = (self._likely(size) for size in (least, n))
+        every = range(fewest[0], most[-1] + 1)
+        # With a threshold above d + 1 nobody can share: such a client is left out.
+        return tuple(d for d in every if self.threshold.of(d) <= d + 1) or tuple(every)
+
+    def _likely(self, size: int) -> list[int]:
+        """Degrees that are not too unlikely in a roster of this size, for all its clients."""
+        degrees, logs, _ = window(Binomial(getattr(self.graph, "p", 1.0)), size - 1)
+        rare = -self.privacy_bits * LN2 - math.log(self.clients)
+        fewer, more = np.logaddexp.accumulate(logs), np.logaddexp.accumulate(logs[::-1])[::-1]
+        return [int(degree) for degree in degrees[(fewer > rare) & (more > rare)]]
+
+    @property
+    def floor(self) -> Floor:
+        """What a client that knows this plan can insist on under ``curious``, and an honest round has.
+
+        A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
+        about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
+        """
+        varies = isinstance(self.graph, ErdosRenyi)
+        degree = int(self.degree) if varies else self.graph.max_degree(self.roster.least)
+        return Floor(
+            clients=self.roster.least,
+            degree=degree,
+            mask_degree=min(int(self.mask_degree), degree),
+            threshold=self.threshold.of(degree),
+            threshold_share=min(2.0, *(threshold_share(self.threshold.of(d), d) for d in self.degrees)),
+            survivors=max(2, self.least_honest or 0),
+        )
+
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """Demands that the certificate does not meet; a plan has none, a checked configuration may."""
+        found = []
+        if self.certificate.unreliable > -self.reliability_bits:
+            found.append(
+                f"reliability: {-self.certificate.unreliable:.1f} bits instead of {self.reliability_bits:g}"
+            )
+        private = -self.certificate.privacy(self.guard)
+        if private < self.privacy_bits:
+            found.append(f"privacy: {private:.1f} bits instead of {self.privacy_bits:g}")
+        if self.masks_are_thin and self.population.colluders:
+            found.append(
+                f"privacy: a client masks with {self.mask_degree:.4g} of {self.degree:.4g} neighbours, and "
+                "colluders can make just these drop out and open its vector; leave out mask_degree and mask_p"
+            )
+        return tuple(found)
+
+    @property
+    def is_private(self) -> bool:
+        return not any(line.startswith("privacy") for line in self.shortfalls)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(
+            clients=self.clients,
+            degree=self.degree,
+            mask_degree=self.mask_degree,
+            threshold=self.t,
+            length=self.length,
+            bits=self.bits,
+            dropout=self.population.dropout,
+            guard=self.guard,
+        )
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a round costs, with times from a quick calibration of this machine."""
+        return cost(self.shape, calibrate())
+
+    @cached_property
+    def paper(self) -> Paper:
+        """What the paper's rule would choose, and its cost."""
+        return paper_rule(self.shape)
+
+    @cached_property
+    def conventional(self) -> Cost:
+        """What conventional secure aggregation would cost."""
+        return conventional(self.shape)
+
+    def config(self, **others: Any) -> RoundConfig:
+        """A ready configuration; ``round_id``, ``task`` and so on may be given.
+
+        ``min_survivors`` is ``least_survivors``.
+        """
+        settings: dict[str, Any] = {
+            "clients": self.clients,
+            "length": self.length,
+            "bits": self.bits,
+            "graph": self.graph,
+            "threshold": self.threshold,
+            "guard": self.guard,
+            "min_survivors": self.least_survivors,
+        }
+        return RoundConfig(**(settings | others))

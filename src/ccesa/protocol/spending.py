@@ -1,0 +1,51 @@
+"""How often a client contributes to one task.
+
+Two sums over the same task that differ by one client give that client's vector away. So a client counts the
+vectors that have left it, by the digest of the task, and stops after a few: a lost round can be repeated
+once. What has left is spent, whatever became of the round: colluders may know the sum of one that was lost.
+"""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from threading import Lock
+
+from ccesa.errors import ConfigError, TaskSpent
+
+ATTEMPTS = 2
+
+#: Rounds in other threads may have the same memory.
+_LOCK = Lock()
+#: Vectors that have left, by task. It outlives rounds, and belongs on disk where the process does not.
+Tasks = MutableMapping[bytes, int]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The vectors of one client for one task. Without a memory nothing is counted."""
+
+    tasks: Tasks | None
+    task: bytes
+    attempts: int = ATTEMPTS
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ConfigError(f"attempts must be at least 1, not {self.attempts}")
+        if self.tasks is not None and not self.task:
+            raise ConfigError(
+                "this client counts what it contributes to each task, and the round names no task"
+            )
+
+    def check(self) -> None:
+        """Refuse a task for which no vector may leave any more."""
+        if self.tasks is not None and self.tasks.get(self.task, 0) >= self.attempts:
+            raise TaskSpent(
+                f"this client has contributed to this task {self.attempts} time(s), as often as it may: sums "
+                "over the same task that differ by one client would give that client's vector away"
+            )
+
+    def __call__(self) -> None:
+        """One vector leaves: counted before it does."""
+        with _LOCK:
+            self.check()
+            if self.tasks is not None:
+                self.tasks[self.task] = self.tasks.get(self.task, 0) + 1

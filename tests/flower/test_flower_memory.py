@@ -1,0 +1,546 @@
+"""What a node remembers, and what it drops: keys go early, and nothing happens twice."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.common.serde import context_from_proto, context_to_proto
+from flwr.serverapp import strategy as flower
+from flwr.supercore.task_identity import TaskIdentity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccesa.errors import AttemptsSpent, ConfigError, TaskSpent, UsageError
+from ccesa.flower import SecureGrid, marks, records
+from ccesa.flower import mod as node_side
+from ccesa.flower.marks import ROUND, STATE, TASK, FolderMarks, Mark, StateMarks
+from ccesa.flower.memory import Seen, Sleeping, TaskCounts
+from flower_grid import (
+    ERROR,
+    SILENT,
+    Clock,
+    MemoryGrid,
+    all_say,
+    as_record,
+    lose,
+    make_app,
+    new_context,
+    new_model,
+    number,
+)
+from flower_rounds import NODES, STEPS, assert_mean, enrol, envelope_of, one_round
+
+KEY, OTHER = bytes(32), b"\1" * 32
+
+
+class Now(Clock):
+    """Seconds since 1970, as a node sees them."""
+
+    def time(self) -> float:
+        return 1e9 + self.now
+
+
+@pytest.fixture
+def now(monkeypatch):
+    made = Now()
+    monkeypatch.setattr(node_side, "time", made)
+    return made
+
+
+@pytest.fixture(params=["folder", "state"])
+def kept(request, tmp_path):
+    """Marks, in both ways to keep them."""
+    return FolderMarks(tmp_path / "marks") if request.param == "folder" else StateMarks(new_context(1, {}))
+
+
+def remember(folder: Path) -> dict[int, dict]:
+    """Every node with a folder of its own."""
+    return {node: {"ccesa-memory": str(folder / str(node))} for node in number(NODES)}
+
+
+# Marks
+
+
+def test_a_mark_is_made_once(kept):
+    for mark in (Mark(ROUND, KEY), Mark(STATE, KEY), Mark(ROUND, OTHER), Mark(TASK, KEY), Mark(TASK, KEY, 2)):
+        assert mark not in kept
+        assert kept.make(mark)
+        assert mark in kept
+        assert not kept.make(mark)
+    assert set(kept.of(TASK)) == {Mark(TASK, KEY), Mark(TASK, KEY, 2)}
+    assert set(kept.of(ROUND)) == {Mark(ROUND, KEY), Mark(ROUND, OTHER)}
+
+
+def test_used_is_used(kept):
+    seen = Seen(kept, ROUND)
+    seen.add(KEY)
+    assert (KEY in seen, OTHER in seen, list(seen), len(seen)) == (True, False, [KEY], 1)
+    assert KEY not in Seen(kept, STATE)
+    with pytest.raises(ConfigError, match="another process of this node was first to use this round"):
+        seen.add(KEY)
+    with pytest.raises(UsageError, match="stays used"):
+        seen.discard(KEY)
+
+
+def test_contributions_are_counted(kept):
+    counts = TaskCounts(kept)
+    assert (dict(counts), len(counts)) == ({}, 0)
+    for count in (1, 2):
+        counts.check(KEY, 2)
+        counts.count(KEY, 2)
+        assert dict(counts) == {KEY: count}
+    with pytest.raises(TaskSpent, match="contributed to this model 2 times and allows 2"):
+        counts.check(KEY, 2)
+    with pytest.raises(TaskSpent):
+        counts.count(KEY, 2)
+    counts.check(OTHER, 1)
+    counts[OTHER] = counts.get(OTHER, 0) + 1
+    assert dict(counts) == {KEY: 2, OTHER: 1}
+    with pytest.raises(UsageError, match="stays contributed"):
+        counts[KEY] = 1
+    with pytest.raises(UsageError, match="stays contributed"):
+        del counts[KEY]
+
+
+def test_of_many_at_once_only_as_many_contribute_as_may(tmp_path):
+    """Processes of several runs on one node; threads stand for them, each with its own object."""
+    start, done = threading.Barrier(8), []
+
+    def contribute() -> None:
+        counts = TaskCounts(FolderMarks(tmp_path))
+        start.wait()
+        try:
+            counts.count(KEY, 3)
+        except TaskSpent:
+            return
+        done.append(1)
+
+    every = [threading.Thread(target=contribute) for _ in range(8)]
+    for one in every:
+        one.start()
+    for one in every:
+        one.join()
+    assert len(done) == 3
+
+
+def test_marks_in_a_folder_are_there_for_the_next_process(tmp_path):
+    FolderMarks(tmp_path / "deep" / "down").make(Mark(ROUND, KEY))
+    again = FolderMarks(tmp_path / "deep" / "down")
+    assert Mark(ROUND, KEY) in again
+    assert not again.make(Mark(ROUND, KEY))
+
+
+@pytest.mark.parametrize("name", ["round-", "round-xyz-1", "round--", f"round-{KEY.hex()}-one", "other"])
+def test_other_files_in_the_folder_do_no_harm(name, tmp_path):
+    (tmp_path / name).write_text("?")
+    kept = FolderMarks(tmp_path)
+    assert list(kept.of(ROUND)) == []
+    assert kept.make(Mark(ROUND, KEY))
+    kept.sweep(1e12)
+    assert (tmp_path / name).exists()
+
+
+def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
+    kept = FolderMarks(tmp_path)
+    for kind in (ROUND, STATE, TASK):
+        kept.make(Mark(kind, KEY))
+        kept.make(Mark(kind, OTHER))
+        os.utime(tmp_path / f"{kind}-{KEY.hex()}-1", (0, 0))
+        os.utime(tmp_path / f"{kind}-{OTHER.hex()}-1", (86400, 86400))
+    kept.sweep(30 * 86400 + 1)
+    assert [set(kept.of(kind)) for kind in (ROUND, STATE)] == [{Mark(ROUND, OTHER)}, {Mark(STATE, OTHER)}]
+    assert set(kept.of(TASK)) == {Mark(TASK, KEY), Mark(TASK, OTHER)}
+
+
+def test_a_state_keeps_a_bounded_number_of_marks(monkeypatch):
+    monkeypatch.setitem(marks._MOST, ROUND, 3)
+    kept = StateMarks(new_context(1, {}))
+    kept.make(Mark(TASK, KEY))
+    for place in range(5):
+        kept.make(Mark(ROUND, bytes([place]) * 32))
+    assert [mark.key[0] for mark in kept.of(ROUND)] == [2, 3, 4]
+    assert Mark(TASK, KEY) in kept
+
+
+DAMAGED = [
+    ConfigRecord({"round": "no bytes"}),
+    ConfigRecord({"round": b"short"}),
+    ConfigRecord({"task": [1, 2]}),
+    ArrayRecord(),
+]
+
+
+@pytest.mark.parametrize("record", DAMAGED)
+def test_damaged_marks_do_not_keep_a_node_out(record, said):
+    grid = MemoryGrid(make_app(), NODES)
+    grid.contexts[1003].state["ccesa-marks"] = record
+    assert_mean(one_round(grid), number(NODES))
+    assert sum("the marks in this node's state are damaged and dropped" in line for line in said) == 1
+
+
+def test_a_folder_that_everybody_can_write_to(tmp_path, said):
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    folder.chmod(0o777)
+    grid = MemoryGrid(make_app(), NODES, node_configs={1002: {"ccesa-memory": str(folder)}})
+    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
+    assert any("everybody can write to" in line for line in said)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, said):
+    """The node refuses, and does not say to the server where it looked."""
+    (tmp_path / "file").touch()
+    grid = MemoryGrid(make_app(), NODES, node_configs={1002: {"ccesa-memory": str(tmp_path / "file" / "x")}})
+    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
+    assert any("cannot keep its marks in" in line for line in said)
+    assert not any(b"marks in" in one.data for one in grid.passed)
+
+
+def test_a_full_disk_is_a_refusal_and_not_a_round_without_memory(tmp_path, monkeypatch, said):
+    def full(self, mark):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FolderMarks, "make", full)
+    app = make_app()
+    grid = MemoryGrid(app, NODES, node_configs=remember(tmp_path))
+    assert one_round(grid) is None
+    assert {one.error.code for one in grid.replies("advertise")} == {records.FAILED}
+    assert {one.error.reason for one in grid.replies("advertise")} == {
+        "this node failed; its own log says why"
+    }
+    assert app.calls == []
+
+
+# Where they are
+
+
+@pytest.fixture
+def own_process(monkeypatch, tmp_path):
+    """As in the process that a SuperNode starts for a message to node 1002."""
+    monkeypatch.setattr(TaskIdentity, "_node_id", 1002)
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_node_of_its_own_remembers_in_the_folder_of_flower(own_process):
+    assert_mean(one_round(MemoryGrid(make_app(), NODES)), number(NODES))
+    (folder,) = (own_process / "ccesa").iterdir()
+    assert folder.name == "1002"
+    kinds = sorted(path.name.split("-")[0] for path in folder.iterdir())
+    assert kinds == ["round", "state", "state", "state", "task"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_simulated_node_remembers_in_its_state(monkeypatch, tmp_path):
+    monkeypatch.setattr(TaskIdentity, "_node_id", None)
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "home"))
+    assert isinstance(marks.open_marks(node_side.Site({}), new_context(1002, {})), StateMarks)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_node_without_a_place_for_its_marks(own_process, said):
+    own_process.write_text("not a folder")
+    assert_mean(one_round(MemoryGrid(make_app(), NODES)), number(NODES))
+    assert any("cannot keep its marks" in line for line in said)
+
+
+def test_a_node_with_a_charter_needs_a_place_for_its_marks(own_process, tmp_path, said):
+    own_process.write_text("not a folder")
+    charter, configs = enrol(tmp_path, NODES)
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    reply = one_round(grid, charter=charter)
+    assert_mean(reply, [node for node in number(NODES) if node != 1002])
+    assert any("give this node a folder of its own: ccesa-memory" in line for line in said)
+
+
+# Once
+
+
+@pytest.mark.parametrize("with_folder", [True, False])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_node_that_crashed_before_its_state_was_stored_does_not_answer_twice(step, with_folder, tmp_path):
+    """Its state is as before the message. Without a folder it would go on from there a second time, and in
+    the masking step train again and put another vector under the same masks."""
+    app = make_app()
+    configs = remember(tmp_path) if with_folder else {}
+    grid = MemoryGrid(app, NODES, node_configs=configs)
+    again = []
+
+    def crash(at: str, node: int, count: int) -> None:
+        if (at, node) == (step, 1004):
+            message = next(
+                one.message for one in grid.passed if one.to_node and (one.step, one.node) == (step, 1004)
+            )
+            before = context_to_proto(grid.contexts[1004])
+            grid._work(copy(message), 1004)
+            grid.contexts[1004] = context_from_proto(before)
+            again.append(grid._work(copy(message), 1004))
+            grid.contexts[1004] = context_from_proto(before)
+
+    grid.faults = crash
+    one_round(grid, timeout=10.0)
+    assert again[0].has_error() == with_folder
+    if step == "mask":
+        assert app.calls.count(("train", 1004)) == (1 if with_folder else 3)
+
+
+def copy(message: Message) -> Message:
+    return Message(RecordDict(dict(message.content)), metadata=message.metadata)
+
+
+def test_a_round_id_is_used_once_even_in_another_run(tmp_path, said):
+    grid = MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))
+    one_round(grid)
+    first = next(one.message for one in grid.passed if one.to_node and one.step == "advertise")
+    again = MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))
+    assert again._work(copy(first), 1001).has_error()
+    assert any("this round id was used before" in line for line in said)
+
+
+# As often as a node allows
+
+
+def or_spent(grid, model=None, **options) -> Message | None:
+    """The reply of a round, or None if it is lost, be it because nodes are spent."""
+    try:
+        return one_round(grid, model, **options)
+    except AttemptsSpent:
+        return None
+
+
+def rounds_until_spent(grid, model=None, kind: str = "train") -> int:
+    """How many rounds bring a reply; then all nodes say the same."""
+    for done in range(20):
+        grid.passed.clear()
+        if or_spent(grid, model, kind=kind) is None:
+            assert [one.error.code for one in grid.replies("mask")] == [records.SPENT] * NODES
+            assert {one.error.reason for one in grid.replies("mask")} == {
+                "this node has contributed to this model as often as it may"
+            }
+            return done
+    raise AssertionError("never")
+
+
+@pytest.mark.parametrize("attempts", [None, 1, 3])
+def test_a_node_contributes_to_a_model_as_often_as_it_allows(attempts, said):
+    app = make_app()
+    own = {"ccesa-attempts": attempts} if attempts else {}
+    grid = MemoryGrid(app, NODES, node_configs=all_say(NODES, own))
+    expected = attempts or 2
+    assert rounds_until_spent(grid) == expected
+    assert app.calls.count(("train", 1001)) == expected  # it does not train for nothing
+    assert any(f"times and allows {expected}" in line for line in said)
+
+
+def test_evaluations_and_other_models_are_counted_apart():
+    grid, other = MemoryGrid(make_app(), NODES), new_model()
+    other["w"][0, 0] += 1e-3
+    assert [rounds_until_spent(grid), rounds_until_spent(grid, kind="evaluate")] == [2, 2]
+    assert rounds_until_spent(grid, other) == 2
+
+
+def test_no_setting_makes_another_model_of_it():
+    grid = MemoryGrid(make_app(), NODES)
+    for number_, options in enumerate([{}, {"clip": 1.9999}, {"metric_clip": 2e6}, {"metric_slots": 8}]):
+        content = {"arrays": as_record(new_model()), "config": ConfigRecord({"server-round": number_})}
+        some = [Message(RecordDict(content), node, "train") for node in grid.get_node_ids()]
+        if number_ < 2:
+            assert len(list(SecureGrid(grid, **options).send_and_receive(some))) == 1
+        else:
+            with pytest.raises(AttemptsSpent):
+                SecureGrid(grid, **options).send_and_receive(some)
+
+
+def test_contributions_are_remembered_in_the_next_run(tmp_path):
+    for expected in (2, 0):
+        assert rounds_until_spent(MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))) == expected
+
+
+def test_a_round_that_is_lost_before_the_vectors_leave_costs_nothing(said):
+    grid = MemoryGrid(make_app(), NODES)
+    grid.faults = lambda step, node, count: ERROR if step == "share" and count < 5 and node > 1002 else None
+    for _ in range(5):
+        assert one_round(grid) is None
+    assert rounds_until_spent(grid) == 2
+
+
+def test_a_vector_that_has_left_is_counted_whatever_becomes_of_it(said):
+    """The server may have it, even if the node never hears so."""
+    grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0, 1)))
+    for _ in range(2):
+        assert one_round(grid, step_timeout=0.3) is None
+    assert rounds_until_spent(grid) == 0
+
+
+def test_training_counts_where_the_app_failed(said):
+    """What a node could not contribute is as secret as that it could not."""
+
+    def train(node, model):
+        raise ValueError
+
+    grid = MemoryGrid(make_app(train), NODES)
+    assert [or_spent(grid) for _ in range(3)] == [None] * 3
+    assert [one.has_error() for one in grid.replies("mask")] == [False] * 2 * NODES + [True] * NODES
+
+
+def test_training_goes_on_where_a_round_is_repeated(said):
+    """A lost round leaves the model as it is, and it is trained once more."""
+    grid = MemoryGrid(make_app(), NODES)
+    grid.faults = lambda step, node, count: ERROR if (step, count) == ("unmask", 1) and node > 1002 else None
+    result = flower.FedAvg(fraction_evaluate=0.0).start(
+        grid=SecureGrid(grid), initial_arrays=as_record(new_model()), num_rounds=4
+    )
+    assert set(result.train_metrics_clientapp) == {1, 3, 4}
+
+
+# Keys leave
+
+
+def holders(grid) -> list[int]:
+    return [node for node in number(NODES) if "ccesa" in grid.state(node)]
+
+
+class Killed(Exception):
+    """The ServerApp is gone, and tells nobody."""
+
+
+def kill_at(grid, step: str) -> None:
+    def deliver(message: Message) -> None:
+        if envelope_of(message)["step"] == step:
+            raise Killed
+
+    grid.tamper = deliver
+    model = new_model()
+    model["b"] += 1  # another one than in the rounds that come after it
+    with pytest.raises(Killed):
+        one_round(grid, model)
+    grid.tamper = lambda message: None
+
+
+@pytest.fixture
+def without_forget(monkeypatch):
+    """A server that is killed does not tell its nodes to forget."""
+    from ccesa.flower.call import Call
+
+    monkeypatch.setattr(Call, "end", lambda self, *, lost: None)
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_keys_of_a_killed_server_leave_when_the_next_round_goes_on(step, without_forget):
+    grid = MemoryGrid(make_app(), NODES)
+    kill_at(grid, step)
+    assert holders(grid) == list(number(NODES))
+    seen = []
+    grid.faults = lambda at, node, count: seen.append((at, len(clients_of(grid, node))))
+    assert_mean(one_round(grid), number(NODES))
+    assert holders(grid) == []
+    assert {at: {held for one, held in seen if one == at} for at in STEPS} == {
+        "advertise": {1},
+        "share": {2},  # a message of the earlier round that comes late must not end this one
+        "mask": {1},
+        "unmask": {1},
+    }
+
+
+def clients_of(grid, node: int) -> list[bytes]:
+    return grid.state(node)["ccesa"]["client"] if "ccesa" in grid.state(node) else []
+
+
+def test_keys_leave_after_a_time(now, without_forget, said):
+    configs = {1001: {"ccesa-forget-after": 100.0}}
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    kill_at(grid, "mask")
+    for seconds, kept in ((99, list(number(NODES))), (2, list(number(NODES))[1:]), (12 * 3600, [])):
+        now.now += seconds
+        forget_nothing(grid)
+        assert holders(grid) == kept
+    assert sum("the keys of a round that did not go on are dropped" in line for line in said) == NODES
+
+
+def forget_nothing(grid) -> None:
+    """Any message at all; this one is about another round."""
+    envelope = records.Envelope(step=records.FORGET, config=b"another round")
+    for node in number(NODES):
+        message = Message(records.put(RecordDict(), envelope), node, "train")
+        message.metadata.__dict__["_message_id"] = message.object_id
+        assert not grid._work(message, node).has_error()
+
+
+def test_a_round_may_take_its_time(now):
+    """Twelve hours between two steps; no message of Flower lives longer."""
+    grid = MemoryGrid(make_app(), NODES)
+
+    def slow(step: str, node: int, count: int) -> None:
+        if node == 1001:
+            now.now += 12 * 3600
+
+    grid.faults = slow
+    assert_mean(one_round(grid), number(NODES))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["begin", "go on", "wipe", "wait"])), max_size=30)
+)
+def test_at_most_two_rounds_sleep_and_none_older_than_one_that_went_on(events):
+    """Against a model: the rounds that began, in order."""
+    context, clock, expected = new_context(1, {}), 0.0, []
+    for name, event in events:
+        clock += 1.0
+        config, sleeping = bytes([name]), Sleeping(context, clock)
+        if event == "begin":
+            sleeping.put(config, b"keys")
+            expected = [*(one for one in expected if one != config), config][-2:]
+        elif event == "wipe":
+            sleeping.wipe(config)
+            expected = [one for one in expected if one != config]
+        elif event == "go on" and config in expected:
+            taken = sleeping.take(config)
+            assert taken.client == b"keys"
+            expected = expected[expected.index(config) :]
+            assert clients(context) == expected[1:]
+            sleeping.put(config, b"keys", taken.born)
+        elif event == "go on":
+            with pytest.raises(ConfigError, match="no part in that round"):
+                sleeping.take(config)
+        assert clients(context) == expected
+
+
+def clients(context) -> list[bytes]:
+    return context.state["ccesa"]["config"] if "ccesa" in context.state else []
+
+
+BROKEN = [
+    ArrayRecord(),
+    ConfigRecord(),
+    ConfigRecord({"configs": [b""], "clients": [b""]}),
+    ConfigRecord({"config": [b"x"], "client": [b"y"], "born": [0.0], "since": [0.0, 1.0]}),
+    ConfigRecord({"config": [b"x"], "client": ["text"], "born": [0.0], "since": [0.0]}),
+    ConfigRecord({"config": b"x", "client": b"y", "born": 0.0, "since": 0.0}),
+]
+
+
+@pytest.mark.parametrize("record", BROKEN)
+def test_a_damaged_state_does_not_keep_a_node_out(record, said):
+    grid = MemoryGrid(make_app(), NODES)
+    grid.contexts[1003].state["ccesa"] = record
+    assert_mean(one_round(grid), number(NODES))
+    assert "ccesa" not in grid.state(1003)
+    damaged = isinstance(record, ArrayRecord) or bool(record)
+    assert sum("the state of this node is damaged and dropped" in line for line in said) == damaged
+
+
+def test_a_damaged_client_costs_its_round_and_no_other(said):
+    grid = MemoryGrid(make_app(), NODES)
+
+    def damage(step: str, node: int, count: int) -> None:
+        if (step, node, count) == ("mask", 1003, 0):
+            kept = grid.state(1003)["ccesa"]
+            kept["client"] = [kept["client"][0][:-1]]
+
+    grid.faults = damage
+    assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
+    assert_mean(one_round(grid), number(NODES))
+    np.testing.assert_equal(holders(grid), [])

@@ -1,0 +1,172 @@
+"""``ccesa charter``, and ``ccesa plan`` that writes one, as users have them: processes and files."""
+
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from ccesa.charter import Charter
+from ccesa.identity import Admission, Member
+from rounds import identity
+
+COMMAND = str(Path(sys.executable).with_name("ccesa"))
+MEMBERS = 30
+
+
+def run(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, encoding="utf-8"
+    )
+
+
+def fails(done: subprocess.CompletedProcess, says: str, code: int = 2) -> None:
+    assert done.returncode == code
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A list of thirty hospitals, the key of the first, and the charter that the planner writes for them."""
+    found = tmp_path_factory.mktemp("federation")
+    members = [Member(f"hospital-{i}", identity(i).public) for i in range(MEMBERS)]
+    (found / "admitted.txt").write_text(str(Admission(members)))
+    identity(0).save(found / "site.key")
+    identity(99).save(found / "stranger.key")
+    planned = ("plan", "--guard", "active", "--members", found / "admitted.txt")
+    done = run(*planned, "--charter", found / "charter.toml", "--learning", "--expires", "2100-01-01")
+    assert done.returncode == 0, done.stderr
+    return found
+
+
+def edited(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
+    text = (folder / "charter.toml").read_text()
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_the_planner_writes_a_charter_that_keeps_its_promises(folder):
+    charter = Charter.load(folder / "charter.toml")
+    assert len(charter.members) == MEMBERS
+    assert (charter.serial, charter.expiry) == (1, "2100-01-01 00:00 UTC")
+    assert charter.certificate.privacy_bits == 128
+    assert charter.certificate.colluders >= 1
+    assert charter.learning is not None
+    done = run("charter", "check", folder / "charter.toml", "--identity", folder / "site.key")
+    assert done.returncode == 0
+    assert charter.fingerprint in done.stdout
+
+
+def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_every_sum(folder):
+    charter = Charter.load(folder / "charter.toml")
+    words = " ".join(run("charter", "show", folder / "charter.toml").stdout.split())
+    told = charter.certificate
+    assert f"a server that lies, and up to {told.colluders} members that work with it" in words
+    assert f"a sum over at least {told.least_honest} honest members" in words
+    assert charter.fingerprint in words
+    found = json.loads(run("charter", "show", folder / "charter.toml", "--json").stdout)
+    assert found["digest"] == charter.digest.hex()
+    assert found["certificate"]["least_honest"] == told.least_honest
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("least_honest = 14", "least_honest = 20"), "it states least_honest = 20, computed anew it is 14"),
+        (("colluders = 3", "colluders = 9"), "9 members may collude, the certificate covers 3"),
+        (("t = 17", "t = 16"), "it demands more than it keeps: privacy"),
+        (("privacy_bits = 128.0", "privacy_bits = 120.0"), ""),
+        (("least_roster = 16", "least_roster = 3"), "least_roster = 3 is below 16"),
+        (("2100-01-01T", "2001-01-01T"), "expired on 2001-01-01"),
+        (("unreliable = -1", "unreliable = -3"), "it states unreliable = -3"),
+    ],
+)
+def test_a_charter_that_flatters_or_has_expired_does_not_pass(folder, change, says):
+    done = run("charter", "check", edited(folder, "changed.toml", change))
+    if says:
+        fails(done, says, 1)
+    else:
+        assert done.returncode == 0  # asking for less is no lie
+
+
+def test_a_stranger_is_told(folder):
+    done = run("charter", "check", folder / "charter.toml", "--identity", folder / "stranger.key")
+    fails(done, "this identity is not in the admission list", 1)
+
+
+def test_a_site_accepts_the_newest_and_never_an_older_one(folder):
+    accepted = folder / "accepted.toml"
+    first, second = folder / "charter.toml", edited(folder, "second.toml", ("serial = 1\n", "serial = 2\n"))
+    other = edited(folder, "other.toml", ("attempts = 2", "attempts = 1"))
+    assert run("charter", "accept", first, "--as", accepted).returncode == 0
+    fails(run("charter", "accept", other, "--as", accepted), "serial 1 is not above 1")
+    assert run("charter", "accept", second, "--as", accepted).returncode == 0
+    fails(run("charter", "accept", first, "--as", accepted), "serial 1 is not above 2")
+    assert run("charter", "accept", second, "--as", accepted).returncode == 0  # the same again is no news
+    assert Charter.load(accepted).serial == 2
+    flattering = edited(folder, "third.toml", ("serial = 1\n", "serial = 3\n"), ("t = 17", "t = 16"))
+    fails(run("charter", "accept", flattering, "--as", accepted), "is not accepted")
+    assert Charter.load(accepted).serial == 2
+
+
+def test_a_new_charter_goes_on_from_the_one_before(folder):
+    planned = ("plan", "--guard", "active", "--members", folder / "admitted.txt")
+    done = run(*planned, "--charter", folder / "next.toml", "--replaces", folder / "charter.toml")
+    assert done.returncode == 0
+    found, before = Charter.load(folder / "next.toml"), Charter.load(folder / "charter.toml")
+    assert found.serial == before.serial + 1
+    assert found.learning == before.learning
+    assert date.today().year < int(found.expiry[:4]) <= date.today().year + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--charter", "new.toml"), "--charter goes with --guard active"),
+        (("--guard", "active", "--clients", "30", "--charter", "new.toml"), "--charter needs --members"),
+        (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "a list of 30 members"),
+        (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
+        (
+            ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),
+            "never overwritten",
+        ),
+        (("--guard", "active", "--members", "admitted.txt", "--charter", "a/b.toml"), "there is no folder"),
+        (
+            *(
+                (
+                    (
+                        "--guard",
+                        "active",
+                        "--members",
+                        "admitted.txt",
+                        "--charter",
+                        "old.toml",
+                        "--expires",
+                        "2001-01-01",
+                    )
+                ),
+            ),
+            "expired on 2001-01-01",
+        ),
+    ],
+)
+def test_what_cannot_become_a_charter_is_refused_and_leaves_no_file(folder, monkeypatch, arguments, says):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    done = run("plan", *arguments)
+    assert done.returncode in (1, 2)
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_charter_that_others_can_write_to_is_refused(folder):
+    path = edited(folder, "open.toml")
+    path.chmod(0o666)
+    fails(run("charter", "show", path), "can be changed by others")

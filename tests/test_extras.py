@@ -1,0 +1,53 @@
+"""What is said where an optional package is missing, and that it helps."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+#: A part, the module it needs, and the extra that brings it.
+PARTS = {
+    "drawing": (
+        "from pathlib import Path; from ccesa.plan import curve; curve.draw(Path('a.png'), {})",
+        "plots",
+    ),
+    "the demo": ("from ccesa.demo import learning; learning.digits(10, 1)", "demo"),
+    "ccesa.flower": ("import ccesa.flower", "flower"),
+}
+MODULES = {"plots": "matplotlib", "demo": "sklearn", "flower": "flwr"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_missing_package_is_named_with_what_installs_it(part):
+    code, extra = PARTS[part]
+    hide = f"import sys; sys.modules[{MODULES[extra]!r}] = None"
+    end = f"""
+{hide}
+from ccesa import ConfigError
+try:
+    {code}
+except ConfigError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", end], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(f"{part} needs "), done.stderr
+    assert f"in a checkout of ccesa, pip install '.[{extra}]'" in done.stdout
+
+
+def test_every_hint_names_an_extra_that_there_is():
+    """None leads to a package index, where the name may be somebody else's."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    sources = list((ROOT / "src").rglob("*.py"))
+    assert len(pages) > 5
+    for path in [*pages, *sources]:
+        for hint in re.findall(r"pip install[^\n`]*", path.read_text(encoding="utf-8")):
+            assert "'ccesa" not in hint, f"{path}: {hint}"
+            for extra in re.findall(r"\.\[(\w+)\]", hint):
+                assert extra in EXTRAS, f"{path}: {hint}"

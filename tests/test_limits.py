@@ -1,0 +1,151 @@
+"""How much is read of what others send: a message is measured by its name before it is copied or parsed."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from ccesa.errors import FaultyClient, FaultyServer, LateMessage
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import STEPS
+from rounds import ActivePlay, Play, configure, configure_active, read, refuses
+
+PLAYS = {"curious": (Play, configure), "active": (ActivePlay, configure_active)}
+guards = pytest.mark.parametrize("guard", PLAYS)
+steps = pytest.mark.parametrize(
+    ("guard", "step"), [(guard, step.name) for guard in STEPS for step in STEPS[guard]]
+)
+kinds = pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+HUGE = 1 << 25
+#: What a refusal may take: a traceback, a text.
+LITTLE = 1 << 16
+
+
+def opened(guard: str, step: str, **options) -> Play:
+    kind, make = PLAYS[guard]
+    return kind(make(5, **options)).until(step)
+
+
+def padded(message: bytes, size: int) -> bytes:
+    return message.ljust(size, b"\0")
+
+
+def peak(call) -> int:
+    """The most memory that a call takes at a time."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@steps
+@kinds
+def test_an_oversize_reply_is_refused_by_its_length(guard, step, kind):
+    play = opened(guard, step)
+    reply = play.clients[0].receive(play.requests[0])
+    large = kind(padded(reply, HUGE))
+    most = m.limit(type(read(reply)), play.config)
+
+    def refused() -> None:
+        with pytest.raises(FaultyClient, match=f"{HUGE} bytes where at most {most} are possible"):
+            play.server.receive(0, large)
+
+    assert peak(refused) < LITTLE
+    play.server.receive(0, reply)
+
+
+@steps
+@kinds
+def test_an_oversize_request_is_refused_by_its_length(guard, step, kind):
+    play = opened(guard, step)
+    large = kind(padded(play.requests[0], HUGE))
+    most = m.limit(type(read(play.requests[0])), play.config)
+
+    def refused() -> None:
+        with pytest.raises(FaultyServer, match=f"{HUGE} bytes where at most {most} are possible"):
+            play.clients[0].receive(large)
+
+    assert peak(refused) < LITTLE
+    assert play.clients[0].done
+
+
+@steps
+def test_the_limit_is_that_of_the_message_and_no_more(guard, step, monkeypatch):
+    """One byte less than too much is parsed, and found to be no message; one byte more is not parsed."""
+    play = opened(guard, step)
+    reply = play.clients[0].receive(play.requests[0])
+    most = m.limit(type(read(reply)), play.config)
+    refuses(play, 0, padded(reply, most), "not a message")
+    monkeypatch.setattr(m, "_DECODER", None)
+    refuses(play, 0, padded(reply, most + 1), f"{most + 1} bytes where at most {most} are possible")
+
+
+@steps
+@pytest.mark.parametrize("other", ["earlier", "later"])
+def test_a_reply_to_another_step_is_not_even_parsed(guard, step, other, monkeypatch):
+    """However large: a vector has room in its own step only, and comes late to any after that."""
+    names = [one.name for one in STEPS[guard]]
+    place = names.index(step) + (-1 if other == "earlier" else 1)
+    if not 0 <= place < len(names):
+        return
+    play = opened(guard, step)
+    name = STEPS[guard][place].reply.__struct_config__.tag.encode()
+    data = padded(b"\x95" + bytes([0xA0 | len(name)]) + name, HUGE)
+    monkeypatch.setattr(m, "_DECODER", None)
+    error, text = (
+        (LateMessage, f"step {names[place]} has closed")
+        if other == "earlier"
+        else (FaultyClient, f"step {names[place]} has not opened yet")
+    )
+    assert peak(lambda: refuses(play, 0, data, text, error)) < LITTLE
+
+
+@guards
+def test_a_late_vector_is_late_and_a_late_complaint_too(guard):
+    play = opened(guard, "mask")
+    late = play.clients[4].receive(play.requests[4])
+    complaint = m.Complaint(context=play.config.context, client=4, accused=b"\0\0\0\0").encode()
+    play.step(gone={4})
+    while play.requests:
+        refuses(play, 4, late, "step mask has closed", LateMessage)
+        refuses(play, 4, complaint, "step mask has closed", LateMessage)
+        play.step()
+    assert play.server.aggregate.survivors == (0, 1, 2, 3)
+
+
+@guards
+def test_a_complaint_has_room_for_ids_and_not_for_a_vector(guard, monkeypatch):
+    play = opened(guard, "mask", length=100_000)
+    complaint = m.Complaint(context=play.config.context, client=0, accused=b"\1\0\0\0").encode()
+    monkeypatch.setattr(m, "_DECODER", None)
+    most = m.limit(m.Complaint, play.config)
+    assert most < 200
+    refuses(play, 0, padded(complaint, 100_000), f"100000 bytes where at most {most} are possible")
+
+
+@guards
+@pytest.mark.parametrize("data", [b"", b"\x95", b"\0" * HUGE, b"\x95\xa4what" + bytes(HUGE)], ids=len)
+def test_what_has_no_name_of_a_reply_is_not_parsed(guard, data, monkeypatch):
+    play = opened(guard, "mask")
+    monkeypatch.setattr(m, "_DECODER", None)
+    assert peak(lambda: refuses(play, 0, data, "got no reply of this guard")) < LITTLE
+
+
+@guards
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_buffers_that_are_used_again_make_no_difference(guard, kind):
+    """A transport may read into the same memory again and again: nobody holds on to it."""
+    play = opened(guard, "advertise")
+    while play.requests:
+        for i, request in play.requests.items():
+            there, back = bytearray(request), bytearray(b"")
+            back += play.clients[i].receive(kind(there))
+            there[:] = bytes(len(there))
+            reply = bytes(back)
+            play.server.receive(i, kind(back))
+            back[:] = bytes(len(back))
+            play.server.receive(i, reply)  # the same again is no news
+        play.requests = play.server.close()
+    assert np.array_equal(play.server.result().vector, play.expected(range(5)))

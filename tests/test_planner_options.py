@@ -1,0 +1,103 @@
+"""Every demand has a plan that keeps it, or an error whose options are kept when they are tried."""
+
+import pickle
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ccesa.config import Complete
+from ccesa.errors import ImpossiblePlan
+from ccesa.plan import plan
+
+demands = st.fixed_dictionaries(
+    {
+        "clients": st.one_of(st.integers(3, 60), st.integers(3, 1000)),
+        "dropout": st.one_of(st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.3]), st.floats(0, 0.6)),
+        "collusion": st.one_of(st.none(), st.sampled_from([0.0, 0.05, 0.1, 0.3]), st.floats(0, 0.7)),
+        "guard": st.sampled_from(["curious", "active"]),
+        "graph": st.sampled_from(["best", "harary", "complete"]),
+        "reliability_bits": st.one_of(st.none(), st.sampled_from([10, 20, 40])),
+        "exact_dropout": st.booleans(),
+    }
+)
+
+
+def keeps_its_word(made, reliability_bits):
+    assert made.shortfalls == ()
+    asked = reliability_bits or 20
+    assert made.reliability_bits == asked or any(
+        f"{asked} bits is out of reach" in note for note in made.notes
+    )
+    assert made.reliability_bits >= 1
+    assert reliability_bits in (None, made.reliability_bits)  # only a default gives way
+
+
+@example({"clients": 30, "dropout": 0.1, "guard": "active", "reliability_bits": 20})
+@example({"clients": 10, "dropout": 0.3, "guard": "active"})
+@example({"clients": 4, "dropout": 0.1, "guard": "active"})
+@example({"clients": 70_000, "dropout": 0.1, "graph": "complete"})
+@example({"clients": 70_000, "dropout": 0.49, "graph": "complete"})
+@example({"clients": 300, "dropout": 0.45, "graph": "erdos-renyi", "reliability_bits": 20})
+@settings(deadline=None, max_examples=100)
+@given(demands)
+def test_what_an_error_names_does_work(demands):
+    made, error = attempt(demands)
+    if made is not None:
+        keeps_its_word(made, demands.get("reliability_bits"))
+        return
+    assert "out of reach" in str(error) or "holders" in str(error)
+    for option in error.options:
+        tried, refused = attempt({"reliability_bits": 20, **without_none(demands), **option})
+        assert refused is None
+        assert tried.shortfalls == ()
+        for name, value in option.items():
+            assert f"--{name.replace('_', '-')} {value}" in str(error)
+
+
+def attempt(demands):
+    try:
+        return plan(length=1, **demands), None
+    except ImpossiblePlan as error:
+        return None, error
+
+
+def without_none(demands):
+    return {name: value for name, value in demands.items() if value is not None}
+
+
+@pytest.mark.parametrize(("clients", "bits"), [(6, 1), (10, 3), (15, 5), (20, 7), (30, 14)])
+def test_a_few_hospitals_get_the_complete_graph_and_a_note(clients, bits):
+    made = plan(clients, 0.1, guard="active")
+    assert made.graph == Complete()
+    assert made.shortfalls == ()
+    assert bits <= made.reliability_bits < bits + 1
+    (note,) = made.notes
+    assert "reliability of 20 bits is out of reach" in note
+    assert "--clients" in note
+    assert f"planned with {made.reliability_bits:.3g} bits, everyone with everyone" in note
+    assert made.colluders == -(-clients // 10)
+    assert made.least_honest == made.t - made.colluders > clients / 3
+
+
+@pytest.mark.parametrize("clients", [3, 4, 5])
+def test_too_few_hospitals_are_told_how_many_it_takes(clients):
+    with pytest.raises(ImpossiblePlan, match=r"what would do: --clients 4\d$") as caught:
+        plan(clients, 0.1, guard="active")
+    (option,) = caught.value.options
+    assert plan(**{"dropout": 0.1, "guard": "active", **option}).notes
+
+
+def test_options_travel_with_the_error():
+    with pytest.raises(ImpossiblePlan) as caught:
+        plan(30, 0.1, guard="active", reliability_bits=20)
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # our own bytes
+    assert (
+        again.options
+        == caught.value.options
+        == (
+            {"reliability_bits": 14},
+            {"dropout": 0.072},
+            {"clients": 42},
+        )
+    )

@@ -1,0 +1,209 @@
+"""charters.json: charters as text, with their canonical encoding and digest, and rounds under them."""
+
+import math
+from typing import Any
+
+import msgspec
+
+from cases.common import Case, sample
+from ccesa.charter import Charter, Learning, Seat, Stated
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Linear, Majority, Threshold
+from ccesa.identity import Identity
+
+DESCRIPTION = (
+    "Charters as the text of their file, with the one canonical encoding, a msgpack map, and its digest; "
+    "under each a configuration, a msgpack map, with its context. Texts under same say what the charter "
+    "'plain' says. Everything under a bad key must be refused with the named error; bad configurations are "
+    "read under the charter 'plain'."
+)
+_ROUND: dict[str, Any] = {"round_id": sample("round id"), "length": 9, "task": sample("task")}
+
+
+def make() -> Case:
+    return {
+        "description": DESCRIPTION,
+        "charters": [_charter(name, charter) for name, charter in charters().items()],
+        "same": [{"reason": reason, "text": text} for reason, text in _same().items()],
+        "bad_charters": [
+            {"reason": reason, "text": text, "error": "ConfigError"} for reason, text in _bad().items()
+        ],
+        "bad_configurations": [
+            {"reason": reason, "encoding": encoding, "error": error}
+            for reason, (encoding, error) in _bad_configurations().items()
+        ],
+    }
+
+
+def chartered(
+    name: str,
+    clients: int,
+    *,
+    graph: Graph | None = None,
+    threshold: Threshold | None = None,
+    least_roster: int = 3,
+    min_survivors: int = 3,
+    **others: Any,
+) -> Charter:
+    """A charter whose members have the identities that ``identity`` gives for the same name."""
+    members = tuple(Seat(f"client-{i}", identity(name, i).public) for i in range(clients))
+    return Charter(
+        serial=1,
+        expires=4102444800,  # 2100-01-01
+        members=members,
+        graph=graph or Complete(),
+        threshold=threshold or Majority(),
+        least_roster=least_roster,
+        min_survivors=min_survivors,
+        certificate=_STATED,
+        **others,
+    )
+
+
+def identity(name: str, client: int) -> Identity:
+    return Identity(sample(f"{name}: identity {client}"))
+
+
+_STATED = Stated(
+    dropout=0.1,
+    collusion=0.1,
+    colluders=1,
+    around=1,
+    least_honest=2,
+    privacy_bits=128.0,
+    reliability_bits=20.0,
+    unreliable=-20.25,
+    disconnected=-150.0,
+    exposed=-math.inf,
+    unmaskable=-math.inf,
+)
+
+
+def charters() -> dict[str, Charter]:
+    full = chartered(
+        "full",
+        300,
+        graph=Harary(degree=38),
+        threshold=Linear(slope=640, base=3),
+        least_roster=257,
+        min_survivors=20,
+        bits=64,
+        generator="chacha20",
+        attempts=1,
+        learning=Learning(
+            message_types=("train", "evaluate", "train.probe"),
+            weighted_by="weight",
+            metrics=("accuracy", "loss"),
+            counters=("bn.num_batches_tracked",),
+            clip=0.5,
+            metric_clip=1000.0,
+            max_weight=128.0,
+        ),
+    )
+    sparse = chartered("sparse", 20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=12), bits=16)
+    return {
+        "plain": chartered("plain", 5),
+        "full": full,
+        "erdos-renyi": sparse,
+        "a name outside ASCII": msgspec.structs.replace(
+            chartered("names", 3),
+            members=tuple(
+                Seat(name, identity("names", i).public) for i, name in enumerate(("hôpital", "診療所", '"'))
+            ),
+        ),
+        "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
+        "learning by default": msgspec.structs.replace(chartered("plain", 5), learning=Learning()),
+    }
+
+
+def _charter(name: str, charter: Charter) -> Case:
+    config = charter.config(**_ROUND)
+    return {
+        "name": name,
+        "text": str(charter),
+        "encoding": charter.encode(),
+        "digest": charter.digest,
+        **_ROUND,
+        "config": config.encode(),
+        "context": config.context,
+    }
+
+
+def _same() -> dict[str, str]:
+    text = str(charters()["plain"])
+    head, rest = text.split("members = ", 1)
+    return {
+        "comments and empty lines": f"# another one\n\n{text}\n# the end\n",
+        "another offset": text.replace("2100-01-01T00:00:00Z", "2100-01-01T01:00:00+01:00"),
+        "a date begins at midnight UTC": text.replace("2100-01-01T00:00:00Z", "2100-01-01"),
+        "seconds since 1970": text.replace("2100-01-01T00:00:00Z", "4102444800"),
+        "defaults left out": text.replace("attempts = 2\n", "").replace("bits = 32\n", ""),
+        "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
+        "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
+    }
+
+
+def _bad() -> dict[str, str]:
+    text = str(charters()["plain"])
+    seats = text[text.index("members = [") : text.index("\n]\n") + 3]
+    second = seats.splitlines()[2]
+    return {
+        "nothing at all": "",
+        "not TOML": "serial",
+        "a key twice": f"serial = 1\n{text}",
+        "an unknown key": f"{text}\n[more]\n",
+        "an unknown key in a table": text.replace('type = "complete"', 'type = "complete"\nmore = 1'),
+        "another version": text.replace("version = 2", "version = 1"),
+        "serial 0": text.replace("serial = 1", "serial = 0"),
+        "serial as text": text.replace("serial = 1", 'serial = "1"'),
+        "serial beyond 2^53": text.replace("serial = 1", f"serial = {2**53}"),
+        "no serial": text.replace("serial = 1\n", ""),
+        "no expiry": text.replace("expires = 2100-01-01T00:00:00Z\n", ""),
+        "an expiry without an offset": text.replace("00:00:00Z", "00:00:00"),
+        "a member twice": text.replace(second, f"{second}\n{second}"),
+        "a key of 31 bytes": text.replace(second, '    ["client-1", "' + "A" * 42 + '"],'),
+        "a member without a key": text.replace(second, '    ["client-1"],'),
+        "two members": text.replace("\n".join(seats.splitlines()[1:4]) + "\n", ""),
+        "thin masks": text.replace('type = "complete"', 'type = "complete"\nmask_degree = 2'),
+        "an unknown graph": text.replace('type = "complete"', 'type = "star"'),
+        "no graph": text.replace('[graph]\ntype = "complete"\n', ""),
+        "a threshold that nobody reaches": text.replace('type = "majority"', 'type = "fixed"\nt = 5'),
+        "a roster of two": text.replace("least_roster = 3", "least_roster = 2"),
+        "a roster of more than there are": text.replace("least_roster = 3", "least_roster = 6"),
+        "one survivor": text.replace("min_survivors = 3", "min_survivors = 1"),
+        "no attempt": text.replace("attempts = 2", "attempts = 0"),
+        "24 bits": text.replace("bits = 32", "bits = 24"),
+        "no certificate": text[: text.index("\n[certificate]")],
+        "a certificate of nan": text.replace("unmaskable = -inf", "unmaskable = nan"),
+        "a clip of 0": f"{text}\n[learning]\nclip = 0.0\n",
+        "no message type": f"{text}\n[learning]\nmessage_types = []\n",
+        "a metric twice": f'{text}\n[learning]\nmetrics = ["a", "a"]\n',
+        "a metric of control characters": f'{text}\n[learning]\nmetrics = ["\\u0007"]\n',
+    }
+
+
+def _bad_configurations() -> dict[str, tuple[bytes, str]]:
+    plain = charters()["plain"]
+    good = plain.config(**_ROUND)
+    values = msgspec.msgpack.decode(good.encode())
+    other = charters()["full"].config(**_ROUND)
+
+    def changed(**fields: Any) -> bytes:
+        return msgspec.msgpack.encode({**values, **fields})
+
+    malformed = "MalformedMessage"
+    return {
+        "another charter": (other.encode(), "ConfigError"),
+        "a trailing byte": (good.encode() + b"\x00", malformed),
+        "a field of the charter": (changed(bits=32), malformed),
+        "version 1": (changed(version=1), malformed),
+        "the form of the guard curious": (changed(type="round"), malformed),
+        "a field is missing": (msgspec.msgpack.encode(dict(list(values.items())[:-1])), malformed),
+        "another order": (msgspec.msgpack.encode(dict(sorted(values.items()))), malformed),
+        "round_id of 31 bytes": (changed(round_id=bytes(31)), "ConfigError"),
+        "no element": (changed(length=0), "ConfigError"),
+        "task of 65 bytes": (changed(task=bytes(65)), "ConfigError"),
+        "length not minimal, uint8": (
+            good.encode().replace(b"\xa6length\x09", b"\xa6length\xcc\x09"),
+            malformed,
+        ),
+    }
