@@ -199,6 +199,15 @@ def test_ring_degrees_are_even_and_positive(degree):
             make()
 
 
+def test_a_configuration_that_is_changed_is_checked_again():
+    """msgspec below 0.21 copied it unchecked, and nothing else would notice."""
+    for field, value in (("clients", 1), ("bits", 12), ("threshold", Fixed(t=2)), ("round_id", b"")):
+        with pytest.raises(ConfigError):
+            msgspec.structs.replace(build(), **{field: value})
+    with pytest.raises(ConfigError):
+        msgspec.structs.replace(Harary(degree=4), degree=3)
+
+
 @given(st.sampled_from([True, 4.0, "4", b"4", (4,), math.nan]))
 def test_whole_numbers_are_of_type_int(value):
     for name, make in {
