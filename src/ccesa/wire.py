@@ -7,6 +7,8 @@ import msgspec
 from ccesa.errors import MalformedMessage, shown
 
 T = TypeVar("T")
+#: Bytes, or a flat view of some that were not copied.
+Data = bytes | memoryview
 
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -15,9 +17,10 @@ def encode(value: msgspec.Struct) -> bytes:
     return _ENCODER.encode(value)
 
 
-def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes | memoryview, most: int, what: str) -> T:
+def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str) -> T:
     if len(data) > most:
         raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
+    data = bytes(data)  # what are bytes stay as they are; views compare slowly, element by element
     try:
         value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -20,6 +20,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Shared
 from ccesa.protocol.server import Server
+from ccesa.wire import Data
 
 CLIENTS, DEGREE, MASK_DEGREE = 60, 24, 4
 COLLUDERS = frozenset(range(50, 60))
@@ -30,7 +31,7 @@ class Garbler(Colluder):
 
     targets: Collection[int] = ()
 
-    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
+    def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
         if isinstance(reply, m.ShareReply) and isinstance(state, Shared):
             texts = m.items("sealed", reply.sealed, state.neighbours.size, SEALED_BYTES)

@@ -90,7 +90,7 @@ class ClientRound:
             except (FaultyServer, OrderError) as error:
                 self.aborted[client] = str(error)
                 continue
-            if m.named(memoryview(honest)) is m.Complaint:
+            if m.named(honest) is m.Complaint:
                 self.aborted[client] = "it cannot use what was sealed for it, and complains"
             for reply in lie(client, honest):
                 self.traffic.append((client, reply))

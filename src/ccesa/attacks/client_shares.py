@@ -23,6 +23,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Shared
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Fits, Unmasking
+from ccesa.wire import Data
 
 LIAR = 4
 #: Nine holders and t = 5: two wrong shares of a secret can be corrected.
@@ -63,7 +64,7 @@ class UnsizedServer(Server):
 class CrookedDealer(Client):
     """Masks with another b than the one whose shares it deals."""
 
-    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
+    def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
         shared = state.shared if isinstance(state, Rostered) else state
         if not isinstance(shared, Shared):

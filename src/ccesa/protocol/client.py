@@ -28,6 +28,7 @@ from ccesa.protocol.client_steps import (
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import STEPS
 from ccesa.protocol.turns import Turns
+from ccesa.wire import Data
 
 
 def _check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
@@ -180,7 +181,7 @@ class Client:
         if self.done or any(step.reply.per_vector_byte for step in every[:place]):
             self._forget_vector()
 
-    def _answer(self, request: memoryview) -> tuple[Any, m.Message]:
+    def _answer(self, request: Data) -> tuple[Any, m.Message]:
         if self.done:
             raise FaultyServer("another request after the last one that this client answers")
         round = self._round

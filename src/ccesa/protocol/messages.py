@@ -18,6 +18,7 @@ from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
+from ccesa.wire import Data
 
 ID_BYTES = 4
 #: Name, context, client id and array and length headers: at most this much around the fields.
@@ -240,9 +241,11 @@ def _proof_bytes(config: RoundConfig) -> int:
     return HASH_BYTES * min(paths, 2 * config.clients)
 
 
-def measured(data: object, what: str) -> memoryview:
-    """The bytes as a view, which is not a copy: they may be far too many."""
-    if not isinstance(data, bytes | bytearray | memoryview):
+def measured(data: object, what: str) -> Data:
+    """The bytes, or a view of them, but no copy: they may be far too many."""
+    if isinstance(data, bytes):
+        return data
+    if not isinstance(data, bytearray | memoryview):
         raise UsageError(f"a {what} is bytes, not {type(data).__name__}")
     try:
         return memoryview(data).cast("B")
@@ -250,14 +253,14 @@ def measured(data: object, what: str) -> memoryview:
         raise UsageError(f"a {what} is bytes in one piece: {error}") from None
 
 
-def named(data: memoryview) -> type[Message] | None:
+def named(data: Data) -> type[Message] | None:
     """The kind of message that these bytes begin like, by the name at their front; none is parsed for it."""
     if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
         return None
     return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
 
 
-def decode(data: bytes | memoryview, most: int) -> AnyMessage:
+def decode(data: Data, most: int) -> AnyMessage:
     """Any message, strictly: bounded before it is parsed or copied, and in its only encoding."""
     return wire.decode(_DECODER, data, most, "message")
 

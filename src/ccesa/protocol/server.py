@@ -37,6 +37,7 @@ from ccesa.protocol.steps import STEPS, Step
 from ccesa.protocol.turns import Turns
 from ccesa.protocol.unmasking import Unmasking
 from ccesa.ring import Vector
+from ccesa.wire import Data
 
 Requests = dict[int, bytes]
 #: Of a node and the head of its message, the request.
@@ -147,7 +148,7 @@ class Server:
             raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
         return self.aggregate
 
-    def _receive(self, client: int, reply: memoryview) -> None:
+    def _receive(self, client: int, reply: Data) -> None:
         step = self.step
         if not 0 <= client < self.config.clients:
             raise FaultyClient(client, "was never enrolled")
@@ -169,7 +170,7 @@ class Server:
             raise FaultyClient(client, str(error)) from error
         self._answered[client] = kept
 
-    def _kept(self, client: int, message: m.Message, reply: memoryview) -> bytes:
+    def _kept(self, client: int, message: m.Message, reply: Data) -> bytes:
         """What a repeated answer is known by: small ones as they are, vectors by the digest they carry."""
         if isinstance(message, m.MaskReply | m.SignedMaskReply):
             return self._checked_digest(client, message)
