@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -33,7 +33,6 @@ from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import VectorSource
 from ccesa.protocol.server import Bundle, Requests
-from ccesa.protocol.spending import Tasks
 from ccesa.simulate.enrolment import chartered, enrol
 
 Flags = NDArray[np.bool_]
@@ -50,13 +49,7 @@ class FloorsOnly(ActiveClient):
     floor: ClassVar[Floor] = Floor()
 
     def __init__(
-        self,
-        config: RoundConfig,
-        identity: Identity,
-        charter: Charter,
-        vector: VectorSource,
-        *,
-        tasks: Tasks | None,
+        self, config: RoundConfig, identity: Identity, charter: Charter, vector: VectorSource, **_: Any
     ) -> None:
         client = charter.admission.id_of(identity.public)
         Client.__init__(self, config, client, vector, floor=self.floor)

@@ -5,7 +5,7 @@ S7 to S11, S20: ``active`` has to hold.
 
 import os
 from collections.abc import Collection
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client_steps import StepFunction, VectorSource
 from ccesa.protocol.server import Bundle, Requests
-from ccesa.protocol.spending import Tasks
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
@@ -227,15 +226,9 @@ def believing(served: Charter) -> type[ActiveClient]:
 
     class TakesTheServersCharter(ActiveClient):
         def __init__(
-            self,
-            config: RoundConfig,
-            identity: Identity,
-            charter: Charter,
-            vector: VectorSource,
-            *,
-            tasks: Tasks | None,
+            self, config: RoundConfig, identity: Identity, own: Charter, vector: VectorSource, **others: Any
         ) -> None:
-            super().__init__(config, identity, served, vector, tasks=tasks)
+            super().__init__(config, identity, served, vector, **others)
 
     return TakesTheServersCharter
 
