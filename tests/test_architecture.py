@@ -17,7 +17,6 @@ ORDER = [
     {"charter"},
     {"protocol", "plan"},
     {"simulate"},
-    {"attacks"},
     {"demo", "flower"},
     {"cli"},
     {"__main__"},

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from ccesa.attacks.client_keys import LIAR, low_order_key, same_key
-from ccesa.attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice
-from ccesa.attacks.client_shares import crooked_dealer, short_shares, wrong_share
-from ccesa.attacks.client_text import forged_line
-from ccesa.attacks.clients import CLIENT_ATTACKS
+from attacks.client_keys import LIAR, low_order_key, same_key
+from attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice
+from attacks.client_shares import crooked_dealer, short_shares, wrong_share
+from attacks.client_text import forged_line
+from attacks.clients import CLIENT_ATTACKS
 
 GUARDS = ["curious", "active"]
 #: What the one sentence of the outcome says, with the defence in place and without.

@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from ccesa.attacks import server_cut
-from ccesa.attacks.base import Outcome
-from ccesa.attacks.registry import ATTACKS, find
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.server_views import split_view
-from ccesa.attacks.servers import SERVER_ATTACKS
+from attacks import server_cut
+from attacks.base import Outcome
+from attacks.registry import ATTACKS, find
+from attacks.relaxed import relaxed, skip
+from attacks.server_views import split_view
+from attacks.servers import SERVER_ATTACKS
 from ccesa.config import ErdosRenyi, Graph, Harary
 from ccesa.errors import UsageError
 from ccesa.graphs.assignment import draw

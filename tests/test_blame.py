@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.attacks.relaxed import relaxed
+from attacks.relaxed import relaxed
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary
 from ccesa.crypto import shamir
 from ccesa.crypto.polynomial import FIELD

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ccesa.attacks.registry import ATTACKS
+from attacks.registry import ATTACKS
 from ccesa.cli.output import check_output
 from ccesa.errors import ConfigError
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ccesa.attacks.base import Outcome
-from ccesa.attacks.registry import ATTACKS
+from attacks.base import Outcome
+from attacks.registry import ATTACKS
 from ccesa.cli import main
 from test_cli import run
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.attacks.relaxed import relaxed
+from attacks.relaxed import relaxed
 from ccesa.config import Complete, Harary
 from ccesa.crypto import shamir
 from ccesa.errors import ConflictingMessage, LateMessage, RoundFailed

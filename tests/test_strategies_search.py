@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ccesa.attacks.strategies import (
+from attacks.strategies import (
     describe,
     exposed_leaf,
     exposed_pair,
@@ -14,9 +14,9 @@ from ccesa.attacks.strategies import (
     search_small,
     tell,
 )
-from ccesa.attacks.strategy_model import Rules, World, judge, members
-from ccesa.attacks.strategy_search import Record, climb, exhaust
-from ccesa.attacks.strategy_worlds import (
+from attacks.strategy_model import Rules, World, judge, members
+from attacks.strategy_search import Record, climb, exhaust
+from attacks.strategy_worlds import (
     count_strategies,
     in_use,
     options,

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 import ccesa
-from ccesa.cli.attack import attack
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
@@ -20,7 +19,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command()(attack)
 app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")

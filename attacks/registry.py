@@ -1,8 +1,8 @@
 """All attacks by name."""
 
-from ccesa.attacks.base import Attack
-from ccesa.attacks.clients import CLIENT_ATTACKS
-from ccesa.attacks.servers import SERVER_ATTACKS
+from attacks.base import Attack
+from attacks.clients import CLIENT_ATTACKS
+from attacks.servers import SERVER_ATTACKS
 from ccesa.errors import UsageError
 
 ATTACKS: dict[str, Attack] = {attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS)}

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.stage import Stage, changed, curious, ids, names
+from attacks.base import Attack, Outcome, Tell
+from attacks.relaxed import relaxed, skip
+from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import Harary, RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs.assignment import Flags

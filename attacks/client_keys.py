@@ -4,10 +4,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.client_rounds import ClientRound
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.stage import changed, names
+from attacks.base import Attack, Outcome, Tell
+from attacks.client_rounds import ClientRound
+from attacks.relaxed import relaxed, skip
+from attacks.stage import changed, names
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.server import Bundle, Server

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.transcript import Transcript
+from attacks.relaxed import relaxed, skip
+from attacks.transcript import Transcript
 from ccesa.protocol import active_client
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client

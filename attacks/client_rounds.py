@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from attacks.base import Tell
+from attacks.stage import inputs
 from ccesa import ring
-from ccesa.attacks.base import Tell
-from ccesa.attacks.stage import inputs
 from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs.assignment import neighbourhood

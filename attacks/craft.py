@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.attacks.transcript import Transcript
+from attacks.transcript import Transcript
 from ccesa.crypto import keys, merkle
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs.assignment import neighbourhood

@@ -11,11 +11,11 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from ccesa.attacks import craft
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.stage import Stage, active, names
-from ccesa.attacks.transcript import StillHidden, Transcript
+from attacks import craft
+from attacks.base import Attack, Outcome, Tell
+from attacks.relaxed import relaxed, skip
+from attacks.stage import Stage, active, names
+from attacks.transcript import StillHidden, Transcript
 from ccesa.config import ErdosRenyi
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.protocol import active_client

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ccesa.attacks import craft
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.colluders import ActiveColluder
-from ccesa.attacks.relaxed import relaxed, skip
-from ccesa.attacks.stage import Stage, active, changed, inputs, names, opened
-from ccesa.attacks.transcript import StillHidden, Transcript
+from attacks import craft
+from attacks.base import Attack, Outcome, Tell
+from attacks.colluders import ActiveColluder
+from attacks.relaxed import relaxed, skip
+from attacks.stage import Stage, active, changed, inputs, names, opened
+from attacks.transcript import StillHidden, Transcript
 from ccesa.charter import Charter
 from ccesa.config import ErdosRenyi, Harary, RoundConfig
 from ccesa.crypto import merkle

@@ -1,4 +1,4 @@
-"""``ccesa attack``: run an attack against the real clients and servers, with its defence or without."""
+"""``python -m attacks``: run an attack against the real clients and servers, with its defence or without."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ccesa.attacks.base import Attack, Outcome
-from ccesa.attacks.registry import ATTACKS, find
+from attacks.base import Attack, Outcome
+from attacks.registry import ATTACKS, find
 from ccesa.cli import WENT_WRONG
 from ccesa.ring import Vector
 
@@ -108,3 +108,7 @@ def _introduce(chosen: Attack, defended: bool) -> None:
 
 def _start(vector: Vector) -> str:
     return "[" + " ".join(map(str, vector[:SHOWN].tolist())) + (" …]" if vector.size > SHOWN else "]")
+
+
+if __name__ == "__main__":
+    typer.run(attack)

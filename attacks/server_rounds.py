@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from attacks.base import Attack, Outcome, Tell
+from attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa import labels
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError

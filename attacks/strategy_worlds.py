@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from ccesa.attacks.strategy_model import Sets, World
+from attacks.strategy_model import Sets, World
 
 #: Of the degree and the colluders in it, the threshold.
 Threshold = Callable[[int, int], int]

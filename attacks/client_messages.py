@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.client_rounds import ClientRound
-from ccesa.attacks.relaxed import relaxed
-from ccesa.attacks.stage import changed
+from attacks.base import Attack, Outcome, Tell
+from attacks.client_rounds import ClientRound
+from attacks.relaxed import relaxed
+from attacks.stage import changed
 from ccesa.config import Harary
 from ccesa.crypto import keys
 from ccesa.protocol import messages as m

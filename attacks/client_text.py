@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import msgspec
 
+from attacks.base import Attack, Outcome, Tell
+from attacks.client_rounds import ClientRound
+from attacks.relaxed import relaxed
 from ccesa import wire
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.client_rounds import ClientRound
-from ccesa.attacks.relaxed import relaxed
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Step

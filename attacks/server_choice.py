@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.attacks import craft
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.colluders import ActiveColluder
-from ccesa.attacks.stage import Stage, inputs, names
+from attacks import craft
+from attacks.base import Attack, Outcome, Tell
+from attacks.colluders import ActiveColluder
+from attacks.stage import Stage, inputs, names
 from ccesa.charter import Charter
 from ccesa.config import ErdosRenyi, Floor, Graph, Harary, Linear, Majority, RoundConfig, Threshold
 from ccesa.crypto import merkle

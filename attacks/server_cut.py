@@ -13,12 +13,12 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from ccesa.attacks import craft
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.colluders import ActiveColluder
-from ccesa.attacks.relaxed import relaxed
-from ccesa.attacks.stage import Stage, active, names
-from ccesa.attacks.transcript import Transcript
+from attacks import craft
+from attacks.base import Attack, Outcome, Tell
+from attacks.colluders import ActiveColluder
+from attacks.relaxed import relaxed
+from attacks.stage import Stage, active, names
+from attacks.transcript import Transcript
 from ccesa.charter import Charter
 from ccesa.config import Fixed, Harary, RoundConfig
 from ccesa.graphs.assignment import draw

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.colluders import Colluder
-from ccesa.attacks.stage import Stage, inputs, names
-from ccesa.attacks.transcript import StillHidden, Transcript
+from attacks.base import Attack, Outcome, Tell
+from attacks.colluders import Colluder
+from attacks.stage import Stage, inputs, names
+from attacks.transcript import StillHidden, Transcript
 from ccesa.config import Harary, RoundConfig
 from ccesa.crypto.keys import SEALED_BYTES
 from ccesa.protocol import messages as m

@@ -1,6 +1,6 @@
 """Which lies of a server could work? A search over all it may show to whom, in a model without cryptography.
 
-    python -m ccesa.attacks.strategies --clients 10 --seconds 60
+    python -m attacks.strategies --clients 10 --seconds 60
 
 With the rules R1 to R3 of docs/security.md it finds nothing. With one of them off it finds the attack that
 the rule is there for: different V3 (S2) without R2 or R3's count, different V2 (S19) without its signature.
@@ -14,10 +14,10 @@ from random import Random
 
 import numpy as np
 
-from ccesa.attacks.base import Tell
-from ccesa.attacks.strategy_model import Rules, World, members
-from ccesa.attacks.strategy_search import Record, Win, climb, exhaust
-from ccesa.attacks.strategy_worlds import (
+from attacks.base import Tell
+from attacks.strategy_model import Rules, World, members
+from attacks.strategy_search import Record, Win, climb, exhaust
+from attacks.strategy_worlds import (
     Threshold,
     in_use,
     joined,
@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None, say: Tell = lambda line: print(line
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ccesa.attacks.strategies", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m attacks.strategies", description=main.__doc__)
     parser.add_argument("--clients", type=int, default=10, help="most clients of a random graph, up to 12")
     parser.add_argument("--seconds", type=float, default=60, help="time for the random search")
     parser.add_argument("--honest", type=int, default=4, help="try everything up to here; 5 takes long")

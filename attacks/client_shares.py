@@ -8,10 +8,10 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from ccesa.attacks.base import Attack, Outcome, Tell
-from ccesa.attacks.client_rounds import ClientRound
-from ccesa.attacks.relaxed import relaxed
-from ccesa.attacks.stage import changed
+from attacks.base import Attack, Outcome, Tell
+from attacks.client_rounds import ClientRound
+from attacks.relaxed import relaxed
+from attacks.stage import changed
 from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
 from ccesa.crypto.polynomial import FIELD

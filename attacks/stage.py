@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from attacks.base import Outcome, Tell
+from attacks.colluders import ActiveColluder, Colluder
+from attacks.transcript import StillHidden, Transcript
 from ccesa import ring
-from ccesa.attacks.base import Outcome, Tell
-from ccesa.attacks.colluders import ActiveColluder, Colluder
-from ccesa.attacks.transcript import StillHidden, Transcript
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed

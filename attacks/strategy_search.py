@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.attacks.strategy_model import SIZES, Opened, Rules, Sets, World, count_shares, has, judge
-from ccesa.attacks.strategy_worlds import all_strategies
+from attacks.strategy_model import SIZES, Opened, Rules, Sets, World, count_shares, has, judge
+from attacks.strategy_worlds import all_strategies
 
 Costs = NDArray[np.float64]
 Generator = np.random.Generator

@@ -1,0 +1,27 @@
+"""Every attack by the server, alone or with colluding clients."""
+
+from attacks.base import Attack
+from attacks.client_cut import CUTS
+from attacks.server_choice import CHOICES
+from attacks.server_cut import CHOSEN_DROPOUTS
+from attacks.server_dropouts import DROPOUT_LIES
+from attacks.server_roster import ROSTER_LIES
+from attacks.server_rounds import ROUND_LIES
+from attacks.server_secrets import SECRET_HUNTS
+from attacks.server_views import DIFFERENT_VIEWS
+
+SERVER_ATTACKS: tuple[Attack, ...] = tuple(
+    sorted(
+        (
+            *SECRET_HUNTS,
+            *DIFFERENT_VIEWS,
+            *DROPOUT_LIES,
+            *ROSTER_LIES,
+            *ROUND_LIES,
+            *CHOSEN_DROPOUTS,
+            *CHOICES,
+            *CUTS,
+        ),
+        key=lambda attack: int(attack.number[1:]),
+    )
+)

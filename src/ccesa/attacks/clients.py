@@ -1,9 +1,0 @@
-"""Attacks by clients: the rows C of docs/security.md."""
-
-from ccesa.attacks.base import Attack
-from ccesa.attacks.client_keys import KEY_ATTACKS
-from ccesa.attacks.client_messages import MESSAGE_ATTACKS
-from ccesa.attacks.client_shares import SHARE_ATTACKS
-from ccesa.attacks.client_text import TEXT_ATTACKS
-
-CLIENT_ATTACKS: tuple[Attack, ...] = (*SHARE_ATTACKS, *KEY_ATTACKS, *MESSAGE_ATTACKS, *TEXT_ATTACKS)
