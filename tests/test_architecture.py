@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"extras", "files", "labels", "ring", "tensors", "wire"},
+    {"extras", "files", "guards", "labels", "ring", "tensors", "wire"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},

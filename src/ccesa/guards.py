@@ -1,0 +1,58 @@
+"""The guards: against which server a round holds. One record per guard says all that differs.
+
+Its steps lie in the folder of ``protocol`` that has its name.
+"""
+
+from dataclasses import dataclass
+
+from ccesa.errors import ConfigError, quoted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """A guard, in facts that a configuration, a planner or a transport asks for."""
+
+    name: str
+    #: Whether everything is agreed on in a charter, and masks run on every edge.
+    chartered: bool
+    #: Whether a client counts among those who have to reach its threshold, or its neighbours alone do.
+    dealer_counts: bool
+    #: Whether the server chooses who is in a roster, after it has seen the keys.
+    chooses_roster: bool
+    #: Events that a plan has to keep rare; all but the first are matters of privacy.
+    events: tuple[str, ...]
+    #: What a plan promises where nothing else is asked for: a lying server tries rosters offline.
+    privacy_bits: float
+    #: The fraction of clients that collude, where nothing else is said, and the fewest that do.
+    collusion: float
+    least_colluders: int
+
+
+CURIOUS = Guard(
+    name="curious",
+    chartered=False,
+    dealer_counts=True,
+    chooses_roster=False,
+    events=("unreliable", "disconnected", "exposed"),
+    privacy_bits=40.0,
+    collusion=0.0,
+    least_colluders=0,
+)
+ACTIVE = Guard(
+    name="active",
+    chartered=True,
+    dealer_counts=False,
+    chooses_roster=True,
+    events=("unreliable", "disconnected", "exposed", "unmaskable"),
+    privacy_bits=128.0,
+    collusion=0.1,
+    least_colluders=1,
+)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}
+
+
+def guard_named(name: object) -> Guard:
+    """Return the guard of this name; raise ConfigError where there is none."""
+    if not isinstance(name, str) or name not in GUARDS:
+        raise ConfigError(f"guard must be one of {', '.join(GUARDS)}, not {quoted(name)}")
+    return GUARDS[name]
