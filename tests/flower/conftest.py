@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ccesa.flower.node import reply as node_reply
+from ccesa.flower.both import log
 from ccesa.flower.server import client_ids, exchange, transport, waiting
 from flower_grid import Clock
 
@@ -32,7 +32,7 @@ def said():
 @pytest.fixture(autouse=True)
 def clock(said, monkeypatch):
     """Time passes only where somebody waits."""
-    node_reply._once._said.clear()
+    log.info_once.cache_clear()
     made = Clock()
     for module in (transport, exchange, client_ids, waiting):
         monkeypatch.setattr(module, "time", made)

@@ -1,5 +1,6 @@
 """Lines in Flower's log, all of which begin with the same words."""
 
+from functools import cache
 from logging import ERROR, INFO, WARNING
 
 from flwr.common import log
@@ -20,13 +21,7 @@ def fail(line: str, error: Exception) -> None:
     log(ERROR, _LINE, line, exc_info=error)
 
 
-class Once:
-    """Lines that a log has once, however often they are true."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def info(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            info(line)
+@cache
+def info_once(line: str) -> None:
+    """Log a line once in this process, however often it is true."""
+    info(line)

@@ -103,7 +103,8 @@ class Packing:
         counts = words.zeros(terms.metric_slots + 2, terms.bits)
         counts[: len(fits)] = np.logical_not(fits)
         counts[-2] = reply.weight > terms.max_weight
-        names = [self._record_names.encode(self._fitting(list(reply.records)))]
+        records = list(reply.records)
+        names = [self._record_names.encode(records if self._record_names.fit(records) else list(RECORDS))]
         if self.metric_names is not None:
             names.append(self.metric_names.encode(slots))
         return np.concatenate([quantized.vector, numbers, *names, counts]), quantized.clipped
@@ -199,9 +200,6 @@ class Packing:
             bits=terms.bits,
             max_weight=terms.max_weight,
         )
-
-    def _fitting(self, records: list[str]) -> list[str]:
-        return records if self._record_names.fit(records) else list(RECORDS)
 
     def _records(self, total: Vector, times: int) -> tuple[str, str]:
         found = self._record_names.decode(total, times)

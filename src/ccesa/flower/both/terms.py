@@ -29,12 +29,13 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
     #: In full: an app can have a function for ``train.probe`` beside the one for ``train``.
     message_type: str
     clients: int
-    clip: float
-    metric_clip: float
-    bits: int
-    max_weight: float
-    weighted_by: str
-    metric_slots: int = msgspec.field(name="slots")
+    clip: float = DEFAULTS.clip
+    metric_clip: float = DEFAULTS.metric_clip
+    bits: int = 32
+    #: A power of two: then whole numbers of examples, up to 2^24 of them, travel as they are.
+    max_weight: float = DEFAULTS.max_weight
+    weighted_by: str = DEFAULTS.weighted_by
+    metric_slots: int = msgspec.field(name="slots", default=16)
     #: The slots by name, see ``metrics``; None: a node fills them with what it has, and the names travel too.
     metrics: list[str] | None = None
     #: Names of arrays that were integers once; their mean is a float, which strategies send on.
@@ -119,7 +120,7 @@ def learning_of(charter: Charter) -> Learning:
 
 
 def power_of_two(max_weight: float) -> float:
-    """Round up to a power of two: then whole numbers of examples, up to 2^24 of them, travel as they are."""
+    """Round up to a power of two, as it is in terms."""
     if not 0 < max_weight <= 2.0**1000:
         raise ConfigError(f"max_weight must be a positive number of at most 2^1000, not {max_weight!r}")
     return 2.0 ** math.ceil(math.log2(max_weight))

@@ -9,8 +9,6 @@ from ccesa.flower.both.model import model_of
 from ccesa.flower.both.packing import RECORDS, Packing, Reply
 from ccesa.words import Vector
 
-_once = log.Once()
-
 
 def packed(message: Message | None, packing: Packing) -> Vector:
     """Return the vector; raise where the reply cannot be used. What is cut off is in the log of this node."""
@@ -64,7 +62,7 @@ def _with_slots(found: Metrics, packing: Packing) -> Metrics:
         if fits:
             kept[name] = value
         else:
-            _once.info(why)
+            log.info_once(why)
     return kept
 
 

@@ -87,7 +87,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
         self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
-        self._once = log.Once()
         #: Types of messages to which some node has answered as ``secure_mod`` does.
         self._mod_seen: set[str] = set()
         #: By how much rounding can have moved any value of the last model; None before there is one.
@@ -173,7 +172,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if terms.kind == "train":
             self.error_bound = mean.bound
         neighbours = server.config.graph.mean_degree(len(messages))
-        log_result(terms, survivors, mean, len(messages), neighbours, self._once)
+        log_result(terms, survivors, mean, len(messages), neighbours)
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return _reply(messages[0], terms, mean)
 

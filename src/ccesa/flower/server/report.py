@@ -70,9 +70,7 @@ class Tally:
             yield f"{nodes_text(rest)}: other reasons"
 
 
-def log_result(
-    terms: Terms, survivors: int, mean: MeanReply, asked: int, neighbours: float, once: log.Once
-) -> None:
+def log_result(terms: Terms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
     """Log how many nodes are in the sum, how exact it is, and what was left out."""
     counters = f", no counter by {mean.counter_error:.2g}" if mean.counter_error else ""
     log.info(
@@ -89,7 +87,7 @@ def log_result(
     if not mean.alike:
         log.warn("nodes report different metrics; they are left out")
     for name in mean.absent:
-        once.info(f"no node has '{shown(name)}' as a number in a {terms.kind} round")
+        log.info_once(f"no node has '{shown(name)}' as a number in a {terms.kind} round")
     for name in mean.unusable:
         log.warn(
             f"metric '{shown(name)}' is left out: on some node it is not a finite number, or beyond "

@@ -1,14 +1,15 @@
 """Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 from flwr.app import RecordDict
 
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
+from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.log import Once
 from ccesa.flower.both.model import Arrays, counters_of
 from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
@@ -25,43 +26,41 @@ LEAST_NODES = 3
 MakeServer = Callable[[], Server]
 
 
-@dataclass(kw_only=True)
 class PlannedRounds:
-    """Rounds without a charter: the planner makes each of them from the settings of ``SecureGrid``."""
+    """Rounds without a charter: the planner makes each of them from the settings of ``SecureGrid``.
 
-    #: The fraction of nodes that may vanish in a round.
-    dropout: float = 0.1
-    collusion: float = CURIOUS.collusion
-    clip: float = DEFAULTS.clip
-    metric_clip: float = DEFAULTS.metric_clip
-    bits: int = 32
-    max_weight: float = DEFAULTS.max_weight
-    weighted_by: str | None = None
-    metric_slots: int = 16
+    What is not about the plan or the weight is a field of ``Terms``. Nonsense is refused at once.
+    """
+
     #: Nobody has agreed on how many of anyone's neighbours lie at most.
-    around: None = field(default=None, init=False)
-    #: Names of the arrays that were whole numbers in a model which the strategy sent.
-    _counters: set[str] = field(default_factory=set, init=False)
-    _once: Once = field(default_factory=Once, init=False)
-    _has_planned: bool = field(default=False, init=False)
+    around: None = None
 
-    def __post_init__(self) -> None:
-        """Refuse nonsense at once."""
-        Population(clients=LEAST_NODES, dropout=self.dropout, collusion=self.collusion)
-        _ = Packing(self.terms("train", LEAST_NODES, {}, None), {}).length
+    def __init__(
+        self,
+        *,
+        dropout: float = 0.1,
+        collusion: float = CURIOUS.collusion,
+        max_weight: float = DEFAULTS.max_weight,
+        weighted_by: str | None = None,
+        **bounds: Any,
+    ) -> None:
+        Population(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
+        self.dropout, self._collusion, self._weighted_by = dropout, collusion, weighted_by
+        weight = power_of_two(max_weight)
+        self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)
+        _ = Packing(self._terms, {}).length
+        #: Names of the arrays that were whole numbers in a model which the strategy sent.
+        self._counters: set[str] = set()
+        self._has_planned = False
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
         """Return the terms for so many messages with this model; the strategy weights by ``of_strategy``."""
         self._counters |= counters_of(model)
-        return Terms(
+        return msgspec.structs.replace(
+            self._terms,
             message_type=message_type,
             clients=nodes,
-            clip=self.clip,
-            metric_clip=self.metric_clip,
-            bits=self.bits,
-            max_weight=power_of_two(self.max_weight),
-            weighted_by=_one_weight(of_strategy, self.weighted_by, "SecureGrid") or DEFAULTS.weighted_by,
-            metric_slots=self.metric_slots,
+            weighted_by=_one_weight(of_strategy, self._weighted_by, "SecureGrid") or DEFAULTS.weighted_by,
             counters=sorted(self._counters) if kind_of(message_type) == "train" else [],
         )
 
@@ -77,7 +76,7 @@ class PlannedRounds:
             raise RoundLost(f"{nodes} nodes, a round needs at least {LEAST_NODES}", repeatable=False)
         try:
             planned = plan_or_complete(
-                nodes, self.dropout, self.collusion, guard=CURIOUS.name, length=length, bits=self.bits
+                nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits
             )
         except ImpossiblePlan as error:
             if not self._has_planned:
@@ -85,7 +84,7 @@ class PlannedRounds:
             raise RoundLost(str(error), repeatable=False) from error
         self._has_planned = True
         for note in planned.notes:
-            self._once.info(note)
+            log.info_once(note)
         return planned
 
 
@@ -96,7 +95,7 @@ class CharteredRounds:
         charter.check_current()
         for message_type in learning_of(charter).message_types:
             Terms.under(charter, message_type)  # refuses what is not a type of message
-        self._charter, self._once = charter, Once()
+        self._charter = charter
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
@@ -105,7 +104,7 @@ class CharteredRounds:
         _one_weight(of_strategy, terms.weighted_by, "the charter")
         if terms.kind == "train":
             for name in sorted(counters_of(model) - {*terms.counters}):
-                self._once.info(
+                log.info_once(
                     f"array {quoted(name)} is of whole numbers and not a counter of the charter: a change "
                     f"beyond clip = {terms.clip:g} is cut off"
                 )
