@@ -21,7 +21,7 @@ from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.ring import Vector
 from ccesa.simulate import Independent
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def configured(
     )
 
 
-def vanishing(q_total: float, clients: int, seed: list[int]) -> Vanishing:
+def vanishing(q_total: float, clients: int, seed: list[int]) -> Dropouts:
     """Who vanishes in which step."""
     return Independent(q_total).draw(STEPS["curious"], clients, np.random.default_rng(seed))
 
@@ -59,7 +59,7 @@ def vanishing(q_total: float, clients: int, seed: list[int]) -> Vanishing:
 def ran(
     config: RoundConfig,
     vector: Callable[[int], Vector],
-    gone: Vanishing,
+    gone: Dropouts,
     seed: list[int],
     overhear: Callable[[int, bytes], None] = lambda client, reply: None,
 ) -> Ran:

@@ -24,7 +24,7 @@ from ccesa.plan import bounds, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
 from ccesa.ring import Vector
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort
 from experiments.record import Key, earlier, finished, save, seconds
@@ -93,7 +93,7 @@ def key_of(effort: Effort, schemes: Sequence[Scheme], seed: int) -> Key:
     return Key(seed=seed, quick=effort.quick, settings=settings)
 
 
-def real(config: RoundConfig, gone: Vanishing, seed: list[int]) -> tuple[Outcome, bytes]:
+def real(config: RoundConfig, gone: Dropouts, seed: list[int]) -> tuple[Outcome, bytes]:
     """A whole round of the protocol, and the seed of its graph, computed from the keys that were sent.
 
     The sum is held against the plain one: a round that gives a wrong sum ends the stage.
@@ -127,7 +127,7 @@ def graph_seed(config: RoundConfig, bundles: list[m.AdvertiseReply]) -> bytes:
     return labels.digest(labels.GRAPH_SEED, config.context, root)
 
 
-def ruled(config: RoundConfig, gone: Vanishing, seed_of_graph: bytes) -> Outcome:
+def ruled(config: RoundConfig, gone: Dropouts, seed_of_graph: bytes) -> Outcome:
     """The same by the server's rules alone: the graph, the thresholds, who is left out, both theorems."""
     v1 = np.array([client for client in range(config.clients) if client not in gone["advertise"]], np.int64)
     if v1.size < config.min_survivors:
@@ -206,7 +206,7 @@ def _stored(
 
 
 def _one(
-    scheme: Scheme, clients: int, gone: Vanishing, before: frozenset[int], seed: list[int], whole: bool
+    scheme: Scheme, clients: int, gone: Dropouts, before: frozenset[int], seed: list[int], whole: bool
 ) -> Entry:
     """One round of one scheme, by the ``whole`` protocol or by the rules."""
     config = rounds.configured(seed, clients, LENGTH, scheme.graph, scheme.threshold, BITS)

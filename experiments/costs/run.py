@@ -30,7 +30,7 @@ from ccesa.plan import bounds, plan
 from ccesa.plan.cost import Shape, cost
 from ccesa.protocol.server import Aggregate
 from ccesa.protocol.steps import STEPS
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 from experiments import chart, rounds
 from experiments.arguments import parse, run
 from experiments.record import Key, save
@@ -181,7 +181,7 @@ def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) 
     raise RoundFailed(f"five rounds with n = {n} were lost, one after the other")
 
 
-def _vanishing(n: int, q_total: float, seeds: list[int]) -> Vanishing:
+def _vanishing(n: int, q_total: float, seeds: list[int]) -> Dropouts:
     """In each step as many as are expected to vanish: growth should show, not luck."""
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)

@@ -26,7 +26,7 @@ from ccesa.plan.bounds import step_dropout
 from ccesa.quantize import Quantizer
 from ccesa.ring import Vector
 from ccesa.simulate import usual_plan
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 from experiments import chart, faces, rounds, softmax
 from experiments.arguments import parse, run
 from experiments.record import Key, save
@@ -88,7 +88,7 @@ def _named(p: float, t: int) -> str:
     return f"{'SA' if p == 1 else 'CCESA'}, p = {p:g}, t = {t}"
 
 
-def by_our_server(data: Federation, series: Series, gone: list[Vanishing], seed: int) -> dict[str, Any]:
+def by_our_server(data: Federation, series: Series, gone: list[Dropouts], seed: int) -> dict[str, Any]:
     """Training through real rounds."""
     model = softmax.new_model(data)
     quantizer = Quantizer.for_model(model, clients=data.clients, clip=softmax.LARGEST_UPDATE, bits=BITS)
@@ -120,7 +120,7 @@ def _encoded(model: Model, data: Federation, quantizer: Quantizer, seeds: list[i
     return vector
 
 
-def by_the_paper(data: Federation, p: float, gone: list[Vanishing], seed: int) -> dict[str, Any]:
+def by_the_paper(data: Federation, p: float, gone: list[Dropouts], seed: int) -> dict[str, Any]:
     """Training by the paper's rule; a round that is not lost gives the plain mean over V3."""
     model, t = softmax.new_model(data), data.clients // 2 + 1
     rng = np.random.default_rng([seed, 3, round(1000 * p)])
@@ -135,7 +135,7 @@ def by_the_paper(data: Federation, p: float, gone: list[Vanishing], seed: int) -
     return _history(_named(p, t), history, outcomes)
 
 
-def _stays(vanishing: Vanishing, clients: int) -> NDArray[np.bool_]:
+def _stays(vanishing: Dropouts, clients: int) -> NDArray[np.bool_]:
     """V1 to V4 as flags."""
     here = [[client not in members for client in range(clients)] for members in vanishing.values()]
     return np.logical_and.accumulate(np.array(here))

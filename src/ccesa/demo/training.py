@@ -15,7 +15,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
 from ccesa.quantize import Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 
 #: Largest entry of an update; the softmax updates here stay well below.
 CLIP = 0.5
@@ -97,7 +97,7 @@ def _secure_round(
     model: Model,
     federation: Federation,
     graph: Graph,
-    vanishing: Vanishing,
+    vanishing: Dropouts,
     threads: int,
     history: History,
     number: int,
@@ -144,7 +144,7 @@ def _plain_round(model: Model, federation: Federation, members: list[int]) -> Mo
     return learning.add(model, means)
 
 
-def _answering(vanishing: Vanishing, clients: int) -> list[int]:
+def _answering(vanishing: Dropouts, clients: int) -> list[int]:
     """Who sends a vector: everybody that has not vanished by the mask step."""
     gone = vanishing["advertise"] | vanishing["share"] | vanishing["mask"]
     return [client for client in range(clients) if client not in gone]
