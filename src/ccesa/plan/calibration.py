@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ccesa import ring, wire
+from ccesa import wire, words
 from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw
@@ -216,16 +216,16 @@ def _joining(threshold: int) -> _Work:
 
 def _masking(size: int) -> _Work:
     every = [masks.Mask(os.urandom(16), 1) for _ in range(_ROW)]
-    return _Work(_ROW, partial(masks.masked, ring.zeros(size // 4, 32), every, "aes128-ctr"))
+    return _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
 
 
 def _taking(size: int) -> _Work:
-    message, total = wire.encode(_Letter(_CONTEXT, 1000, os.urandom(size))), ring.zeros(size // 4, 32)
+    message, total = wire.encode(_Letter(_CONTEXT, 1000, os.urandom(size))), words.zeros(size // 4, 32)
 
     def run() -> None:
         content = wire.decode(_DECODER, message, 2 * size, "letter").content
         hashlib.sha256(message).digest()
-        np.add(total, ring.from_bytes(content, 32), out=total)
+        np.add(total, words.from_bytes(content, 32), out=total)
 
     return _Work(1, run)
 
