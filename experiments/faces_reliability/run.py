@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ccesa import words
 from ccesa.config import ErdosRenyi, Fixed, Graph, Majority, Threshold
 from ccesa.errors import RoundFailed
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
 from ccesa.simulate.dropout import Vanishing
