@@ -80,7 +80,7 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
 
 def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    """On a ring, those on both sides of the victim and an accomplice leave; the network is overheard."""
+    """On a circle, those on both sides of the victim and an accomplice leave; the network is overheard."""
     server = Server if defence else PartialServer
     stage = under(guard, tell, server=server, graph=Harary(degree=2)).until("share")
     stage.look_ahead()

@@ -7,10 +7,10 @@ change what is on its way, and look at what each party makes of it.
 from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
-from ccesa import ring
+from ccesa import words
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: What becomes of a message to or from this client on its way.
 Change = Callable[[int, bytes], bytes]
@@ -80,7 +80,7 @@ class HostileRound:
 
     def expected(self, group: Collection[int]) -> Vector:
         """Return the plain sum of what these clients put in."""
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         for client in group:
             total += self.vectors[client]
         return total

@@ -11,7 +11,7 @@ from attacks.base import Outcome, Tell
 from attacks.colluders import ActiveColluder, Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.hostile import HostileRound
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
@@ -22,8 +22,8 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.words import Vector
 
 Vectors = Mapping[int, Vector]
 LENGTH = 8
@@ -211,7 +211,7 @@ def _also(active: type[Any], kind: type[Any]) -> type[Any]:
 def inputs(config: RoundConfig) -> dict[int, Vector]:
     """Random vectors: one that is found again was not guessed."""
     random = np.random.default_rng()
-    kind = ring.dtype(config.bits)
+    kind = words.dtype(config.bits)
     return {i: np.frombuffer(random.bytes(config.vector_bytes), kind) for i in range(config.clients)}
 
 

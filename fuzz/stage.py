@@ -13,8 +13,8 @@ from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
-from ccesa.ring import Vector
 from ccesa.simulate import enrolment
+from ccesa.words import Vector
 
 CLIENTS = 6
 #: Gone in the step "mask", so that there is a dropped client to speak of.

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.steps import STEPS
 from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities
 from strategies import seeds

@@ -11,7 +11,7 @@ from pathlib import Path
 import experiments.__main__ as runner
 import numpy as np
 import pytest
-from experiments import faces, record, rounds, softmax
+from experiments import cost_curve, faces, record, rounds, softmax
 from experiments.cifar_reliability import outcomes
 from experiments.costs import run as costs
 from experiments.faces_inversion import run as inversion
@@ -20,7 +20,7 @@ from experiments.running_time import run as running_time
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.protocol.server import Aggregate
 from ccesa.quantize import Quantizer
 
@@ -537,3 +537,12 @@ def test_no_growth_without_points():
     assert costs.exponent([(10, 1.0)]) is None
     assert costs.exponent([(10, 0.0), (20, 3.0)]) is None
     assert costs.exponent([(n, math.sqrt(n)) for n in (10, 20, 40)]) == pytest.approx(0.5)
+
+
+def test_the_curve_of_costs_is_drawn(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost_curve, "CLIENTS", (3, 100, 1000))  # too few for any plan, and some
+    cost_curve.main(["--collusion", "0.05", "--output", str(tmp_path / "curve.svg")])
+    assert (tmp_path / "curve.svg").stat().st_size > 10_000
+    monkeypatch.setattr(cost_curve, "CLIENTS", (3,))
+    with pytest.raises(ImpossiblePlan):
+        cost_curve.main(["--collusion", "0.4", "--guard", "active", "--output", str(tmp_path / "none.png")])

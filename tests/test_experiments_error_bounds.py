@@ -6,9 +6,8 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from experiments import bounds
 from experiments.error_bounds import exact, run
-
-from ccesa.plan import bounds
 
 
 def disconnected(m, p):

@@ -20,11 +20,11 @@ from ccesa import labels
 from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Fixed, RoundConfig
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import extended, flags, informative
-from ccesa.plan import bounds, plan
+from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
-from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropouts
+from ccesa.words import Vector
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort
 from experiments.record import Key, earlier, finished, save, seconds
@@ -52,7 +52,7 @@ class Outcome:
 def all_schemes(clients: int) -> list[Scheme]:
     """SA, the paper's p* and less, and what the planner chooses."""
     half = Fixed(t=clients // 2 + 1)
-    star = round(bounds.p_star(clients, DROPOUT), 4)
+    star = round(paper.p_star(clients, DROPOUT), 4)
     return [
         Scheme(key="sa", name=f"SA (p = 1, t = {half.t})", graph=Complete(), threshold=half),
         *(_paper(clients, p) for p in (star, *(p for p in (0.25, 0.2) if p < star))),
@@ -61,7 +61,7 @@ def all_schemes(clients: int) -> list[Scheme]:
 
 
 def _paper(clients: int, p: float) -> Scheme:
-    t = bounds.threshold(clients, p)
+    t = paper.threshold(clients, p)
     name = f"CCESA (p = {p:g}, t = {t})"
     return Scheme(key=f"p{p:g}", name=name, graph=ErdosRenyi(p=p), threshold=Fixed(t=t))
 

@@ -16,14 +16,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ccesa.config import ErdosRenyi, Fixed, RoundConfig
-from ccesa.plan import bounds
+from ccesa.plan import paper
 from ccesa.plan.certify import Degrees, disconnected, unreliable
-from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 from ccesa.simulate import Independent, simulate
-from experiments import chart
+from experiments import bounds, chart
 from experiments.arguments import parse, run
 from experiments.error_bounds.exact import log_not_private
+from experiments.montecarlo import estimate
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -54,8 +54,8 @@ def at_p_star(n: int, q_total: float) -> dict[str, float]:
     planner's certificate, which takes everyone who vanishes in any of the four steps for gone before V3, and
     so lies above the paper's bound.
     """
-    p = bounds.p_star(n, q_total)
-    t = bounds.threshold(n, p)
+    p = paper.p_star(n, q_total)
+    t = paper.threshold(n, p)
     population, degrees = Population(clients=n, dropout=q_total), Degrees.of(ErdosRenyi(p=p), n)
     exact = math.log(n) + unreliable(degrees, lambda _: t, population, own_share=True)
     return {

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ccesa.errors import ConfigError
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.steps import Step
 
 #: For each step's name, the clients that drop out in it.

@@ -13,16 +13,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
-from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Dropouts, Independent
 from ccesa.simulate.enrolment import Federation, new_client, new_server
+from ccesa.words import Vector
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -91,11 +91,11 @@ def simulate(
 
 
 def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
-    """Uniform ring vectors, made from the seed and the client's number whenever they are asked for."""
+    """Make uniform vectors from the seed and the client's number whenever they are asked for."""
 
     def make(number: int) -> Vector:
         raw = np.random.default_rng([seed, 1, number]).bytes(config.vector_bytes)
-        return np.frombuffer(raw, ring.dtype(config.bits))
+        return np.frombuffer(raw, words.dtype(config.bits))
 
     return make
 
@@ -199,7 +199,7 @@ def _mean_degrees(server: Server) -> tuple[float, float]:
 
 
 def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:
-    plain = ring.zeros(config.length, config.bits)
+    plain = words.zeros(config.length, config.bits)
     for number in aggregate.survivors:
         np.add(plain, source(number), out=plain)
     return bool(np.array_equal(plain, aggregate.vector))
