@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccesa.cli import options
 from ccesa.cli.charter import Agreement
+from ccesa.cli.options import GraphName
 from ccesa.errors import ConfigError
-from ccesa.guards import guard_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
 from ccesa.plan import Cost, Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
@@ -26,20 +27,8 @@ _MEANING = {
 }
 
 
-class PlannedGraph(StrEnum):
-    BEST = "best"
-    HARARY = "harary"
-    ERDOS_RENYI = "erdos-renyi"
-    COMPLETE = "complete"
-
-
-class Guard(StrEnum):
-    CURIOUS = "curious"
-    ACTIVE = "active"
-
-
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Dropout = Annotated[float, typer.Option(help="Fraction that may vanish in a round.")]
+_Dropout = Annotated[float, typer.Option(help="Fraction that may drop out of a round.")]
 _Collusion = Annotated[
     float | None,
     typer.Option(
@@ -48,10 +37,7 @@ _Collusion = Annotated[
         show_default=False,
     ),
 ]
-_Guard = Annotated[Guard, typer.Option(help="What the server may do: look at everything, or also lie.")]
-_Graph = Annotated[PlannedGraph, typer.Option(help="Assignment graph.")]
-_Length = Annotated[int, typer.Option(help="Elements of each vector.")]
-_Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
+_Graph = Annotated[GraphName, typer.Option(help="Assignment graph.")]
 _PrivacyBits = Annotated[
     float | None, typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active.")
 ]
@@ -59,7 +45,7 @@ _ReliabilityBits = Annotated[
     float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
 ]
 _ExactDropout = Annotated[
-    bool, typer.Option("--exact-dropout", help="Exactly this fraction vanishes, not each by chance.")
+    bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each by chance.")
 ]
 _Members = Annotated[
     Path | None,
@@ -89,17 +75,16 @@ _Learning = Annotated[
 _Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="Measure this machine and say the costs in seconds, too.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
 def plan(
     clients: _Clients = None,
     dropout: _Dropout = 0.1,
     collusion: _Collusion = None,
-    guard: _Guard = Guard.CURIOUS,
-    graph: _Graph = PlannedGraph.BEST,
-    length: _Length = 1_000_000,
-    bits: _Bits = 32,
+    guard: options.GuardName = CURIOUS.name,
+    graph: _Graph = GraphName.BEST,
+    length: options.Length = 1_000_000,
+    bits: options.Bits = 32,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -110,9 +95,9 @@ def plan(
     attempts: _Attempts = None,
     learning: _Learning = False,
     calibrated: _Calibrate = False,
-    as_object: _Json = False,
+    as_object: options.Json = False,
 ) -> None:
-    """Plan a round: say how many clients there are, how many may vanish and how many may collude.
+    """Plan a round: say how many clients there are, how many may drop out and how many may collude.
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
@@ -120,12 +105,12 @@ def plan(
     """
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
-    agreement.check(listed, guard.value)
+    agreement.check(listed, guard)
     made = make_plan(
         _count(clients, listed),
         dropout,
         collusion,
-        guard.value,
+        guard,
         length,
         bits,
         privacy_bits,
