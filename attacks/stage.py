@@ -229,4 +229,4 @@ def names(clients: Iterable[int]) -> str:
     if len(numbers) == 1:
         return f"client {numbers[0]}"
     shown = ", ".join(map(str, sorted(numbers)[:8]))
-    return f"clients {shown}" + (f", … ({len(numbers)} in all)" if len(numbers) > 8 else "")
+    return f"clients {shown}" + (f", ... ({len(numbers)} in all)" if len(numbers) > 8 else "")

@@ -51,8 +51,8 @@ def configured(
     )
 
 
-def vanishing(q_total: float, clients: int, seed: list[int]) -> Dropouts:
-    """Who vanishes in which step."""
+def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
+    """Draw who drops out in which step."""
     return Independent(q_total).draw(STEPS["curious"], clients, np.random.default_rng(seed))
 
 

@@ -220,7 +220,7 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
     )
     masked, skipped, ends = softmax.new_model(data), softmax.new_model(data), set()
     for number in range(6):
-        gone = rounds.vanishing(0.15, data.clients, [3, number])
+        gone = rounds.dropouts(0.15, data.clients, [3, number])
         config = rounds.configured([4, number], data.clients, quantizer.length, graph, Majority())
         seeds = {}
 
@@ -267,7 +267,7 @@ def test_local_training_is_gradient_descent(packed):
 def test_a_seed_repeats_a_round_with_its_graph():
     def survivors_and_bytes():
         config = rounds.configured([1, 2], 12, 3, ErdosRenyi(p=0.8), Fixed(t=7))
-        gone = rounds.vanishing(0.1, 12, [3])
+        gone = rounds.dropouts(0.1, 12, [3])
         found = rounds.ran(config, lambda client: np.full(3, client, "<u4"), gone, [4])
         return found.outcome, found.sent, found.received, found.result.survivors, found.result.vector.tolist()
 

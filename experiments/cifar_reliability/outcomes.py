@@ -179,7 +179,7 @@ def run(path: Path, effort: Effort, seed: int, *, again: bool = False) -> None:
     stored = None if again else earlier(path, key)
     found, gone = _stored(stored, schemes)
     for number in range(len(gone), effort.rounds):
-        away = rounds.vanishing(DROPOUT, effort.clients, [seed, 0, number])
+        away = rounds.dropouts(DROPOUT, effort.clients, [seed, 0, number])
         before = frozenset().union(*(away[step] for step in ("advertise", "share", "mask")))
         gone.append(sorted(before))
         for scheme in schemes:

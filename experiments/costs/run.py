@@ -175,14 +175,14 @@ def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) 
     for attempt in range(5):
         seeds = [seed, n, attempt]
         config = rounds.configured(seeds, n, 1, graph, threshold, BITS)
-        found = rounds.ran(config, lambda _: zeros, _vanishing(n, q_total, seeds), seeds)
+        found = rounds.ran(config, lambda _: zeros, _dropouts(n, q_total, seeds), seeds)
         if isinstance(found.result, Aggregate):
             return found
     raise RoundFailed(f"five rounds with n = {n} were lost, one after the other")
 
 
-def _vanishing(n: int, q_total: float, seeds: list[int]) -> Dropouts:
-    """In each step as many as are expected to vanish: growth should show, not luck."""
+def _dropouts(n: int, q_total: float, seeds: list[int]) -> Dropouts:
+    """In each step as many as are expected to drop out: growth should show, not luck."""
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]

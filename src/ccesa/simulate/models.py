@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
 from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.guards import CURIOUS
 from ccesa.plan.made import Plan
 from ccesa.plan.planner import plan_or_complete
 from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
@@ -121,7 +122,7 @@ def aggregate(
     )
 
 
-def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "curious") -> Plan:
+def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = CURIOUS.name) -> Plan:
     """Plan a round where the user chooses nothing."""
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 

@@ -1,14 +1,13 @@
 """Whole rounds in one process: many clients, dropouts, threads, and what it all cost."""
 
 import sys
-import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -50,8 +49,7 @@ class Report:
     result: Aggregate | RoundFailed = field(repr=False)
 
     def as_json(self) -> dict[str, object]:
-        names = [known.name for known in fields(self) if known.name != "result"]
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name != "result"}
 
 
 def simulate(
@@ -87,7 +85,7 @@ def simulate(
     except RoundFailed as failure:
         result = failure
     wire.server_has_worked()
-    return _report(server, wire.meter, result, source)
+    return _report(server, wire, result, source)
 
 
 def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
@@ -100,35 +98,6 @@ def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
     return make
 
 
-class _Meter:
-    """Collects times and bytes, from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sums: dict[str, float] = defaultdict(float)
-        self._counts: dict[str, int] = defaultdict(int)
-
-    def add(self, name: str, value: float) -> None:
-        with self._lock:
-            self._sums[name] += value
-            self._counts[name] += 1
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """Add the processor time that this thread spends in a block, in milliseconds."""
-        start = time.thread_time()
-        try:
-            yield
-        finally:
-            self.add(name, 1e3 * (time.thread_time() - start))
-
-    def total(self, name: str) -> float:
-        return self._sums[name]
-
-    def mean(self, name: str) -> float:
-        return self._sums[name] / self._counts[name] if self._counts[name] else 0.0
-
-
 @dataclass
 class _Wire:
     """The transport between the server and the clients: who is gone, who listens, and what it takes."""
@@ -138,7 +107,9 @@ class _Wire:
     threads: int
     overhear: Overhear
     progress: Progress
-    meter: _Meter = field(default_factory=_Meter)
+    #: By what is counted, the figures of each client that took a step.
+    figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    server_ms: float = 0.0
     _server_since: float = field(default_factory=time.process_time)
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
@@ -147,28 +118,33 @@ class _Wire:
         asked = [number for number in requests if number not in gone]
         for number, request in requests.items():
             self.overhear(number, request)
-        replies = _in_threads(self.threads, lambda number: self._answer(step, number, requests), asked)
-        for done, (number, reply) in enumerate(replies, 1):
+        replies = _in_threads(self.threads, lambda number: self._answer(number, requests[number]), asked)
+        for done, (number, reply, ms) in enumerate(replies, 1):
             self.overhear(number, reply)
-            with self.meter.timed("server"):  # it takes the reply before it asks for the next one
-                yield number, reply
+            self.figures[step.name].append(ms)
+            self.figures[f"{step.name} received"].append(len(requests[number]))
+            self.figures[f"{step.name} sent"].append(len(reply))
+            start = time.thread_time()
+            yield number, reply  # the server takes it before it asks for the next one
+            self.server_ms += 1e3 * (time.thread_time() - start)
             self.progress(step.name, done, len(asked))
         self._server_since = time.process_time()
 
     def server_has_worked(self) -> None:
         """Count all of the process's time between two steps as the server's: no client is at work then."""
-        self.meter.add("server", 1e3 * (time.process_time() - self._server_since))
+        self.server_ms += 1e3 * (time.process_time() - self._server_since)
 
-    def _answer(self, step: Step, number: int, requests: Requests) -> tuple[int, bytes]:
-        with self.meter.timed(step.name):
-            reply = self.clients[number].receive(requests[number])
-        self.meter.add(f"{step.name} received", len(requests[number]))
-        self.meter.add(f"{step.name} sent", len(reply))
-        return number, reply
+    def _answer(self, number: int, request: bytes) -> tuple[int, bytes, float]:
+        start = time.thread_time()
+        reply = self.clients[number].receive(request)
+        return number, reply, 1e3 * (time.thread_time() - start)
+
+    def mean(self, name: str) -> float:
+        return fmean(self.figures[name] or [0.0])
 
 
 def _report(
-    server: Server, meter: _Meter, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
+    server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
 ) -> Report:
     names = [step.name for step in STEPS[server.config.guard]]
     found = result if isinstance(result, Aggregate) else None
@@ -180,11 +156,9 @@ def _report(
         exact=found is not None and _is_exact(server.config, found, source),
         degree_mean=degree,
         mask_degree_mean=mask_degree,
-        client_ms={name: meter.mean(name) for name in names},
-        server_ms=meter.total("server"),
-        client_bytes={
-            way: sum(meter.mean(f"{name} {way}") for name in names) for way in ("sent", "received")
-        },
+        client_ms={name: wire.mean(name) for name in names},
+        server_ms=wire.server_ms,
+        client_bytes={way: sum(wire.mean(f"{name} {way}") for name in names) for way in ("sent", "received")},
         peak_rss_mb=peak_rss_mb(),
         result=result,
     )
