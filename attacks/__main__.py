@@ -12,7 +12,7 @@ from rich.table import Table
 from attacks.base import Attack, Outcome
 from attacks.registry import ATTACKS, find
 from ccesa.cli import WENT_WRONG
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: Elements of a vector that are shown.
 SHOWN = 4

@@ -88,16 +88,16 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
 
 def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    """On a ring, those on both sides of the victim and an accomplice leave; the network is overheard."""
+    """On a circle, those on both sides of the victim and an accomplice leave; the network is overheard."""
     server = Server if defence else PartialServer
     stage = ClientRound(guard, tell, server=server, graph=Harary(degree=2)).until("share")
-    left, accomplice, right = stage.ring_around(VICTIM)
+    left, accomplice, right = stage.circle_around(VICTIM)
     tell(f"clients {left} and {right} leave: only client {accomplice} stays beside client {VICTIM}")
     stage.until("", {"mask": {left, right}})
     if stage.failure is not None:
         return Outcome(succeeded=False, summary=f"no share is asked for: {stage.failure}")
     found = _overheard(stage).get(frozenset({VICTIM, accomplice}))
-    # The eavesdropper adds in wider words; the ring is that of the round.
+    # The eavesdropper adds in wider words; the sum is in words of the round.
     own = stage.vectors[accomplice]
     stolen = None if found is None else found.astype(own.dtype) - own
     return Outcome(

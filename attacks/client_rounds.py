@@ -7,7 +7,7 @@ import numpy as np
 
 from attacks.base import Tell
 from attacks.stage import inputs
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs.assignment import neighbourhood
@@ -18,8 +18,8 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Requests, Server
-from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.words import Vector
 
 _LENGTH = 8
 #: Of a client and its honest reply, all that it sends instead.
@@ -126,8 +126,8 @@ class ClientRound:
             self.step()
         return self
 
-    def ring_around(self, client: int) -> tuple[int, int, int]:
-        """On a ring: the neighbour before, the one after, and the one after that."""
+    def circle_around(self, client: int) -> tuple[int, int, int]:
+        """On a circle: the neighbour before, the one after, and the one after that."""
         before, after = self._neighbours(client)
         return before, after, next(i for i in self._neighbours(after) if i != client)
 
@@ -155,7 +155,7 @@ class ClientRound:
         return bool(np.array_equal(aggregate.vector, self.plain_sum(aggregate.survivors)))
 
     def plain_sum(self, group: Iterable[int]) -> Vector:
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         for client in group:
             total += self.vectors[client]
         return total

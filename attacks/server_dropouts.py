@@ -79,7 +79,7 @@ class Selfless(Client):
 
 
 def self_dropped(defended: bool, tell: Tell) -> Outcome:
-    """On a ring, t = 2 of 3: the victim's neighbours a and b give up their own keys, those behind them help.
+    """On a circle, t = 2 of 3: the neighbours a and b of the victim give up their keys, those behind help.
 
     Without this lie it cannot be done: s_a and s_b would both need the victim, which may call one dropped.
     """

@@ -16,7 +16,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import StepFunction
 from ccesa.protocol.server import Server
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 VICTIM = 3
 

@@ -10,7 +10,7 @@ import numpy as np
 from attacks.base import Outcome, Tell
 from attacks.colluders import ActiveColluder, Colluder
 from attacks.transcript import StillHidden, Transcript
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
@@ -19,8 +19,8 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Requests, Server
-from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.words import Vector
 
 Vectors = Mapping[int, Vector]
 #: Of a client and the honest request for it, what the server sends instead.
@@ -124,7 +124,7 @@ class Stage:
         return opened(found, wanted, f"the server computed what {names(group)} sent")
 
     def plain_sum(self, group: Iterable[int]) -> Vector:
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         for client in group:
             total += self.vectors[client]
         return total
@@ -192,7 +192,7 @@ def active(
 def inputs(config: RoundConfig) -> dict[int, Vector]:
     """Random vectors: one that is found again was not guessed."""
     random = np.random.default_rng()
-    kind = ring.dtype(config.bits)
+    kind = words.dtype(config.bits)
     return {i: np.frombuffer(random.bytes(config.vector_bytes), kind) for i in range(config.clients)}
 
 

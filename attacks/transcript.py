@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -19,7 +19,7 @@ from ccesa.graphs.assignment import AssignmentGraph, draw
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.roster import Flags
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: Of the self mask b_i, or of the mask key s_i.
 Secret = Literal["b", "s"]
@@ -114,7 +114,7 @@ class Transcript:
 
     def open(self, group: Collection[int], *, self_masked: bool = True) -> Vector:
         """The sum of what these clients sent, without their masks; raises StillHidden if one stays on."""
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         found: list[masks.Mask] = []
         for client in sorted(group):
             vector = self[client].vector
@@ -172,7 +172,7 @@ class Transcript:
             texts = m.items("sealed", reply.sealed, len(seen.neighbours), keys.SEALED_BYTES)
             seen.sealed = dict(zip(seen.neighbours, texts, strict=True))
         elif isinstance(reply, m.MaskReply | m.SignedMaskReply):
-            seen.vector = ring.from_bytes(reply.vector, self.config.bits)
+            seen.vector = words.from_bytes(reply.vector, self.config.bits)
             seen.masking_signature = getattr(reply, "signature", b"")
         elif isinstance(reply, m.ConfirmReply):
             seen.confirmation = reply.signature

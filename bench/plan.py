@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Graph, Harary, RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.plan import plan
@@ -68,7 +68,7 @@ def compare(case: Case) -> tuple[Compared, Compared]:
         graph=case.graph,
     )
     # Made beforehand and the same for all: making one would count as the client's work.
-    vector = np.frombuffer(np.random.default_rng(0).bytes(config.vector_bytes), ring.dtype(case.bits))
+    vector = np.frombuffer(np.random.default_rng(0).bytes(config.vector_bytes), words.dtype(case.bits))
     rates: list[Rates] = []
 
     def sample(step: str, done: int, of: int) -> None:

@@ -129,8 +129,9 @@ def _flower(found: dict[str, dict[str, float]], version: str) -> str:
 def _active(found: dict[str, Any]) -> str:
     moved = {guard: sum(ways.values()) for guard, ways in found["bytes"].items()}
     return (
-        f"{found['clients']:,} clients, {found['length']:,} elements, the planned ring of {found['degree']} "
-        f"neighbours (t = {found['t']}), masks on every edge; both guards in one run, nobody drops out.\n\n"
+        f"{found['clients']:,} clients, {found['length']:,} elements, the planned circle of "
+        f"{found['degree']} neighbours (t = {found['t']}), masks on every edge; "
+        "both guards in one run, nobody drops out.\n\n"
         "| | curious | active |\n|---|---:|---:|\n"
         f"| client, ms | {found['client_ms']['curious']:.1f} | {found['client_ms']['active']:.1f} |\n"
         f"| server, ms | {found['server_ms']['curious']:,.0f} | {found['server_ms']['active']:,.0f} |\n"

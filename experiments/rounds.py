@@ -19,9 +19,9 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
-from ccesa.ring import Vector
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Vanishing
+from ccesa.words import Vector
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ import numpy as np
 import pytest
 
 from adversary_tampering import TAMPERINGS
-from ccesa import ring
+from ccesa import words
 from ccesa.config import (
     Complete,
     ErdosRenyi,
@@ -89,12 +89,12 @@ class Setup:
 
 
 def graphs(guard: str, clients: int) -> list[Graph]:
-    rings = [degree for degree in (2, 4, 6) if degree < clients]
-    plain = [Complete(), ErdosRenyi(p=0.8), *(Harary(degree=degree) for degree in rings)]
+    circles = [degree for degree in (2, 4, 6) if degree < clients]
+    plain = [Complete(), ErdosRenyi(p=0.8), *(Harary(degree=degree) for degree in circles)]
     if guard == "active":
         return plain
     nested = [Complete(mask_p=0.7), Complete(mask_degree=2), ErdosRenyi(p=0.9, mask_p=0.6)]
-    return plain + nested + [Harary(degree=degree, mask_degree=2) for degree in rings[1:]]
+    return plain + nested + [Harary(degree=degree, mask_degree=2) for degree in circles[1:]]
 
 
 def thresholds(graph: Graph, clients: int) -> list[Threshold]:
@@ -485,7 +485,7 @@ class World:
         }
 
     def _check_sum(self, found: np.ndarray, survivors: set[int]) -> None:
-        expected = ring.zeros(self.config.length, self.config.bits)
+        expected = words.zeros(self.config.length, self.config.bits)
         for who in survivors:
             sent = [read(reply) for reply in self.emitted[who] if isinstance(read(reply), VECTORS)]
             taken = read(self.accepted["mask"][who])
@@ -501,7 +501,7 @@ class World:
             assert np.array_equal(found, expected), "not the sum over the survivors"
 
     def _words(self, data: bytes) -> np.ndarray:
-        return ring.from_bytes(data, self.config.bits)
+        return words.from_bytes(data, self.config.bits)
 
     def _check_releases(self) -> None:
         """No client's two secrets can both be opened, and whose pair masks can has released nothing."""
@@ -512,6 +512,6 @@ class World:
                 assert not any(dealer in of["b"] | of["s"] for of in self.released.values())
 
     def _can_finish(self) -> bool:
-        """Where everyone answers: rings and complete graphs always do, random edges may fall apart."""
+        """Where everyone answers: circles and complete graphs always do, random edges may fall apart."""
         graph = self.setup.graph
         return not isinstance(graph, ErdosRenyi) and not getattr(graph, "mask_p", None)

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import MAX_CLIENTS, Complete, Floor, RoundConfig
 from ccesa.crypto import keys
@@ -34,7 +34,7 @@ def configure(clients: int = 8, **options) -> RoundConfig:
 def inputs(config: RoundConfig, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [
-        np.frombuffer(rng.bytes(config.vector_bytes), ring.dtype(config.bits)) for _ in range(config.clients)
+        np.frombuffer(rng.bytes(config.vector_bytes), words.dtype(config.bits)) for _ in range(config.clients)
     ]
 
 
@@ -76,7 +76,7 @@ class Play:
         return self
 
     def expected(self, survivors: Iterable[int]) -> np.ndarray:
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         for i in survivors:
             total = total + self.vectors[i]
         return total

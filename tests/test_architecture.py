@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"extras", "files", "guards", "labels", "ring", "tensors", "wire"},
+    {"extras", "files", "guards", "labels", "tensors", "wire", "words"},
     {"config", "quantize"},
     {"crypto"},
     {"graphs", "identity"},
@@ -27,7 +27,7 @@ INNER = [
     "errors",
     "files",
     "labels",
-    "ring",
+    "words",
     "wire",
     "config",
     "crypto",

@@ -161,13 +161,13 @@ def test_disconnected_survivors_do_leak_without_the_refusal():
 
 
 def opposite_points(play: Play) -> set[int]:
-    """Two opposite points of the mask ring: without them it falls into halves."""
-    around = np.argsort(_ring(play))
+    """Two opposite points of the mask circle: without them it falls into halves."""
+    around = np.argsort(_circle(play))
     return {int(around[0]), int(around[6])}
 
 
-def _ring(play: Play) -> np.ndarray:
-    """Positions around the mask ring, by walking it."""
+def _circle(play: Play) -> np.ndarray:
+    """Positions around the mask circle, by walking it."""
     graph = play.server._graph
     order, seen = [0], {0}
     while len(order) < graph.size:

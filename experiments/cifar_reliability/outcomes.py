@@ -23,8 +23,8 @@ from ccesa.graphs.evolution import extended, flags, informative
 from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
-from ccesa.ring import Vector
 from ccesa.simulate.dropout import Vanishing
+from ccesa.words import Vector
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort
 from experiments.record import Key, earlier, finished, save, seconds

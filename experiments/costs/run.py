@@ -20,7 +20,7 @@ import numpy as np
 from bench.rounds import client_work, server_work
 from matplotlib.figure import Figure
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
@@ -171,7 +171,7 @@ def rebuilding(aggregate: Aggregate) -> int:
 
 def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) -> rounds.Ran:
     """A round that succeeds; a lost one is run again with other dropouts."""
-    zeros = ring.zeros(1, BITS)
+    zeros = words.zeros(1, BITS)
     for attempt in range(5):
         seeds = [seed, n, attempt]
         config = rounds.configured(seeds, n, 1, graph, threshold, BITS)

@@ -19,14 +19,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import ErdosRenyi, Fixed, Graph, Majority, Threshold
 from ccesa.errors import RoundFailed
 from ccesa.plan.paper import step_dropout
 from ccesa.quantize import Quantizer
-from ccesa.ring import Vector
 from ccesa.simulate import usual_plan
 from ccesa.simulate.dropout import Vanishing
+from ccesa.words import Vector
 from experiments import chart, faces, rounds, softmax
 from experiments.arguments import parse, run
 from experiments.record import Key, save
@@ -162,7 +162,7 @@ def lost_rate(clients: int, p: float, q_total: float, drawn: int, seed: int) -> 
 
 def lost_short(clients: int, series: Series, q_total: float, count: int, seed: int) -> dict[str, int]:
     """How real rounds of our server end, with vectors of one element."""
-    one = ring.zeros(1, BITS)
+    one = words.zeros(1, BITS)
     ends: Counter[str] = Counter()
     for number in range(count):
         seeds = [seed, 5, number]

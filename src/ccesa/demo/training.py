@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, Graph, RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
@@ -113,11 +113,11 @@ def _secure_round(
 
     def overhear(client: int, message: bytes) -> None:
         if history.wiretap is None and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
-            words = ring.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
+            steps = words.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
             history.wiretap = Wiretap(
                 client=client,
                 update=quantizer.layout.flatten(updates[client]),
-                received=words * (CLIP / quantizer.levels),
+                received=steps * (CLIP / quantizer.levels),
             )
 
     report = simulate(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw
@@ -136,16 +136,16 @@ def _joining(threshold: int) -> _Work:
 
 def _masking(size: int) -> _Work:
     every = [masks.Mask(os.urandom(16), 1) for _ in range(_ROW)]
-    return _Work(_ROW, partial(masks.masked, ring.zeros(size // 4, 32), every, "aes128-ctr"))
+    return _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
 
 
 def _taking(size: int) -> _Work:
-    message, total = _message(os.urandom(size)), ring.zeros(size // 4, 32)
+    message, total = _message(os.urandom(size)), words.zeros(size // 4, 32)
 
     def run() -> None:
         content = m.expect(m.decode(message, 2 * size), m.Complaint).accused
         hashlib.sha256(message).digest()
-        np.add(total, ring.from_bytes(content, 32), out=total)
+        np.add(total, words.from_bytes(content, 32), out=total)
 
     return _Work(1, run)
 

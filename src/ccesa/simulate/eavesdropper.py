@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.protocol import messages as m
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Eavesdropper:
             case m.MaskRequest() as request:
                 seen.in_v2, seen.absent = True, set(self._ids(request.dropped))
             case m.MaskReply() as reply:
-                seen.vector = ring.from_bytes(reply.vector, self._config.bits).copy()
+                seen.vector = words.from_bytes(reply.vector, self._config.bits).copy()
             case m.UnmaskRequest() as request:
                 seen.dropped = set(self._ids(request.dropped))
             case m.UnmaskReply() as reply:
@@ -87,7 +87,7 @@ class Eavesdropper:
             vectors[client] = self._without(seen, known)
         return {
             frozenset(group): np.add.reduce(
-                [vectors[client] for client in sorted(group)], dtype=ring.dtype(self._config.bits)
+                [vectors[client] for client in sorted(group)], dtype=words.dtype(self._config.bits)
             )
             for group in {id(group): group for group in groups.values()}.values()
             if not group & hidden
@@ -136,7 +136,7 @@ class Eavesdropper:
         return None
 
     def _without(self, seen: _Seen, known: list[masks.Mask]) -> Vector:
-        vector = ring.zeros(self._config.length, self._config.bits)
+        vector = words.zeros(self._config.length, self._config.bits)
         if seen.vector is not None:
             vector += seen.vector
         masks.add_masks(vector, known, self._config.generator)

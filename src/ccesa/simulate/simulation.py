@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.protocol.active_client import ActiveClient
@@ -21,9 +21,9 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
-from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.enrolment import Federation
+from ccesa.words import Vector
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -207,11 +207,11 @@ def _parties(
 
 
 def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
-    """Uniform ring vectors, made from the seed and the client's number whenever they are asked for."""
+    """Uniform vectors of words, made from the seed and the client's number whenever they are asked for."""
 
     def make(number: int) -> Vector:
         raw = np.random.default_rng([seed, 1, number]).bytes(config.vector_bytes)
-        return np.frombuffer(raw, ring.dtype(config.bits))
+        return np.frombuffer(raw, words.dtype(config.bits))
 
     return make
 
@@ -243,7 +243,7 @@ def _report(
 
 
 def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:
-    plain = ring.zeros(config.length, config.bits)
+    plain = words.zeros(config.length, config.bits)
     for number in aggregate.survivors:
         np.add(plain, source(number), out=plain)
     return bool(np.array_equal(plain, aggregate.vector))
