@@ -13,14 +13,14 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from ccesa import wire, words
+from ccesa import words
 from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
+from ccesa.protocol import messages as m
 
 #: How often everything is measured. All kinds take turns: a busy moment of the machine spoils none of them,
 #: and each finds the caches as cold as in a round.
@@ -40,17 +40,6 @@ _CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
 class _Work(NamedTuple):
     units: int
     run: Callable[[], object]
-
-
-class _Letter(msgspec.Struct, frozen=True, array_like=True, tag="letter"):
-    """Stands for any message."""
-
-    context: bytes
-    client: int
-    content: bytes
-
-
-_DECODER = msgspec.msgpack.Decoder(_Letter)
 
 
 def calibrate() -> Rates:
@@ -85,13 +74,16 @@ def _timed(work: _Work) -> float:
     return (_CLOCK() - start) / work.units
 
 
+def _row(one: Callable[[], object]) -> _Work:
+    return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
+
+
 def _key_pairs() -> _Work:
-    seeds = [os.urandom(32) for _ in range(_ROW)]
-    return _Work(_ROW, lambda: [primitives.public_key(primitives.private_key(seed)) for seed in seeds])
+    return _row(lambda: primitives.public_key(primitives.private_key(os.urandom(32))))
 
 
 def _agreements() -> _Work:
-    """In one row, as a client does it."""
+    """All of them in one row, as a client does it."""
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
@@ -104,16 +96,10 @@ def _agreements() -> _Work:
 
 
 def _verifications() -> _Work:
-    private = primitives.signing_key(os.urandom(32))
+    private, text = primitives.signing_key(os.urandom(32)), os.urandom(32)
     public = primitives.load_verifying_key(primitives.verifying_bytes(private))
-    text = os.urandom(32)
     signature = primitives.sign(private, text)
-
-    def run() -> None:
-        for _ in range(_ROW):
-            primitives.verify(public, signature, text)
-
-    return _Work(_ROW, run)
+    return _row(lambda: primitives.verify(public, signature, text))
 
 
 def _sealings() -> _Work:
@@ -127,7 +113,7 @@ def _sealings() -> _Work:
         sealed = keys.seal_shares(ours, shares, _CONTEXT, ends)
         return keys.unseal_shares(theirs, sealed, _CONTEXT, ends)
 
-    return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
+    return _row(one)
 
 
 def _splitting(holders: int, threshold: int) -> _Work:
@@ -154,10 +140,10 @@ def _masking(size: int) -> _Work:
 
 
 def _taking(size: int) -> _Work:
-    message, total = wire.encode(_Letter(_CONTEXT, 1000, os.urandom(size))), words.zeros(size // 4, 32)
+    message, total = _message(os.urandom(size)), words.zeros(size // 4, 32)
 
     def run() -> None:
-        content = wire.decode(_DECODER, message, 2 * size, "letter").content
+        content = m.expect(m.decode(message, 2 * size), m.Complaint).accused
         hashlib.sha256(message).digest()
         np.add(total, words.from_bytes(content, 32), out=total)
 
@@ -174,7 +160,12 @@ def _edges() -> _Work:
         graph = draw(Complete(), bytes(32), nodes)
         for items in np.take(public, graph.columns, axis=0), np.take(sealed, graph.reverse, axis=0):
             for content in items.reshape(_NODES, -1):
-                message = wire.encode(_Letter(_CONTEXT, 1000, content.tobytes()))
-                wire.decode(_DECODER, message, len(message), "letter")
+                message = _message(content.tobytes())
+                m.decode(message, len(message))
 
     return _Work(edges, run)
+
+
+def _message(content: bytes) -> bytes:
+    """Any message: how long it takes depends on the bytes alone."""
+    return m.Complaint(context=_CONTEXT, client=1000, accused=content).encode()
