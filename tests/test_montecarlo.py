@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from experiments import montecarlo
+from experiments.montecarlo import estimate
 
 import enumeration
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import draw
-from ccesa.plan import montecarlo
 from ccesa.plan.certify import certify
-from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 
 EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")
