@@ -7,7 +7,7 @@ import ccesa
 from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate
-from rounds import configure
+from rounds import configure, configure_active, federation_of
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -50,6 +50,13 @@ def test_a_failed_round_is_reported_not_raised():
     assert report.outcome == "TooFewClients"
     assert isinstance(report.result, TooFewClients)
     assert (report.survivors, report.exact) == (0, False)
+
+
+def test_a_round_under_a_charter_needs_a_federation():
+    config = configure_active(6)
+    with pytest.raises(ConfigError, match=r"guard = active needs a federation: simulate\.federate"):
+        simulate(config)
+    assert simulate(config, federation=federation_of(config)).exact
 
 
 def test_exactness_is_checked_not_assumed():
