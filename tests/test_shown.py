@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, RoundConfig
 from ccesa.errors import CcesaError, MalformedMessage, quoted, shown
 from ccesa.identity import Admission, Identity, Member
+from ccesa.layout import Layout
 from ccesa.protocol import messages
-from ccesa.quantize import Layout, Quantizer
+from ccesa.quantize import Quantizer
 
 #: Line ends of several kinds, a terminal's escapes, and a character that turns the direction of writing.
 NASTY = "name\nFATAL: all is well\r\x1b[2J\x1b]0;title\x07\u202e\u2028\x85\x00\ud800é😀'\"\\"

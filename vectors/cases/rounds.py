@@ -199,7 +199,7 @@ def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
     try:
         return _success(run_round(server, transport, _never))
     except RoundFailed as failure:
-        found = {key: value for key, value in vars(failure).items() if key != "evidence"}
+        found = {key: value for key, value in vars(failure).items() if key not in ("evidence", "what")}
         name, step = type(failure).__name__, steps[-1]["step"]
         return {"failure": name, "step": step, **found, **evidence(failure.evidence)}
 

@@ -47,7 +47,7 @@ class ActiveServer(Server):
         least = self._charter.least_roster
         if len(self._advertised) < least:
             raise TooFewClients(
-                f"step advertise: {len(self._advertised)} client(s) answered, the charter demands {least}"
+                f"step advertise: {len(self._advertised)} answered, the charter demands {least}"
             )
         return super()._close_advertise()
 

@@ -217,14 +217,14 @@ class Server:
         if message.context != self.context:
             raise FaultyClient(client, "a message of another round, or of another configuration")
         if message.client != client:
-            raise FaultyClient(client, f"a message in the name of client {message.client}")
+            raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {step.name}")
 
     def _check_number(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
-            raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
+            raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
 
     # Step 0, advertise
 

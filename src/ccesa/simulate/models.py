@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.guards import CURIOUS
+from ccesa.layout import Arrays, Layout
 from ccesa.plan.made import Plan
 from ccesa.plan.planner import plan_or_complete
-from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
+from ccesa.quantize import Clip, Model, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
 

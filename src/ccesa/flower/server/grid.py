@@ -3,35 +3,31 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from logging import WARNING
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.common import log
 from flwr.serverapp import Grid
 
 from ccesa.charter import Charter
-from ccesa.errors import CcesaError, ConfigError, TooFewClients
-from ccesa.flower import records, strategies
-from ccesa.flower.average import Average
-from ccesa.flower.basis import Basis, Chartered, Opening, Planned
-from ccesa.flower.call import Call, RoundLost
-from ccesa.flower.history import History
-from ccesa.flower.mail import NoSecureMod
-from ccesa.flower.members import Members
-from ccesa.flower.models import Arrays, model_of
-from ccesa.flower.pace import Deadline, Pace
-from ccesa.flower.report import Once, log_evidence, log_result
-from ccesa.flower.terms import Terms
+from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
+from ccesa.flower.both import log
+from ccesa.flower.both.envelope import kind_of
+from ccesa.flower.both.model import model_of
+from ccesa.flower.both.packing import MeanReply, Packing
+from ccesa.flower.both.terms import Terms
+from ccesa.flower.server import strategy
+from ccesa.flower.server.client_ids import ClientIds
+from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
+from ccesa.flower.server.report import log_evidence, log_result
+from ccesa.flower.server.rounds import LEAST_NODES, CharteredRounds, MakeServer, PlannedRounds, Rounds
+from ccesa.flower.server.transport import RoundTransport
+from ccesa.flower.server.waiting import Deadline, Waiting
 from ccesa.protocol.round import run_round
-
-#: As of the clients of a round.
-LEAST_NODES = 3
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
-    """Wraps a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
+    """Wrap a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
 
     Train messages, and evaluate messages unless ``secure_evaluate`` is off, go through a round of secure
     aggregation and come back as one reply: the weighted mean of all arrays and metrics, and the total weight.
@@ -87,106 +83,98 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
-        self._basis = _basis(charter, settings, secure_evaluate)
-        self._members, self._secure_evaluate = Members(grid, charter), secure_evaluate
-        self._pace = Pace(step_timeout=step_timeout, enough=enough, grace=grace)
-        self._retries, self._history = retries, History(give_up_after)
-        self._once = Once()
+        self._rounds = _rounds(charter, settings, secure_evaluate)
+        self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
+        self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.
-        self._met: set[str] = set()
+        self._mod_seen: set[str] = set()
         #: By how much rounding can have moved any value of the last model; None before there is one.
         self.error_bound: float | None = None
-        self._pace.check(self._basis.dropout)
+        self._waiting.check(self._rounds.dropout)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Secure rounds for train and evaluate messages, the wrapped grid for all others."""
+        """Send train and evaluate messages through secure rounds, all others through the wrapped grid."""
         by_type: dict[str, list[Message]] = {}
         for message in messages:
-            by_type.setdefault(message.metadata.message_type, []).append(message)
+            by_type.setdefault(str(message.metadata.message_type), []).append(message)
         replies: list[Message] = []
-        start = strategies.running()
-        self._history.enter(start)
-        for some in by_type.values():
-            kind = records.kind_of(some[0])
+        start = strategy.running()
+        self._lost_rounds.enter(start)
+        for message_type, some in by_type.items():
+            kind = kind_of(message_type)
             if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
-                replies += self._secure(kind, some, timeout, strategies.check_caller())
+                replies += self._secure(message_type, some, timeout, strategy.check_caller())
             else:
                 replies += self._grid.send_and_receive(some, timeout=timeout)
-        self._history.check(start, {records.kind_of(some[0]) for some in by_type.values()})
+        self._lost_rounds.check(start, {kind_of(message_type) for message_type in by_type})
         return replies
 
     def _secure(
-        self, kind: str, messages: list[Message], timeout: float | None, weighted_by: str | None
+        self, message_type: str, messages: list[Message], timeout: float | None, weighted_by: str | None
     ) -> list[Message]:
-        """One reply, or none if the round is lost."""
+        """Return one reply, or none if the round is lost."""
         _check_alike(messages)
-        content, message_type = messages[0].content, str(messages[0].metadata.message_type)
+        content = messages[0].content
         model = model_of(content)
-        terms = self._basis.terms(message_type, len(messages), model, weighted_by)
+        terms = self._rounds.terms(message_type, len(messages), model, weighted_by)
+        packing = Packing(terms, model)
         try:
-            opening = self._basis.opening(terms, model, content)
-            reply = self._repeated(partial(self._round, opening, terms, model, messages), Deadline(timeout))
+            servers = self._rounds.servers(packing, content)
+            reply = self._repeated(partial(self._round, servers, packing, messages), Deadline(timeout))
         except RoundLost as lost:
-            log(
-                WARNING,
-                "secure aggregation: the %s round with %d nodes is lost: %s",
-                kind,
-                len(messages),
-                lost,
-            )
-            self._history.lost(kind, str(lost))
+            log.warn(f"the {terms.kind} round with {len(messages)} nodes is lost: {lost}")
+            self._lost_rounds.lost(terms.kind, str(lost))
             return []
-        self._history.went_well(kind)
+        self._lost_rounds.went_well(terms.kind)
         return [reply]
 
     def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
-        """The reply of the first round that is not lost; each has keys of its own."""
+        """Return the reply of the first round that is not lost; each has keys of its own."""
         for _ in range(self._retries):
             try:
                 return one_round(deadline)
             except RoundLost as lost:
                 if not lost.repeatable or not deadline.left:
                     raise
-                log(WARNING, "secure aggregation: a round is lost, and repeated: %s", lost)
+                log.warn(f"a round is lost, and repeated: {lost}")
         return one_round(deadline)
 
     def _round(
-        self, opening: Opening, terms: Terms, model: Arrays, messages: list[Message], deadline: Deadline
+        self, make_server: MakeServer, packing: Packing, messages: list[Message], deadline: Deadline
     ) -> Message:
-        server, kind = opening(), messages[0].metadata.message_type
-        call = Call(
+        server, terms = make_server(), packing.terms
+        transport = RoundTransport(
             self._grid,
             config=server.config,
             terms=terms,
-            messages=self._members.places(messages, self._pace, deadline),
+            messages=self._client_ids.assign(messages, self._waiting, deadline),
             deadline=deadline,
-            pace=self._pace,
-            known=kind in self._met,
-            around=self._basis.around,
+            waiting=self._waiting,
+            mod_seen=terms.message_type in self._mod_seen,
+            around=self._rounds.around,
         )
         lost = True
         try:
-            aggregate = run_round(server, call.carry, call.refuse)
-            average = terms.unpack(model, aggregate.vector, len(aggregate.survivors))
-            _check_contributors(len(aggregate.survivors), average.nothing)
+            aggregate = run_round(server, transport.carry, transport.refuse)
+            survivors = len(aggregate.survivors)
+            mean = packing.unpack(aggregate.vector, survivors)
+            _check_contributors(survivors, mean.nothing)
             lost = False
-        except NoSecureMod:
-            raise
-        except CcesaError as failure:
-            raise call.failed(failure) from failure
+        except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
+            raise transport.failed(failure) from failure
         finally:
-            call.end(lost=lost)
-            if call.met:
-                self._met.add(kind)
+            transport.end(lost=lost)
+            if transport.has_answers:
+                self._mod_seen.add(terms.message_type)
         if terms.kind == "train":
-            self.error_bound = average.bound
-        asked = len(messages)
-        neighbours = server.config.graph.mean_degree(asked)
-        log_result(terms, aggregate, average, asked, neighbours, self._once)
-        log_evidence(aggregate.evidence, call.nodes, self._basis.around)
-        return _reply(messages[0], terms, average)
+            self.error_bound = mean.bound
+        neighbours = server.config.graph.mean_degree(len(messages))
+        log_result(terms, survivors, mean, len(messages), neighbours)
+        log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
+        return _reply(messages[0], terms, mean)
 
     # What is not ours goes to the wrapped grid.
 
@@ -207,30 +195,30 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As they are: a single train message pushed by hand is not aggregated, and not protected."""
+        """Push messages as they are: one that is pushed by hand is not aggregated, and not protected."""
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         return self._grid.pull_messages(message_ids)
 
 
-def _basis(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Basis:
-    """Of the charter, or of what is given; never of both."""
+def _rounds(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
+    """Make rounds from the charter, or from what is given; never from both."""
     given = {name: value for name, value in settings.items() if value is not None}
     if charter is None:
-        return Planned(**given)
+        return PlannedRounds(**given)
     if given:
         raise ConfigError(
             f"{', '.join(given)} beside a charter: the charter says this, and nodes take nothing else; leave "
             "it out, or agree on another charter"
         )
     if not secure_evaluate:
-        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in clear")
-    return Chartered(charter)
+        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
+    return CharteredRounds(charter)
 
 
 def _check_alike(messages: list[Message]) -> None:
-    """One message a node, and the same for all: only then is there a mean of changes to one model."""
+    """Refuse all but one message per node, the same for all: only then is there a mean of changes."""
     node, times = Counter(message.metadata.dst_node_id for message in messages).most_common(1)[0]
     if times > 1:
         raise ConfigError(f"{times} messages to node {node} at once; secure aggregation sends one to each")
@@ -243,19 +231,17 @@ def _check_alike(messages: list[Message]) -> None:
             )
 
 
-def _reply(asked: Message, terms: Terms, average: Average) -> Message:
-    """One reply that stands for all: the mean, and the total weight, under the names that the apps use."""
-    arrays, metrics = average.records
-    content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: average.weight, **average.metrics})}
+def _reply(asked: Message, terms: Terms, mean: MeanReply) -> Message:
+    """Make one reply that stands for all: mean and total weight, under the names that the apps use."""
+    arrays, metrics = mean.records
+    content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: mean.weight, **mean.metrics})}
     if terms.kind == "train":
-        content[arrays] = ArrayRecord(
-            {name: Array(np.asarray(value)) for name, value in average.arrays.items()}
-        )
+        content[arrays] = ArrayRecord({name: Array(np.asarray(value)) for name, value in mean.arrays.items()})
     return Message(RecordDict(content), reply_to=asked)
 
 
 def _check_contributors(survivors: int, nothing: int) -> None:
-    """The mean of one node is its model, and of two each knows the other's: such a mean goes no further.
+    """Refuse the mean of one node, which is its model, and of two, of which each knows the other's.
 
     The server has opened the sum by then. A server that lies keeps it; what a node sends to it is never more.
     """

@@ -1,5 +1,4 @@
-"""The model in a message, and what makes two messages the same: arrays out of Flower's records, their
-differences, and the parts that digests are over."""
+"""The model in a message: arrays out of Flower's records, differences, and what digests are over."""
 
 import hashlib
 from typing import Any
@@ -15,7 +14,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def model_of(content: RecordDict) -> Arrays:
-    """The arrays of a train or evaluate message; there is at most one ArrayRecord."""
+    """Return the arrays of a train or evaluate message, in which at most one ArrayRecord is allowed."""
     found: list[ArrayRecord] = [one for one in content.values() if isinstance(one, ArrayRecord)]
     if len(found) > 1:
         raise ConfigError(f"a message with {len(found)} ArrayRecords; secure aggregation takes one")
@@ -27,11 +26,12 @@ def model_of(content: RecordDict) -> Arrays:
 
 
 def counters_of(model: Arrays) -> set[str]:
+    """Return the names of the arrays that are whole numbers."""
     return {name for name, value in model.items() if value.dtype.kind != "f"}
 
 
 def differences(model: Arrays, reply: Arrays) -> Arrays:
-    """What training added to the model."""
+    """Return what training added to the model."""
     if set(reply) != set(model):
         raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
     for name, value in reply.items():
@@ -41,13 +41,13 @@ def differences(model: Arrays, reply: Arrays) -> Arrays:
 
 
 def moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
-    """The model's array plus the mean difference, in its own type; means of whole numbers are none."""
+    """Return the model's array plus the mean difference in its own type; a mean of counters is a float."""
     found = np.asarray(value, np.float64) + difference
     return found.astype(value.dtype) if value.dtype.kind == "f" else found
 
 
 def content_parts(content: RecordDict) -> list[bytes]:
-    """Every record with its name, in an order that does not depend on how it travelled."""
+    """Return every record with its name, in an order that does not depend on how it travelled."""
     parts: list[bytes] = []
     for name, record in sorted(content.items()):
         parts += [name.encode(), type(record).__name__.encode()]
@@ -59,20 +59,16 @@ def content_parts(content: RecordDict) -> list[bytes]:
 
 
 def array_parts(content: RecordDict) -> list[bytes]:
-    """The arrays alone, whatever their record is called."""
-    return [
-        part
-        for record in content.values()
-        if isinstance(record, ArrayRecord)
-        for part in _record_parts(record)
-    ]
+    """Return the arrays alone, whatever their record is called."""
+    records = [record for record in content.values() if isinstance(record, ArrayRecord)]
+    return [part for record in records for part in _record_parts(record)]
 
 
 def _record_parts(record: ArrayRecord) -> list[bytes]:
-    return [part for name, array in record.items() for part in _parts_of(name, array.numpy())]
-
-
-def _parts_of(name: str, value: NDArray[Any]) -> tuple[bytes, bytes]:
-    content = np.ascontiguousarray(value)
-    head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
-    return head, hashlib.sha256(content.tobytes()).digest()
+    parts: list[bytes] = []
+    for name, array in record.items():
+        value = array.numpy()
+        content = np.ascontiguousarray(value)
+        head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
+        parts += [head, hashlib.sha256(content.tobytes()).digest()]
+    return parts

@@ -1,15 +1,24 @@
-"""Which rounds went well: a training in which none did must not end as if all had."""
+"""Which rounds are lost: a training in which all were must not end as if none had been."""
 
 import weakref
 from collections import Counter
 from typing import Any
 
-from ccesa.errors import ConfigError, RoundsLost
-from ccesa.flower.strategies import Start
+from ccesa.errors import ConfigError, RoundFailed, RoundsLost
+from ccesa.flower.server.strategy import Start
 
 
-class History:
-    """The rounds of one ``Strategy.start``, or of one ``SecureGrid`` where there is none.
+class RoundLost(RoundFailed):
+    """A round ended without a mean; says why in terms of nodes."""
+
+    def __init__(self, why: str, *, repeatable: bool) -> None:
+        super().__init__(why)
+        #: Whether the same messages can go better in another round.
+        self.repeatable = repeatable
+
+
+class LostRounds:
+    """The lost rounds of one ``Strategy.start``, or of one ``SecureGrid`` where there is none.
 
     What counts are train rounds; evaluate rounds, where nothing is trained.
     """
@@ -22,7 +31,7 @@ class History:
         self._clear()
 
     def enter(self, start: Start | None) -> None:
-        """A strategy that is started again begins a new history."""
+        """Begin anew where a strategy is started again."""
         if start is not None and (self._start is None or self._start() is not start.result):
             self._start = weakref.ref(start.result)
             self._clear()
@@ -35,7 +44,7 @@ class History:
         self._lost.setdefault(kind, []).append(why)
 
     def check(self, start: Start | None, asked: set[str]) -> None:
-        """Raise in the last round if none went well, and after too many lost rounds in a row.
+        """Raise RoundsLost in the last round if none went well, and after too many lost rounds in a row.
 
         ``asked`` are the kinds of messages that the strategy has just sent. After none at all it will not
         train in this round any more, but may evaluate; after a question to the nodes it may do both.
@@ -60,5 +69,5 @@ class History:
 
 
 def _summary(reasons: list[str]) -> str:
-    """Each reason once, the most frequent first."""
+    """Return each reason once, the most frequent first."""
     return " | ".join(f"{times} x {why}" for why, times in Counter(reasons).most_common(3))

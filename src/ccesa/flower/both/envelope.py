@@ -1,6 +1,4 @@
-"""Protocol bytes in Flower's records, and back; and all that a node says in clear when it does not answer."""
-
-from typing import Any
+"""Protocol bytes in Flower's records and back, and all that a node says in the clear instead."""
 
 import msgspec
 from flwr.app import ConfigRecord, Error, Message, RecordDict
@@ -20,7 +18,7 @@ _SENTENCES = {
     FAILED: "this node failed; its own log says why",
     SPENT: "this node has contributed to this model as often as it may",
 }
-_PLAIN = "this node answers secure aggregation only: train through SecureGrid"
+_NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,61 +26,58 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     config: bytes = b""
-    #: empty under a charter, which has them.
+    #: Empty under a charter, which has them.
     terms: bytes = b""
     request: bytes = b""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply of the protocol. There is nothing beside it."""
-
-    reply: bytes
-
-
-def kind_of(message: Message) -> str:
-    """``train``, ``evaluate`` or ``query``: what a message's type begins with."""
-    return str(message.metadata.message_type).split(".")[0]
+def kind_of(message_type: object) -> str:
+    """Return ``train``, ``evaluate`` or ``query``: what a message's type begins with."""
+    return str(message_type).split(".")[0]
 
 
-def put(content: RecordDict, what: Envelope | Answer) -> RecordDict:
-    """The content with the envelope or answer in it."""
-    fields: dict[str, Any] = msgspec.structs.asdict(what)
-    return RecordDict({**content, KEY: ConfigRecord(fields)})
+def request_with(content: RecordDict, request: Envelope) -> RecordDict:
+    """Return the content of a request: the envelope beside what the app is to see."""
+    return RecordDict({**content, KEY: ConfigRecord(msgspec.structs.asdict(request))})
 
 
-def take(message: Message) -> Envelope | None:
-    """The envelope of a request; None where there is none."""
+def request_in(message: Message) -> Envelope | None:
+    """Return the envelope of a request; None where there is none."""
     record = _record(message)
-    if record is None:
-        return None
     try:
-        return msgspec.convert(dict(record), Envelope)
+        return None if record is None else msgspec.convert(dict(record), Envelope)
     except msgspec.ValidationError as error:
-        raise MalformedMessage(f"no request of secure aggregation: {error}") from error
+        raise MalformedMessage(f"not a request of secure aggregation: {error}") from error
 
 
-def take_answer(message: Message) -> Answer:
+def answer(message: Message, reply: bytes) -> Message:
+    """Make the reply of a node that answers. There is nothing in it beside one reply of the protocol."""
+    return Message(RecordDict({KEY: ConfigRecord({"reply": reply})}), reply_to=message)
+
+
+def answer_in(message: Message) -> bytes:
+    """Return the protocol's reply in a node's; MalformedMessage where there is none."""
     record = _record(message)
     if record is None:
         raise MalformedMessage("no answer of secure aggregation; is secure_mod among the mods of its app?")
-    try:
-        return msgspec.convert(dict(record), Answer)
-    except msgspec.ValidationError as error:
-        raise MalformedMessage(f"no answer of secure aggregation: {error}") from error
+    reply = record.get("reply")
+    if not isinstance(reply, bytes):
+        raise MalformedMessage("not an answer of secure aggregation: it has no reply")
+    return reply
 
 
 def refusal(message: Message, code: int) -> Message:
-    """The reply of a node that does not answer."""
+    """Make the reply of a node that does not answer."""
     return Message(Error(code=code, reason=_SENTENCES[code]), reply_to=message)
 
 
 def not_in_clear(message: Message) -> Message:
-    """The reply to a message that is no request of secure aggregation."""
-    return Message(Error(code=REFUSED, reason=_PLAIN), reply_to=message)
+    """Make the reply to a message that is not a request of secure aggregation."""
+    return Message(Error(code=REFUSED, reason=_NOT_IN_CLEAR), reply_to=message)
 
 
 def without(content: RecordDict) -> RecordDict:
-    """What the app itself is to see."""
+    """Return what the app itself is to see."""
     return RecordDict({name: record for name, record in content.items() if name != KEY})
 
 

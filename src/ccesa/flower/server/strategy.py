@@ -1,4 +1,4 @@
-"""Who is calling: whether the strategy can work with a mean, and whether this is its last round."""
+"""Which strategy is calling, whether it can work with a mean, and whether this is its last round."""
 
 import inspect
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ NEED_SINGLE_UPDATES = {
 
 
 class Start(NamedTuple):
-    """Where a ``Strategy.start`` stands that is running."""
+    """How far a ``Strategy.start`` that is running has come."""
 
     #: An object that every start has of its own.
     result: Any
@@ -36,15 +36,15 @@ class Start(NamedTuple):
 
 
 def check_caller() -> str | None:
-    """Refuse if a strategy that needs single updates is asking; else, what it weights replies by."""
+    """Refuse a strategy that needs single updates; return what it weights replies by, if it says so."""
     strategy, weighted_by = _calling(), None
     while isinstance(strategy, Strategy):
-        for kind in type(strategy).__mro__:
-            if kind.__name__ in NEED_SINGLE_UPDATES:
+        for name in (its_class.__name__ for its_class in type(strategy).__mro__):
+            if name in NEED_SINGLE_UPDATES:
                 raise ConfigError(
-                    f"{kind.__name__} {NEED_SINGLE_UPDATES[kind.__name__]}, and secure aggregation shows "
-                    "nothing but their mean: use a strategy that averages (FedAvg, FedAvgM, FedProx, "
-                    "FedAdam, FedYogi, FedAdagrad), or the plain grid"
+                    f"{name} {NEED_SINGLE_UPDATES[name]}, and secure aggregation gives it nothing but their "
+                    "mean: use a strategy that averages (FedAvg, FedAvgM, FedProx, FedAdam, FedYogi, "
+                    "FedAdagrad), or Flower's own grid"
                 )
         weighted_by = weighted_by or getattr(strategy, "weighted_by_key", None)
         strategy = getattr(strategy, "strategy", None)  # some wrap another one
@@ -52,7 +52,7 @@ def check_caller() -> str | None:
 
 
 def running() -> Start | None:
-    """The ``Strategy.start`` on the stack; None in a loop of somebody's own, whose end nobody can know.
+    """Return the ``Strategy.start`` on the stack; None in a loop of somebody's own, whose end nobody knows.
 
     Flower tells a grid neither the number of rounds nor that they are over, so its variables are read.
     """
@@ -64,7 +64,7 @@ def running() -> Start | None:
 
 
 def _calling() -> Strategy | None:
-    """The strategy whose ``start`` (or any other method) is on the stack."""
+    """Return the strategy whose ``start`` (or any other method) is on the stack."""
     for frame in _stack():
         owner = frame.f_locals.get("self")
         if isinstance(owner, Strategy):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.errors import VectorError
-from ccesa.flower import names
+from ccesa.flower.both.hidden_names import HiddenNames
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=4)
 ROOM = 120
@@ -19,9 +19,13 @@ WORDS = st.one_of(
 )
 
 
+def form(clients: int, bits: int, room: int = ROOM) -> HiddenNames:
+    return HiddenNames(room=room, clients=clients, bits=bits)
+
+
 def of_many(some: list[str], times: int, clients: int, bits: int) -> words.Vector:
-    one = names.encode(some, ROOM, clients, bits)
-    assert one.size == names.elements(ROOM, clients, bits)
+    one = form(clients, bits).encode(some)
+    assert one.size == form(clients, bits).length
     return (one * np.array(times, one.dtype)).astype(one.dtype)
 
 
@@ -29,8 +33,8 @@ def of_many(some: list[str], times: int, clients: int, bits: int) -> words.Vecto
 def test_names_come_back(some, word_of, data):
     clients, bits = word_of
     times = data.draw(st.integers(1, clients))
-    assert names.fit(some, ROOM)
-    assert names.decode(of_many(some, times, clients, bits), times, clients, bits) == some
+    assert form(clients, bits).fit(some)
+    assert form(clients, bits).decode(of_many(some, times, clients, bits), times) == some
 
 
 @given(NAMES, NAMES, WORDS, st.data())
@@ -39,17 +43,17 @@ def test_different_names_are_none(some, others, word_of, data):
     if some == others or clients < 2:
         return
     times = data.draw(st.integers(1, clients - 1))
-    total = of_many(some, times, clients, bits) + names.encode(others, ROOM, clients, bits)
-    assert names.decode(total, times + 1, clients, bits) is None
+    total = of_many(some, times, clients, bits) + form(clients, bits).encode(others)
+    assert form(clients, bits).decode(total, times + 1) is None
 
 
 def test_a_sum_that_looks_like_names_is_none():
     """Half of two different names can be a third, and their digest tells."""
     looked_like = 0
     for place in range(40):
-        one, other = (names.encode([f"{place}{letter}"], 5, 2, 64) for letter in "ac")
+        one, other = (form(2, 64, room=5).encode([f"{place}{letter}"]) for letter in "ac")
         looked_like += not ((one + other) % 2).any()
-        assert names.decode(one + other, 2, 2, 64) is None
+        assert form(2, 64, room=5).decode(one + other, 2) is None
     assert looked_like > 0
 
 
@@ -57,19 +61,19 @@ def test_a_sum_that_looks_like_names_is_none():
 def test_a_sum_of_anything_is_no_failure(data, times):
     """What clients made up is no names; nothing is raised."""
     total = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
-    assert names.decode(total, times, 9, 32) is None
+    assert form(9, 32).decode(total, times) is None
 
 
 def test_names_that_are_too_long():
-    assert not names.fit(["x" * ROOM], ROOM)
+    assert not form(5, 32).fit(["x" * ROOM])
     with pytest.raises(VectorError, match="where there is room for 120"):
-        names.encode(["x" * ROOM], ROOM, 5, 32)
+        form(5, 32).encode(["x" * ROOM])
 
 
 def test_the_length_does_not_depend_on_the_names():
-    assert names.encode([], ROOM, 5, 32).size == names.encode(["x" * 100], ROOM, 5, 32).size
+    assert form(5, 32).encode([]).size == form(5, 32).encode(["x" * 100]).size
 
 
 def test_the_room_is_counted_without_making_it():
     """A server may ask for anything."""
-    assert names.elements(2**44, 5, 32) > 2**42
+    assert form(5, 32, room=2**44).length > 2**42

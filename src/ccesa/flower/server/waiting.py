@@ -11,7 +11,7 @@ TRAINING_PARTS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class Waiting:
     """When a step closes, if not all of its nodes have answered by then."""
 
     #: Seconds from when the messages of the step are out; None: as many as the strategy's timeout leaves.
@@ -30,10 +30,11 @@ class Pace:
 
     @property
     def seconds(self) -> float:
+        """Seconds of a step; infinite where nothing is set."""
         return math.inf if self.step_timeout is None else self.step_timeout
 
     def check(self, dropout: float) -> None:
-        """A round that is planned for fewer lost nodes than a single step may leave behind would fail."""
+        """Refuse to leave more nodes behind in a single step than rounds are planned to lose."""
         if self.enough + dropout < 1 - 1e-9:
             raise ConfigError(
                 f"enough = {self.enough:g} lets a step leave {1 - self.enough:.3g} of its nodes behind, and "
@@ -41,6 +42,7 @@ class Pace:
             )
 
     def quorum(self, asked: int) -> int:
+        """Return how many answers are enough."""
         return math.ceil(self.enough * asked - 1e-9)
 
 
@@ -52,6 +54,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
+        """Seconds that are left."""
         return max(self._ends - time.monotonic(), 0.0)
 
     def extend(self, seconds: float) -> None:
