@@ -29,7 +29,7 @@ from ccesa.config import (
     whole_number,
 )
 from ccesa.errors import ConfigError, quoted, shown
-from ccesa.identity import Admission, Member
+from ccesa.identity import Admission, Member, is_printable
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
@@ -270,5 +270,5 @@ def _settle_numbers(part: Part) -> None:
 
 
 def _check_name(text: str) -> None:
-    if not 1 <= len(text) <= 100 or not text.isprintable():
+    if not 1 <= len(text) <= 100 or not is_printable(text):
         raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")
