@@ -84,7 +84,7 @@ class Identity:
 
     def save(self, path: Path | str) -> None:
         """Write a new file that only its owner can read; a file that is there is never overwritten."""
-        words = [_HEADER, _encode(self.seed), *([self.name] if self.name else [])]
+        words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)
 
     @classmethod
@@ -121,7 +121,7 @@ class Member:
             raise ConfigError(f"the line of {quoted(self.name)}: {error}") from error
 
     def __str__(self) -> str:
-        return f"{self.name} {_encode(self.public)} {self.comment}".strip()
+        return f"{self.name} {in_base64(self.public)} {self.comment}".strip()
 
     @classmethod
     def parse(cls, line: str) -> "Member":
@@ -212,7 +212,8 @@ def _check_name(name: str) -> None:
         )
 
 
-def _encode(data: bytes) -> str:
+def in_base64(data: bytes) -> str:
+    """Return the one spelling of a key that is taken."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -223,6 +224,6 @@ def _decode(text: str, where: str) -> bytes:
         raise ConfigError(f"{where}: not a key in base64") from error
     if len(data) != KEY_BYTES:
         raise ConfigError(f"{where}: a key has {KEY_BYTES} bytes, not {len(data)}")
-    if _encode(data) != text:
+    if in_base64(data) != text:
         raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
     return data
