@@ -1,6 +1,6 @@
 """All vectors of what is read and refused, replayed by the second implementation's client.
 
-``differences`` gives what does not come out as the files say, so that ``mutants.py`` can ask for the first one.
+``differences`` gives what does not come out as the files say; ``mutants.py`` asks for the first of them.
 """
 
 import functools
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import second_client as client
 import second_config as config
+import second_lists as lists_of
+import second_messages as parts
 import second_quantizer as quantizer
 from second import raw
 from second_config import Refused
@@ -51,11 +53,11 @@ def differences(sections):
 def messages():
     for file in ("messages", "active_messages"):
         for case in loaded(file)["messages"] + loaded(file)["bad_messages"]:
-            yield from refused("message", case, client.message, raw(case["encoding"]), case["most"])
+            yield from refused("message", case, parts.message, raw(case["encoding"]), case["most"])
     for case in loaded("messages")["packed_ids"] + loaded("messages")["bad_packed_ids"]:
-        yield from refused("ids", case, client.ids_of, raw(case["data"]), case["clients"])
+        yield from refused("ids", case, parts.ids_of, raw(case["data"]), case["clients"])
     for case in loaded("roster")["sets"] + loaded("roster")["bad_sets"]:
-        yield from refused("set", case, client.set_of, raw(case["data"]), case["clients"])
+        yield from refused("set", case, parts.set_of, raw(case["data"]), case["clients"])
 
 
 def configurations():
@@ -70,7 +72,7 @@ def configurations():
             )
     plain = loaded("charters")["charters"][0]["text"]
     for case in loaded("charters")["bad_configurations"]:
-        found = config.chartered_configuration, raw(case["encoding"]), plain
+        found = lists_of.chartered_configuration, raw(case["encoding"]), plain
         yield from refused("chartered configuration", case, *found)
 
 
@@ -80,45 +82,47 @@ BYTES = {"round_id", "task", "charter"}
 def lists():
     for case in loaded("identities")["admission_lists"] + loaded("lists")["admission_lists"]:
         members = [(one["name"], raw(one["public"]), one["comment"]) for one in case.get("members", ())]
-        yield from compared(case["name"], outcome(config.admitted, case["text"]), case.get("error", members))
+        yield from compared(
+            case["name"], outcome(lists_of.admitted, case["text"]), case.get("error", members)
+        )
     for case in loaded("identities")["bad_admission_lists"]:
-        yield from refused("list", case, config.admitted, case["text"])
+        yield from refused("list", case, lists_of.admitted, case["text"])
     for case in loaded("identities")["identities"] + loaded("identities")["bad_identity_files"]:
-        yield from refused("identity", case, config.identity_file, case["file"])
+        yield from refused("identity", case, lists_of.identity_file, case["file"])
     for case in loaded("lists")["identity_files"]:
         wanted = case["error"] if "error" in case else (raw(case["seed"]), case["holder"])
-        yield from compared(case["name"], outcome(config.identity_file, case["text"]), wanted)
+        yield from compared(case["name"], outcome(lists_of.identity_file, case["text"]), wanted)
 
 
 def signatures():
     for case in loaded("signatures")["keys"]:
-        yield from refused("key", case, config.check_identity_key, raw(case["public"]))
+        yield from refused("key", case, lists_of.check_identity_key, raw(case["public"]))
     for file, key in (
         *(("signatures", "signatures"), ("identities", "signatures")),
         ("identities", "bad_signatures"),
     ):
         for case in loaded(file)[key]:
             given = (raw(case[name]) for name in ("public", "signature", "text"))
-            yield from refused("signature", case, config.check_signature, *given)
+            yield from refused("signature", case, lists_of.check_signature, *given)
 
 
 def charters():
     for case in loaded("lists")["charters"] + loaded("charters")["charters"]:
-        found = outcome(lambda text: config.charter_digest_of(config.charter(text)).hex(), case["text"])
+        found = outcome(lambda text: lists_of.charter_digest_of(lists_of.charter(text)).hex(), case["text"])
         yield from compared(f"charter {case['name']}", found, case.get("error") or case["digest"])
     for case in loaded("charters")["bad_charters"] + loaded("charters")["same"]:
-        yield from refused("charter", case, config.charter, case["text"])
+        yield from refused("charter", case, lists_of.charter, case["text"])
 
 
 def sharing():
     for case in loaded("sharing")["words"] + loaded("sharing")["bad_words"]:
-        yield from refused("words", case, client.elements, raw(case["data"]))
+        yield from refused("words", case, parts.elements, raw(case["data"]))
     for case in loaded("sharing")["split"]:
-        yield from refused("split", case, client.check_split, case["threshold"], case["holders"])
+        yield from refused("split", case, parts.check_split, case["threshold"], case["holders"])
     for case in loaded("sharing")["bad_split"]:
-        yield from refused("split", case, client.check_split, case["threshold"], case["holders"])
+        yield from refused("split", case, parts.check_split, case["threshold"], case["holders"])
     for case in loaded("derivations")["bad_public_keys"]:
-        yield from refused("public key", case, client.check_public_key, raw(case["public"]))
+        yield from refused("public key", case, parts.check_public_key, raw(case["public"]))
 
 
 def trees():
@@ -126,11 +130,11 @@ def trees():
         leaves = [raw(leaf) for leaf in case["leaves"]]
         for each in case["proofs"]:
             shown = [leaves[place] for place in each["places"]]
-            found = outcome(client.proven_top, len(leaves), each["places"], shown, raw(each["proof"]))
+            found = outcome(parts.proven_top, len(leaves), each["places"], shown, raw(each["proof"]))
             yield from compared(case["name"], found, raw(case["top"]))
     for case in loaded("roster")["bad_proofs"]:
         leaves = [raw(leaf) for leaf in case["leaves"]]
-        found = outcome(client.proven_top, case["size"], case["places"], leaves, raw(case["proof"]))
+        found = outcome(parts.proven_top, case["size"], case["places"], leaves, raw(case["proof"]))
         yield from compared(case["reason"], found == raw(case["top"]), False)
 
 

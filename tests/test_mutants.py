@@ -43,7 +43,6 @@ def refuses(tree, *arguments):
 
 
 def test_a_mutant_has_one_refusal_or_one_reason_less():
-    """All that is lost is lost alone; (-1, 5), (3, -5), (0, 5), (10, 5), (3, 0) and (0, 0) tell them apart."""
     tried = ((-1, 5), (3, -5), (0, 5), (10, 5), (3, 0), (0, 0))
     whole = [refuses(ast.parse(SAMPLE), *each) for each in tried]
     assert whole == ["below", "below", "outside", "outside", "nothing", "outside"]

@@ -1,4 +1,4 @@
-"""What must be refused, by the package and by a second implementation: refused.json and the files beside it."""
+"""What must be refused, by the package and by a second implementation: refused.json and its companions."""
 
 import numpy as np
 import pytest

@@ -9,9 +9,10 @@ from ccesa.errors import ConfigError
 from ccesa.identity import Admission
 
 DESCRIPTION = (
-    "Text that people write and programs read. admission_lists: a list with its members in order, or the name of "
-    "the refusal. identity_files: the same, with seed and name. charters: texts with the digest of the charter, "
-    "or the refusal. The text of a file is read as it is: no line end and no mark is changed before."
+    "Text that people write and programs read. admission_lists: a list with its members in order, or the "
+    "name of the refusal. identity_files: the same, with seed and name. charters: texts with the digest "
+    "of the charter, or the refusal. The text of a file is read as it is: no line end and no mark is "
+    "changed before."
 )
 #: What some programs take for the end of a line, a space, or nothing at all.
 ODD = {
@@ -43,8 +44,12 @@ ODD = {
     "tag": "\U000e0041",
 }
 #: Around the ranges, and what other tables may not know yet.
-FINE = "\xa1\xac\xae\u061b\u061d\u167f\u1681\u180d\u180f\u1fff\u2010\u2027\u2030\u205e\u2070\u2fff\u3001\ud7ff\uf900"
-FINER = "\ufdcf\ufdf0\ufefe\uff00\uffef\U00010000\U0001bc9f\U0001bca4\U0001d172\U0001d17b\U000dffff\u0378"
+FINE = (
+    "\xa1\xac\xae\u061b\u061d\u167f\u1681\u180d\u180f\u1fff\u2010\u2027\u2030\u205e\u2070\u2fff\u3001\uf900"
+)
+FINER = (
+    "\ud7ff\ufdcf\ufdf0\ufefe\uff00\uffef\U00010000\U0001bc9f\U0001bca4\U0001d172\U0001d17b\U000dffff\u0378"
+)
 
 
 def make() -> Case:

@@ -1,6 +1,6 @@
 """Clients of refused.json: what they are made of, what they answer, and what is tried with each of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,9 @@ from ccesa.protocol.client import Client
 
 #: A client's own limits by the names of docs/protocol.md, 3.3, in the order in which the package has them.
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")
+#: A request, or one with the number of vectors that have left for the task by then; several go in order.
 Step = bytes | tuple[bytes, int]
+Steps = Step | list[Step]
 
 
 @dataclass
@@ -42,7 +44,11 @@ class Party:
         data = self.history[place][0]
         return m.decode(data, len(data))
 
-    def tries(self, after: int, cases: dict[str, Step | list[Step]]) -> None:
+    def reply(self, place: int) -> Any:
+        data = self.history[place][1]
+        return m.decode(data, len(data))
+
+    def tries(self, after: int, cases: Mapping[str, Steps]) -> None:
         """Give the party so many of its exchanges, then each of these requests or rows of requests."""
         for reason, steps in cases.items():
             rows = [step if isinstance(step, tuple) else (step, None) for step in _row(steps)]
@@ -67,7 +73,7 @@ class Party:
         return next((place for place, each in enumerate(self.history) if each[side] == data), data)
 
 
-def _row(steps: Step | list[Step]) -> list[Step]:
+def _row(steps: Steps) -> list[Step]:
     return steps if isinstance(steps, list) else [steps]
 
 
@@ -123,30 +129,20 @@ def everywhere(party: Party) -> None:
     requests = [request for request, _ in party.history]
     for place, request in enumerate(requests):
         good = party.request(place)
-        party.tries(
-            place,
-            {
-                f"step {place}: {reason}": steps
-                for reason, steps in {
-                    "of another round": changed(good, context=flipped(good.context)),
-                    "a context of 31 bytes": changed(good, context=good.context[:-1]),
-                    "for another client": changed(good, client=good.client + 1),
-                    "a trailing byte": request + b"\x00",
-                    "truncated": request[:-1],
-                    "a reply": party.history[place][1],
-                    "an array in place of the name": b"\x93\x90" + request[2 + (request[1] & 0x1F) :],
-                    "refused, then the right one, and the one before": [b"", request, *requests[:place][-1:]],
-                    "answered again from memory, then goes on": [
-                        request,
-                        request,
-                        *requests[place + 1 :][:1],
-                    ],
-                    "answered, then another one": [request, b"", request],
-                }.items()
-            }
-            | {
-                f"step {place}: the request of step {other} instead": one
-                for other, one in enumerate(requests)
-                if other != place
-            },
-        )
+        before, after = requests[:place][-1:], requests[place + 1 :][:1]
+        cases: dict[str, Steps] = {
+            "of another round": changed(good, context=flipped(good.context)),
+            "a context of 31 bytes": changed(good, context=good.context[:-1]),
+            "for another client": changed(good, client=good.client + 1),
+            "a trailing byte": request + b"\x00",
+            "truncated": request[:-1],
+            "a reply": party.history[place][1],
+            "an array in place of the name": b"\x93\x90" + request[2 + (request[1] & 0x1F) :],
+            "refused, then the right one, and the one before": [b"", request, *before],
+            "answered again from memory, then goes on": [request, request, *after],
+            "answered, then another one": [request, b"", request],
+        }
+        for other, one in enumerate(requests):
+            if other != place:
+                cases[f"the request of step {other} instead"] = one
+        party.tries(place, {f"step {place}: {reason}": steps for reason, steps in cases.items()})

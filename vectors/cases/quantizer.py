@@ -11,13 +11,13 @@ from ccesa.errors import CcesaError
 from ccesa.quantize import Layout, Quantizer
 
 DESCRIPTION = (
-    "Appendix A of docs/protocol.md. settings: what is agreed, with the levels, the base and the number of "
-    "digits that follow, or the name of the refusal; where levels is missing it is the largest. encoded: arrays "
-    "of one client with its weight, and the words as little-endian bytes, or a refusal; draws are the random "
-    "numbers in [0, 1) of stochastic rounding, one for each value: the larger neighbour is taken where the draw "
-    "is below the fraction. decoded: sums, with the mean of each array and the sum of weights, or a refusal. "
-    "Settings are named by their place in the list. Shapes are those of the arrays; numbers that JSON does not "
-    "have are text."
+    "Appendix A of docs/protocol.md. settings: what is agreed, with the levels, the base and the number "
+    "of digits that follow, or the name of the refusal; where levels is missing it is the largest. "
+    "encoded: arrays of one client with its weight, and the words as little-endian bytes, or a refusal; "
+    "draws are the random numbers in [0, 1) of stochastic rounding, one for each value: the larger "
+    "neighbour is taken where the draw is below the fraction. decoded: sums, with the mean of each array "
+    "and the sum of weights, or a refusal. Settings are named by their place in the list. Shapes are "
+    "those of the arrays; numbers that JSON does not have are text."
 )
 #: What Layout needs besides shapes.
 Floats = list[Any]

@@ -14,17 +14,18 @@ from cases.refused_curious import curious_parties
 from ccesa.config import Complete, ErdosRenyi, RoundConfig
 
 DESCRIPTION = (
-    "What a client must not answer, and what it must answer again. parties: clients with their configuration, "
-    "their vector, the seed of their randomness, their own limits (floor), how many vectors have left for the "
-    "task (spent; a party without it counts nothing), under the guard active with charter and identity, and "
-    "the exchanges of a round that goes well. exchanges: feed the named party so many of those (after), then "
-    "the requests of steps in order; each has a reply, or the name of a refusal. After FaultyServer every "
-    "request is an OrderError. A number in place of bytes is that of the party's exchange whose request, or "
-    "reply, it is. Where spent stands beside a request, the memory of the task has that number "
-    "before it. joining: clients that are refused before they make any key, or are not; used_rounds are round "
-    "ids that the client remembers, now is the time in seconds since 1970, otherwise 0. many: the party of that "
-    "name gets a share-request with so many neighbours, the ids from 0 on, j with the keys 2^64 + 2j and "
-    "2^64 + 2j + 1 as 32 little-endian bytes, all flags 1."
+    "What a client must not answer, and what it must answer again. parties: clients with their "
+    "configuration, their vector, the seed of their randomness, their own limits (floor), how many "
+    "vectors have left for the task (spent; a party without it counts nothing), under the guard active "
+    "with charter and identity, and the exchanges of a round that goes well. exchanges: feed the named "
+    "party so many of those (after), then the requests of steps in order; each has a reply, or the name "
+    "of a refusal. After FaultyServer every request is an OrderError. A number in place of bytes is that "
+    "of the party's exchange whose request, or reply, it is. Where spent stands beside a request, the "
+    "memory of the task has that number before it. joining: clients that are refused before they make any "
+    "key, or are not; used_rounds are round ids that the client remembers, now is the time in seconds "
+    "since 1970, otherwise 0. many: the party of that name gets a share-request with so many neighbours, "
+    "the ids from 0 on, j with the keys 2^64 + 2j and 2^64 + 2j + 1 as 32 little-endian bytes, all flags "
+    "1."
 )
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from cases import rounds
-from cases.common import Case, Stream, sample
-from cases.parties import Party, Step, changed, everywhere, flipped, join, packed
-from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
+from cases.common import Stream, sample
+from cases.parties import Party, changed, everywhere, flipped, packed
+from cases.refused_limits import limited_parties
 from ccesa.crypto import keys, primitives
 from ccesa.protocol import messages as m
 
@@ -23,33 +23,6 @@ def from_round(name: str, plan: rounds.Plan, client: int, **more: Any) -> Party:
     }
     every = [each for step in played["steps"] for each in step["exchanges"] if each["client"] == client]
     return Party(name, entry, [(each["request"], each["reply"]) for each in every])
-
-
-def alone(name: str, client: int = 0, more: Case | None = None, **fields: Any) -> Party:
-    """Make a client that has advertised; its neighbours exist only by their keys."""
-    config = RoundConfig(round_id=sample(f"refused {name}"), length=2, bits=8, **fields)
-    entry = {
-        "config": config.encode(),
-        "client": client,
-        "seed": sample(name),
-        "vector": b"\x01\x02",
-        **(more or {}),
-    }
-    request = m.AdvertiseRequest(context=config.context, client=client).encode()
-    return Party(name, entry, [(request, join(entry).receive(request))])
-
-
-def share_request(party: Party, degree: int, masked: int | None = None, client: int = 0) -> bytes:
-    """Introduce so many neighbours after the client, the first ones with masks."""
-    ids = range(client + 1, client + 1 + degree)
-    flags = degree if masked is None else masked
-    return m.ShareRequest(
-        context=party.context,
-        client=client,
-        neighbours=packed(*ids),
-        keys=b"".join(sample(f"key {id} {k}", 31) + b"\x00" for id in ids for k in (0, 1)),
-        masked=bytes(place < flags for place in range(degree)),
-    ).encode()
 
 
 def curious_parties() -> list[Party]:
@@ -70,7 +43,7 @@ def curious_parties() -> list[Party]:
             "after a complaint another request": [changed(complaining.request(2), sealed=b""), last, first],
         },
     )
-    return [harary, complete, complaining, *_limited(plans), *_counting(plans[0]), _large()]
+    return [harary, complete, complaining, *limited_parties(), *_counting(plans[0])]
 
 
 def _wrong_neighbours(party: Party) -> None:
@@ -122,7 +95,7 @@ def _wrong_neighbours(party: Party) -> None:
 
 
 def _wrong_keys(party: Party) -> None:
-    good, own = party.request(1), m.decode(party.history[0][1], 1000)
+    good, own = party.request(1), party.reply(0)
     bundles = [good.keys[place : place + 32] for place in range(0, len(good.keys), 32)]
     low = [0, 1, 2**255 - 20, *(int.from_bytes(bytes.fromhex(text), "little") for text in _EIGHT)]
     bad = {
@@ -216,7 +189,7 @@ def _sealed_outside(party: Party, plan: rounds.Plan, sender: int) -> bytes:
         word = random(2)
         drawn += word if int.from_bytes(word, "little") < 65521 else b""
     private = primitives.private_key(random(32))
-    own = m.decode(party.history[0][1], 1000)
+    own = party.reply(0)
     told = party.request(1)
     place = np.frombuffer(told.neighbours, "<u4").tolist().index(sender)
     theirs = told.keys[64 * place : 64 * place + 64]
@@ -276,59 +249,6 @@ def _unmasked(party: Party) -> None:
     party.tries(3, {"no survivor with a mask is left": changed(party.request(3), dropped=packed(*masked))})
 
 
-def _limited(plans: list[rounds.Plan]) -> list[Party]:
-    """Make clients that have limits of their own, and neighbourhoods at them."""
-    ring_of_six = plans[0].config
-    harary: dict[str, Any] = {"clients": 10, "graph": ring_of_six.graph}
-    random: dict[str, Any] = {"clients": 9, "graph": ErdosRenyi(p=0.5)}
-    found = []
-
-    def try_all(party: Party, cases: dict[str, Step]) -> None:
-        party.tries(1, dict(cases))
-        found.append(party)
-
-    for limit, value, degree in (("degree", 6, 6), ("threshold", 4, 5), ("mask_degree", 4, 4)):
-        one = alone(f"harary, {limit} at least {value}", more={"floor": {limit: value}}, **harary)
-        below = degree - 1
-        try_all(
-            one,
-            {
-                f"{degree} neighbours": share_request(one, degree, 4),
-                f"{below} neighbours": share_request(one, below, min(4, below)),
-            },
-        )
-    one = alone(
-        "erdos-renyi, threshold_ratio at least 0.7", more={"floor": {"threshold_ratio": 0.7}}, **random
-    )
-    try_all(one, {f"{d} neighbours": share_request(one, d) for d in (1, 4, 5, 6, 8)})
-    floor = {"degree": 4, "mask_degree": 4, "threshold": 3}
-    one = alone("erdos-renyi, degree, mask_degree and threshold", more={"floor": floor}, **random)
-    try_all(
-        one,
-        {
-            "two neighbours, as the seed may give": share_request(one, 2),
-            "two neighbours, one without masks": share_request(one, 2, 1),
-            "no neighbours": share_request(one, 0),
-        },
-    )
-    one = alone("erdos-renyi, fixed threshold", threshold=Fixed(t=3), **random)
-    try_all(
-        one,
-        {
-            "one neighbour: three holders are not there": share_request(one, 1),
-            "two neighbours": share_request(one, 2),
-            "four neighbours": share_request(one, 4),
-            "five neighbours: two disjoint sets of three holders": share_request(one, 5),
-        },
-    )
-    thin = Complete(mask_p=0.5)
-    one = alone("complete, mask_p", clients=9, graph=thin, more={"floor": {"mask_degree": 3}})
-    try_all(one, {"few masks by chance": share_request(one, 8, 1), "no masks yet": share_request(one, 8, 0)})
-    one = alone("complete", clients=5)
-    try_all(one, {"all masked": share_request(one, 4), "one without masks": share_request(one, 4, 3)})
-    return found
-
-
 def _counting(plan: rounds.Plan) -> list[Party]:
     """Make clients that count what they contribute to the task of the first round."""
     first = from_round("counting, the second vector", plan, 3, spent=1)
@@ -339,19 +259,3 @@ def _counting(plan: rounds.Plan) -> list[Party]:
     second = Party("counting, no third vector", {**first.entry, "spent": 2}, [])
     second.tries(0, {"step 0: spent": [first.history[0][0], first.history[0][0]]})
     return [first, second]
-
-
-def _large() -> Party:
-    return alone("a large neighbourhood", client=65520, clients=70000, graph=ErdosRenyi(p=0.5))
-
-
-def many_neighbours(context: bytes, client: int, count: int) -> bytes:
-    """Introduce neighbours as the description of the file says."""
-    numbers = (2**64 + 2 * j + k for j in range(count) for k in (0, 1))
-    return m.ShareRequest(
-        context=context,
-        client=client,
-        neighbours=np.arange(count, dtype="<u4").tobytes(),
-        keys=b"".join(number.to_bytes(32, "little") for number in numbers),
-        masked=b"\x01" * count,
-    ).encode()

@@ -13,10 +13,10 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 
 DESCRIPTION = (
-    "What faulty clients send, in the first round of round.json. Feed a server all replies of that round before "
-    "the named step, then, if early says so, those of this step, then this reply as from the named sender: it "
-    "must refuse it with the named error and name the sender. waiting: whether the sender's own reply is still "
-    "taken after that."
+    "What faulty clients send, in the first round of round.json. Feed a server all replies of that round "
+    "before the named step, then, if early says so, those of this step, then this reply as from the named "
+    "sender: it must refuse it with the named error and name the sender. waiting: whether the sender's "
+    "own reply is still taken after that."
 )
 CLIENT = 3
 Wrong = tuple[int, bytes]

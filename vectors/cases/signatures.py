@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 from cases.common import Case, sample
 from cases.identities import identity
@@ -152,9 +153,7 @@ def _signatures() -> list[Case]:
     for place, point in enumerate(SMALL):
         found[f"R is small point {place} and fits, the key has a part of order 8"] = (
             mixed,
-            *_searched(
-                lambda text, r=encoded(point): signed_with(0, r, mixed_seed, encoded(mixed), text), mixed
-            ),
+            *_searched(partial(signed_with, 0, encoded(point), mixed_seed, encoded(mixed)), mixed),
         )
     r = int.from_bytes(sample("nonce", 64), "little") % ORDER
     large = encoded(times(r, BASE))
