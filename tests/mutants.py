@@ -130,7 +130,7 @@ def noticed(name, code):
 
 #: What a client reads and checks. A test that takes minutes and files that others move: so this is no test.
 PACKAGE = (
-    *("identity", "config", "quantize", "ring", "wire", "charter/charter", "charter/toml"),
+    *("identity", "config", "quantize", "words", "wire", "charter/charter", "charter/toml"),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
     *("protocol/client", "protocol/client_steps", "protocol/active_client"),
 )

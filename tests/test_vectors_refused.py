@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import second_replay
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.crypto import primitives
@@ -48,7 +48,7 @@ def joined(party, tasks):
         "tasks": tasks if "spent" in party else None,
         "used_rounds": {raw(each) for each in party.get("used_rounds", ())},
     }
-    vector = ring.from_bytes(raw(party["vector"]), config.bits)
+    vector = words.from_bytes(raw(party["vector"]), config.bits)
     if "charter" in party:
         identity = Identity(raw(party["identity"]))
         return ActiveClient(config, identity, charter, vector, now=party.get("now", 0), **others)
@@ -272,7 +272,7 @@ def test_words_of_a_client(case):
 @cases("quantizer", "decoded", "name")
 def test_mean_of_a_sum(case):
     settings = SETTINGS[case["settings"]]
-    total = ring.from_bytes(raw(case["sum"]), settings["bits"])
+    total = words.from_bytes(raw(case["sum"]), settings["bits"])
     if "error" in case:
         with refused(case["error"]):
             quantizer(settings).decode(total)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cases.common import Case, Stream
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import CcesaError
@@ -101,10 +101,10 @@ def join(entry: Case, tasks: dict[bytes, int] | None = None) -> Client:
     if "charter" in entry:
         charter = Charter.parse(entry["charter"])
         config = charter.decode(entry["config"])
-        identity, vector = Identity(entry["identity"]), ring.from_bytes(entry["vector"], config.bits)
+        identity, vector = Identity(entry["identity"]), words.from_bytes(entry["vector"], config.bits)
         return ActiveClient(config, identity, charter, vector, now=entry.get("now", 0), **others)
     config = RoundConfig.decode(entry["config"])
-    vector, floor = ring.from_bytes(entry["vector"], config.bits), entry.get("floor", {})
+    vector, floor = words.from_bytes(entry["vector"], config.bits), entry.get("floor", {})
     limits = dict(zip(Floor.__struct_fields__, (floor.get(name) for name in LIMITS), strict=True))
     return Client(config, entry["client"], vector, floor=Floor(**limits), **others)
 

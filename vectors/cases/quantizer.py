@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cases.common import Case
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import CcesaError
 from ccesa.quantize import Layout, Quantizer
 
@@ -190,11 +190,11 @@ def _digits(units: int, base: int, count: int) -> list[int]:
 
 def _decoded(settings: list[Case], place: int, name: str, clients: list[list[int]]) -> Case:
     bits = settings[place]["bits"]
-    words = [sum(column) % 2**bits for column in zip(*clients, strict=True)]
-    data = b"".join(word.to_bytes(bits // 8, "little") for word in words)
+    summed = [sum(column) % 2**bits for column in zip(*clients, strict=True)]
+    data = b"".join(word.to_bytes(bits // 8, "little") for word in summed)
     case: Case = {"settings": place, "name": name, "sum": data}
     try:
-        mean = quantizer(settings[place]).decode(ring.from_bytes(data, bits))
+        mean = quantizer(settings[place]).decode(words.from_bytes(data, bits))
     except CcesaError as error:
         return {**case, "error": type(error).__name__}
     if not math.isfinite(mean.weight):
