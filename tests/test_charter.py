@@ -165,7 +165,7 @@ def test_from_its_file(tmp_path):
         ("expires = 9007199254740991", "expires = 2030-01-31T12:00:00", "expires needs an offset"),
         ("expires = 9007199254740991", "expires = 12:00:00", "this is no charter"),
         ("client-1", "client-0", "in the admission list twice"),
-        ("client-1", "client 1", "is no name"),
+        ("client-1", "client 1", "is not a name"),
         ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate cannot be"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),

@@ -173,8 +173,8 @@ def test_the_worked_example_of_the_active_guard():
 
 
 def test_the_list_on_the_page_is_one():
-    block = PAGE.split("### 13.1")[1].split("```")[1]
-    admission = Admission.parse(block)
+    block = PAGE.split("### 13.1")[1].split("```\n# name")[1].split("```")[0]
+    admission = Admission.parse(f"# name{block}")
     assert [one.public for one in admission.members] == [Identity(bytes([k]) * 32).public for k in (0, 1)]
     assert all(len(base64.b64encode(one.public)) == 44 for one in admission.members)
 

@@ -48,7 +48,7 @@ def make() -> Case:
     return {
         "description": DESCRIPTION,
         "randomness": RANDOMNESS,
-        "rounds": [_play(plan) for plan in [*_plans_with_sum(), *_plans_without_sum()]],
+        "rounds": [play(plan) for plan in [*plans_with_sum(), *_plans_without_sum()]],
     }
 
 
@@ -56,7 +56,7 @@ def _config(name: str, clients: int, **options: Any) -> RoundConfig:
     return RoundConfig(round_id=sample(f"round {name}"), clients=clients, **options)
 
 
-def _plans_with_sum() -> list[Plan]:
+def plans_with_sum() -> list[Plan]:
     each_step = {4: "advertise", 1: "share", 8: "mask", 6: "unmask"}
     return [
         Plan(
@@ -158,7 +158,7 @@ def _client(plan: Plan, client: int) -> Client:
     return Client(plan.config, client, contribution(plan, client), random=Stream(seed(plan, client)))
 
 
-def _play(plan: Plan) -> Case:
+def play(plan: Plan) -> Case:
     steps: list[Case] = []
     clients = {client: _client(plan, client) for client in range(plan.config.clients)}
     return {

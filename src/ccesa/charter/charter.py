@@ -29,7 +29,7 @@ from ccesa.config import (
     whole_number,
 )
 from ccesa.errors import ConfigError, quoted, shown
-from ccesa.identity import Admission, Member
+from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
@@ -225,10 +225,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     @classmethod
     def parse(cls, text: str) -> "Charter":
         """From the text of its file."""
+        tables = toml.parse(text)
         try:
-            return msgspec.convert(toml.parse(text), cls)
+            found = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is no charter: {shown(str(error), 200)}") from None
+        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
+            raise ConfigError("a key of the charter is in another spelling; copy it as it was made")
+        return found
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
@@ -270,5 +274,5 @@ def _settle_numbers(part: Part) -> None:
 
 
 def _check_name(text: str) -> None:
-    if not 1 <= len(text) <= 100 or not text.isprintable():
+    if not 1 <= len(text) <= 100 or not is_printable(text):
         raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")

@@ -128,6 +128,8 @@ def _count(clients: int | None, listed: Admission | None) -> int:
         if clients is None:
             raise ConfigError("say how many clients there are: --clients N, or --members FILE")
         return clients
+    if not listed.members:
+        raise ConfigError("the list admits nobody; `ccesa identity new` prints the line of a client")
     if clients not in (None, len(listed)):
         raise ConfigError(f"--clients {clients} and a list of {len(listed)} members; leave --clients out")
     return len(listed)
