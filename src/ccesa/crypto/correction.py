@@ -1,4 +1,4 @@
-"""Finds wrong shares: do all shares of a secret lie on one polynomial, and if not, which do not?
+"""Tells whether all shares of a secret lie on one polynomial and, if not, which do not.
 
 r values at x_1 … x_r are those of a polynomial with t terms if and only if their r - t *power sums*
 s_k = sum_i y_i · x_i^k / prod_{j != i} (x_j - x_i) are all 0. A random combination of these misses wrong
@@ -29,10 +29,10 @@ class TooManyWrong(ValueError):
 def fit_each(
     rows: Values, xs: Values, shares: shamir.Elements, spare: int, random: shamir.Randomness
 ) -> Flags:
-    """For each secret, whether up to ``spare`` of its shares are wrong; ``rows`` says whose share one is.
+    """Tell for each secret whether all its shares fit together; ``rows`` says whose share each is.
 
-    ``spare`` is at most the number of shares beyond the threshold, of every secret. So many power sums show
-    so many wrong values: secrets with more and with fewer shares can have one combination of them.
+    Up to ``spare`` wrong ones are seen; no secret has fewer shares beyond its threshold. So many power sums
+    show so many wrong values: secrets with more and with fewer shares can have one combination of them.
     """
     weights = EXP[-_log_differences(rows, xs) % (FIELD - 1)]
     fits = np.ones(int(rows.max()) + 1, bool)
@@ -45,7 +45,7 @@ def fit_each(
 
 
 def wrong_places(xs: Values, shares: shamir.Elements, threshold: int, random: shamir.Randomness) -> Flags:
-    """Flags the wrong ones of r shares; raises TooManyWrong beyond floor((r - t) / 2) of them."""
+    """Flag the wrong ones of r shares; raises TooManyWrong beyond floor((r - t) / 2) of them."""
     spare = len(xs) - threshold
     wrong = np.zeros(len(xs), bool)
     if spare > 0:
@@ -58,14 +58,14 @@ def wrong_places(xs: Values, shares: shamir.Elements, threshold: int, random: sh
 
 
 def _combined(shares: shamir.Elements, random: shamir.Randomness) -> Iterator[Values]:
-    """For each share TIMES random combinations of its elements, in which a wrong one shows as well."""
+    """Draw TIMES random combinations of the elements of each share, in which a wrong one shows as well."""
     size = shares.shape[1]
     factors = shamir.random_elements(random, size * TIMES).reshape(size, TIMES).astype(np.float64)
     yield from (shares.astype(np.float64) @ factors).astype(np.int64).T % FIELD  # exact: below 2^53
 
 
 def _power_sums(xs: Values, factors: Values, count: int) -> Values:
-    """sum_i factors_i · xs_i^k for each k < count, with the powers of a few x in memory at a time."""
+    """Return sum_i factors_i · xs_i^k for each k < count; powers of a few x are in memory at a time."""
     sums = np.zeros(count)
     rows = max(1, shamir.PRODUCT // count)
     for first in range(0, len(xs), rows):
@@ -76,7 +76,7 @@ def _power_sums(xs: Values, factors: Values, count: int) -> Values:
 
 
 def _recurrence(sequence: Values) -> Values:
-    """The shortest c with c_0 = 1 and sum_j c_j · s_{k - j} = 0 for all k from its length on."""
+    """Find the shortest c with c_0 = 1 and sum_j c_j · s_{k - j} = 0 for all k from its length on."""
     found, older = np.zeros((2, sequence.size + 1), np.int64)
     found[0] = older[0] = 1
     length, gap, divisor = 0, 1, 1
@@ -93,7 +93,7 @@ def _recurrence(sequence: Values) -> Values:
 
 
 def _roots(recurrence: Values, xs: Values) -> Flags:
-    """Flags the x whose powers obey the recurrence; all, if it has roots elsewhere or one of them twice."""
+    """Flag the x whose powers obey the recurrence; all, if it has roots elsewhere or one of them twice."""
     values = np.zeros_like(xs)
     for factor in recurrence.tolist():
         values = (values * xs + factor) % FIELD
@@ -102,7 +102,10 @@ def _roots(recurrence: Values, xs: Values) -> Flags:
 
 
 def _log_differences(rows: Values, xs: Values) -> Values:
-    """For each share; in a complete graph all secrets have the same holders, and one row is enough."""
+    """Return log prod_{j != i} (x_j - x_i) for each share, over the shares of the same secret.
+
+    In a complete graph all secrets have the same holders, and one row is enough.
+    """
     sizes = np.bincount(rows)
     starts = np.cumsum(sizes) - sizes
     places = np.arange(xs.size) - starts[rows]

@@ -1,4 +1,4 @@
-"""The field GF(65521), with a table of logarithms: quotients of many factors become sums."""
+"""The field GF(65521) has a table of logarithms, so quotients of many factors become sums."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Shamir's secret sharing over GF(65521).
+"""Shares secrets among holders, as Shamir does, over GF(65521).
 
 A secret is a row of field elements, shared element by element with common x-coordinates
 1, 2, …, holders. Products of two elements stay below 2^32, so a sum of up to 2^21 of them is exact
@@ -28,11 +28,11 @@ _FEW = 512
 
 
 class OutsideField(ValueError):
-    """Bytes that are no row of field elements."""
+    """Bytes are not a row of field elements."""
 
 
 def random_elements(random: Randomness, count: int) -> Elements:
-    """Uniform field elements: 16-bit words, those outside the field thrown away."""
+    """Draw uniform field elements: 16-bit words, those outside the field thrown away."""
     found = np.empty(0, np.uint16)
     while found.size < count:
         words = np.frombuffer(random(2 * (count - found.size)), "<u2")
@@ -45,9 +45,9 @@ def to_bytes(elements: Elements) -> bytes:
 
 
 def from_bytes(data: bytes) -> Elements:
-    """Elements as sent; raises if a word lies outside the field."""
+    """Read elements as sent; raises OutsideField if a word lies outside the field."""
     if len(data) % 2:
-        raise OutsideField(f"{len(data)} bytes are no whole number of 16-bit words")
+        raise OutsideField(f"{len(data)} bytes are not a whole number of 16-bit words")
     elements = np.frombuffer(data, "<u2")
     if elements.size and int(elements.max()) >= FIELD:
         raise OutsideField("a word outside the field of 65521 elements")
@@ -55,7 +55,7 @@ def from_bytes(data: bytes) -> Elements:
 
 
 def split(secret: Elements, threshold: int, holders: int, random: Randomness) -> Elements:
-    """One row of shares for each x = 1 … holders; any ``threshold`` of them rebuild the secret."""
+    """Deal a row of shares for each x = 1 … holders; any ``threshold`` of them rebuild the secret."""
     if not 1 <= threshold <= holders < FIELD:
         raise ValueError(f"cannot split {threshold} of {holders}")
     noise = random_elements(random, (threshold - 1) * secret.size).reshape(threshold - 1, secret.size)
@@ -63,7 +63,7 @@ def split(secret: Elements, threshold: int, holders: int, random: Randomness) ->
 
 
 def values(coefficients: Elements, largest: int) -> Elements:
-    """Of the polynomials in the columns, lowest coefficient first, at x = 1 … largest."""
+    """Evaluate the polynomials in the columns, lowest coefficient first, at x = 1 … largest."""
     factors = coefficients.astype(np.float64)
     found = np.empty((largest, factors.shape[1]), np.uint16)
     rows = max(1, PRODUCT // factors.size)
@@ -75,18 +75,18 @@ def values(coefficients: Elements, largest: int) -> Elements:
 
 
 def join(xs: Values, shares: Elements) -> Elements:
-    """The secret from exactly as many shares as its threshold; ``xs`` distinct, in 1 … 65520."""
+    """Rebuild a secret from exactly as many shares as its threshold; ``xs`` distinct, in 1 … 65520."""
     return join_each(np.asarray(xs)[None], shares[None])[0]
 
 
 def join_each(xs: Values, shares: Elements) -> Elements:
-    """Many secrets of the same threshold at once: row k of the result from row k of xs and shares."""
+    """Rebuild many secrets of the same threshold, row k of the result from row k of xs and shares."""
     weights = _weights_at_zero(xs)
     return (np.einsum("kt,kte->ke", weights, shares.astype(np.int64)) % FIELD).astype(np.uint16)
 
 
 def _powers(first: int, last: int, count: int) -> NDArray[np.float64]:
-    """x^k for x in [first, last) and k < count, cut from a cached table where that is small."""
+    """Return x^k for x in [first, last) and k < count, cut from a cached table where that is small."""
     if last <= 1024 and count <= 1024:
         return _power_table(-(-last // 64) * 64, -(-count // 64) * 64)[first:last, :count]
     return _compute_powers(first, last, count)
@@ -103,13 +103,13 @@ def _compute_powers(first: int, last: int, count: int) -> NDArray[np.float64]:
 
 
 def _weights_at_zero(xs: Values) -> Values:
-    """For each row, the Lagrange weights w_i = prod_{j != i} x_j / (x_j - x_i), as sums of logarithms."""
+    """Return for each row the Lagrange weights prod_{j != i} x_j / (x_j - x_i), as sums of logarithms."""
     logs = LOG[xs].astype(np.int64)
     return EXP[(logs.sum(axis=1, keepdims=True) - logs - log_differences(xs)) % (FIELD - 1)]
 
 
 def log_differences(xs: Values) -> Values:
-    """For each row and each of its x, the logarithm of prod_{j != i} (x_j - x_i).
+    """Return for each row and each of its x the logarithm of prod_{j != i} (x_j - x_i).
 
     Among few holders one matrix product adds up the logarithms. Else: holders are mostly 1 … k without a few,
     the product over all of 1 … k is a quotient of factorials, from which the absent ones are divided out.
@@ -144,13 +144,13 @@ def _log_differences_of_few(xs: Values) -> Values:
 
 @lru_cache(maxsize=8)
 def _log_table(size: int) -> NDArray[np.float64]:
-    """The logarithm of row - column; 0, for no factor, where they are the same."""
+    """Return the logarithm of row - column; 0, for no factor, where they are the same."""
     numbers = np.arange(size)
     return LOG[numbers[:, None] - numbers].astype(np.float64)
 
 
 def _absent(xs: Values, largest: Values) -> Values:
-    """For each row, which of 1 … largest are not in it, filled up with zeros."""
+    """Return for each row which of 1 … largest are not in it, filled up with zeros."""
     absent = np.arange(int(largest.max()) + 1) <= largest
     absent[:, 0] = False
     np.put_along_axis(absent, xs, False, axis=1)

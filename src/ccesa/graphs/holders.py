@@ -1,4 +1,4 @@
-"""Who holds a share of whose secret: the closed neighbourhoods of all clients, one after the other."""
+"""A client and its neighbours hold shares of its secret: its closed neighbourhood."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Holders:
 
     @classmethod
     def of(cls, graph: AssignmentGraph) -> "Holders":
-        """Everyone and its neighbours hold shares of its secret."""
+        """Lay out the closed neighbourhoods of a graph, one after the other."""
         everyone, after = np.arange(graph.size), graph.columns > graph.rows
         edges = np.arange(after.size) + graph.rows + after
         own = graph.starts[1:] + everyone - np.bincount(graph.rows, after, graph.size).astype(np.int64)
@@ -33,14 +33,14 @@ class Holders:
         return cls(starts, nodes, reverse, 1 + _counted(np.diff(starts)))
 
     def held_by(self, holder: int, dealers: Flags) -> Nodes:
-        """The places of the shares that one client holds of these dealers, by ascending dealer."""
+        """Return the places of the shares that one client holds of these dealers, by ascending dealer."""
         row = slice(int(self.starts[holder]), int(self.starts[holder + 1]))
         return self.reverse[row][dealers[self.nodes[row]]]
 
     def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
-        """The places of the shares that live clients hold of these dealers, of each only the first ``most``.
+        """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.
 
-        Before them comes whose each is, as a place in ``dealers``.
+        Returns whose each is, as a position in ``dealers``, and its place.
         """
         sizes = np.diff(self.starts)[dealers]
         rows = np.repeat(np.arange(dealers.size), sizes)
@@ -54,5 +54,5 @@ class Holders:
 
 
 def _counted(sizes: Nodes) -> Nodes:
-    """0, 1, 2, … within each of several groups of these sizes."""
+    """Count 0, 1, 2, … within each of several groups of these sizes."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

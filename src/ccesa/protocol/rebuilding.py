@@ -53,12 +53,13 @@ class Rebuilding:
             # Too many shares are wrong to be told apart, but their senders may be known from other secrets.
             shares = self._shares(node)
             secret = self._join(node, shares, liars[shares.holders])
-            secrets |= {} if secret is None else {node: secret}
+            if secret is not None:
+                secrets[node] = secret
         lost = (failure for node, failure in failures.items() if node not in secrets)
         return Rebuilt(secrets=secrets, wrong_shares=self._named(wrong), failure=next(lost, None))
 
     def _join_first(self, needed: Nodes) -> Iterator[tuple[int, bytes]]:
-        """What the first t_i live holders' shares of each secret give, many secrets at a time."""
+        """Join the shares of the first t_i live holders of each secret, many secrets at a time."""
         enough = needed[self._spare[needed] >= 0]
         for threshold, nodes in self._groups(enough, self.evolution.thresholds):
             shares = self.released.of(nodes, self.evolution.v4, threshold)
@@ -67,7 +68,7 @@ class Rebuilding:
             yield from zip(nodes.tolist(), map(shamir.to_bytes, joined), strict=True)
 
     def _misfits(self, needed: Nodes) -> set[int]:
-        """The nodes whose shares do not all lie on one polynomial, as far as there are shares to spare.
+        """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.
 
         Secrets are checked together where none has twice as many to spare as another: half of them is what
         can be told apart anyway.
@@ -81,7 +82,7 @@ class Rebuilding:
         return found
 
     def _correct(self, node: int) -> tuple[bytes, Nodes]:
-        """The promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
+        """Return the promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
         dealer, shares = int(self.evolution.graph.ids[node]), self._shares(node)
         threshold = int(self.evolution.thresholds[node])
         try:
@@ -94,7 +95,7 @@ class Rebuilding:
         return secret, shares.holders[wrong]
 
     def _join(self, node: int, shares: Shares, wrong: Flags) -> bytes | None:
-        """The secret from the first t_i shares that are not wrong, if it is the promised one."""
+        """Join the first t_i shares that are not wrong; None if they do not give the promised secret."""
         used = np.flatnonzero(~wrong)[: self.evolution.thresholds[node]]
         if used.size < self.evolution.thresholds[node]:
             return None
@@ -113,7 +114,7 @@ class Rebuilding:
         )
 
     def _groups(self, nodes: Nodes, kinds: Nodes) -> Iterator[tuple[int, Nodes]]:
-        """The nodes of each kind, in parts of about AT_ONCE shares."""
+        """Yield the nodes of each kind, in parts of about AT_ONCE shares."""
         for kind in np.unique(kinds[nodes]).tolist():
             some = nodes[kinds[nodes] == kind]
             shares = (self._spare + self.evolution.thresholds)[some].sum()
@@ -122,6 +123,6 @@ class Rebuilding:
 
     @cached_property
     def _spare(self) -> Nodes:
-        """For every node, how many shares came beyond its threshold."""
+        """How many shares of every node came beyond its threshold."""
         graph, v4 = self.evolution.graph, self.evolution.v4
         return graph.live_neighbours(v4) + v4 - self.evolution.thresholds

@@ -1,4 +1,4 @@
-"""What the server does once the last replies are in: rebuild secrets, check them, take the masks off."""
+"""Once the last replies are in, the server rebuilds secrets, checks them and takes the masks off."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ccesa.ring import Vector
 
 @dataclass(frozen=True, kw_only=True)
 class Unmasking:
-    """Everything that is public by now, and needed to open the sum over V3."""
+    """Holds everything that is public by now and needed to open the sum over V3."""
 
     config: RoundConfig
     context: bytes
@@ -52,7 +52,7 @@ class Unmasking:
         ).rebuild(np.concatenate([np.flatnonzero(v3), np.flatnonzero(dropped)]))
 
     def _is_promised(self, node: int, secret: bytes) -> bool:
-        """Whether it is behind the commitment of a survivor, or the mask key of a client that dropped."""
+        """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
         client = self._client(node)
         if self.evolution.v3[node]:
             return keys.commitment(secret, self.context, client) == self.commitments[node]
@@ -60,7 +60,7 @@ class Unmasking:
         return primitives.public_key(private) == self.mask_keys[node]
 
     def _masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
-        """What is to be added to the total for one secret."""
+        """Yield what takes the masks behind one secret off the total."""
         graph, client, generator = self.evolution.graph, self._client(node), self.config.generator
         if self.evolution.v3[node]:
             yield masks.Mask(keys.self_mask_key(secret, self.context, client, generator), -1)
