@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, flower, large, liars, report, rounds, versus
+from bench import active, client, flower, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.config import Complete, ErdosRenyi, Fixed
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "liars"],
+        choices=["table", "million", "flower", "large", "active", "liars", "imports"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -83,6 +83,7 @@ def main() -> None:
         "flower": against_flower if flower.VERSION else dict,
         "active": _active,
         "liars": _liars,
+        "imports": _imports,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -109,6 +110,11 @@ def _active() -> dict[str, Any]:
 def _liars() -> dict[str, Any]:
     _say("wrong shares, found in two ways")
     return liars.compare()
+
+
+def _imports() -> dict[str, float]:
+    _say("import ccesa, beside its libraries")
+    return imports.compare()
 
 
 def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 _ALLOWING = "; ccesa-plain=true would allow it"
 #: Characters of a reason in the node's log.

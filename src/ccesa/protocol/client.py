@@ -10,7 +10,7 @@ from collections.abc import Mapping, MutableSet
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
@@ -47,7 +47,7 @@ def _forgotten() -> NoReturn:
 class Client:
     """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
 
-    ``vector`` is the ring vector to contribute, or a function that makes it when it is needed, in step 2.
+    ``vector`` is the vector of words to contribute, or a function that makes it when it is needed, in step 2.
     ``used_rounds`` remembers round ids across rounds; a second use of one is refused. ``tasks`` remembers how
     many vectors have left for each task; more than ``attempts`` do not.
     """
@@ -80,7 +80,7 @@ class Client:
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
         if not callable(vector):
-            vector = ring.check(vector, config.length, config.bits)
+            vector = words.check(vector, config.length, config.bits)
         if used_rounds is not None:
             if config.round_id in used_rounds:
                 raise ConfigError("this round id was used before; every round needs a fresh one")
@@ -178,7 +178,7 @@ class Client:
         place = [step.name for step in every].index(saved.step)
         self._state, self._step, self._steps = state, every[place], iter(every[place + 1 :])
         self._last_request, self._last_reply = saved.last_request, saved.last_reply
-        if self.done or any(step.reply.per_vector_byte for step in every[:place]):
+        if self.done or any(m.has_vector(step.reply) for step in every[:place]):
             self._forget_vector()
 
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
@@ -198,7 +198,7 @@ class Client:
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
         data = reply.encode()
         # The masked vector is not kept: it is as large as the model. The transport repeats that one.
-        self._last_reply = data if reply.per_vector_byte == 0 else None
+        self._last_reply = None if m.has_vector(type(reply)) else data
         if self._last_reply is None or isinstance(state, Done):
             self._forget_vector()
         self._last_request = fingerprint

@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import MAX_HOLDERS, ErdosRenyi, Floor, RoundConfig, threshold_share
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.protocol import messages as m
 from ccesa.protocol.spending import Spending
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 Ids = NDArray[np.int64]
 VectorSource = Vector | Callable[[], Vector]
@@ -166,9 +166,9 @@ def mask(
     if isinstance(masked, m.Complaint):
         return Done(), masked
     vector = masked_vector(round, state, np.flatnonzero(live & state.masked))
-    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    digest = keys.vector_digest(words, round.context, round.client)
-    return masked, m.MaskReply(context=round.context, client=round.client, vector=words, digest=digest)
+    content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
+    digest = keys.vector_digest(content, round.context, round.client)
+    return masked, m.MaskReply(context=round.context, client=round.client, vector=content, digest=digest)
 
 
 def take_hold(round: Round, state: Shared, live: NDArray[np.bool_], sealed: bytes) -> Masked | m.Complaint:
@@ -330,7 +330,7 @@ def _agree(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
 def masked_vector(round: Round, state: Shared, places: NDArray[np.intp]) -> Vector:
     config, client = round.config, round.client
     vector = round.vector() if callable(round.vector) else round.vector
-    vector = ring.check(vector, config.length, config.bits)
+    vector = words.check(vector, config.length, config.bits)
     round.spend()
     agreed = _agree(
         state.mask_private, [state.bundles[place][PUBLIC_KEY_BYTES:] for place in places.tolist()]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import labels, ring
+from ccesa import labels, words
 from ccesa.config import MAX_HOLDERS, RoundConfig, whole_number
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -37,8 +37,8 @@ from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.protocol.turns import Turns
 from ccesa.protocol.unmasking import Unmasking
-from ccesa.ring import Vector
 from ccesa.wire import Data
+from ccesa.words import Vector
 
 Requests = dict[int, bytes]
 #: Of a node and the head of its message, the request.
@@ -101,7 +101,7 @@ class Server:
         }
         self._advertised: dict[int, Bundle] = {}
         self._public_keys: set[bytes] = set()
-        self._total = ring.zeros(config.length, config.bits)
+        self._total = words.zeros(config.length, config.bits)
 
     @property
     def step(self) -> Step:
@@ -306,7 +306,7 @@ class Server:
         return digest
 
     def _take_vector(self, client: int, reply: m.MaskReply | m.SignedMaskReply) -> None:
-        vector = ring.from_bytes(reply.vector, self.config.bits)
+        vector = words.from_bytes(reply.vector, self.config.bits)
         np.add(self._total, vector, out=self._total)
 
     def _take_complaint(self, client: int, reply: m.Complaint) -> None:

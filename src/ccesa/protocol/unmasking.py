@@ -12,7 +12,7 @@ from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.rebuilding import Rebuilding, Rebuilt
 from ccesa.protocol.released_shares import ReleasedShares
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 
 @dataclass(frozen=True, kw_only=True)
