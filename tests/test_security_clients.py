@@ -296,7 +296,7 @@ def test_c1_known_liars_are_passed_over_where_they_are_too_many_to_be_told():
     """Four of 20 can be told, t = 11. Five of client 19's shares are wrong, from liars known elsewhere."""
     lies = {0: [*range(18), 19], 1: None, 2: None, 3: None, 4: [18, 19]}
     play = Play(configure(20)).until("unmask")
-    play.step(tamper=lambda i, reply: spoil(reply, lies[i]) if i in lies else reply)
+    play.step(to_server=lambda i, reply: spoil(reply, lies[i]) if i in lies else reply)
     aggregate = play.server.result()
     assert np.array_equal(aggregate.vector, play.expected(range(20)))
     assert {sender for sender, _ in named(aggregate)} == lies.keys()
