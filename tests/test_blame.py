@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attacks.relaxed import relaxed
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary
 from ccesa.crypto import shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.evidence import Complained, Evidence, WrongShare
 from ccesa.protocol import client_steps as steps

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.rounds import client_work, server_work
 from matplotlib.figure import Figure
 
+from bench.rounds import client_work, server_work
 from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES

@@ -13,9 +13,9 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
-from bench.paper import PAPER
 from matplotlib.figure import Figure
 
+from bench.paper import PAPER
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, RoundConfig, Threshold
 from ccesa.errors import RoundFailed
 from ccesa.plan import plan

@@ -1,33 +1,31 @@
-"""Polynomials over GF(65521): the tables behind sharing, and Reed-Solomon decoding after Gao (2003).
+"""Wrong shares found element by element, by Reed-Solomon decoding after Gao (2003).
 
-A polynomial is an int64 array of coefficients, lowest first, without trailing zeros; zero is empty.
+Tests compare ``ccesa.crypto.correction`` with it, and ``bench/liars.py`` measures both; they have nothing in
+common but the field. A polynomial is an array of coefficients, lowest first, without trailing zeros.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-FIELD = 65521
-_GENERATOR = 17
+from ccesa.crypto import shamir
+from ccesa.crypto.correction import TooManyWrong
+from ccesa.crypto.field import EXP, FIELD, LOG
 
 Polynomial = NDArray[np.int64]
 
 
-def _tables() -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    exp = np.empty(FIELD - 1, np.int64)
-    power = 1
-    for k in range(FIELD - 1):
-        exp[k] = power
-        power = power * _GENERATOR % FIELD
-    log = np.zeros(FIELD, np.int32)  # small enough to stay in cache
-    log[exp] = np.arange(FIELD - 1)
-    return exp, log
-
-
-#: EXP[k] = 17^k and its inverse. LOG[0] is 0 by definition: a factor that is left out.
-EXP, LOG = _tables()
-#: log k! and log (-1)
-LOG_FACTORIAL = np.cumsum(LOG, dtype=np.int64) % (FIELD - 1)
-LOG_MINUS_ONE = (FIELD - 1) // 2
+def wrong_places(xs: NDArray[np.int64], shares: shamir.Elements, threshold: int) -> NDArray[np.bool_]:
+    """Flags the wrong ones of r shares; raises TooManyWrong beyond floor((r - t) / 2) of them."""
+    budget = (len(xs) - threshold) // 2
+    wrong = np.zeros(len(xs), bool)
+    for column in shares.T.astype(np.int64):
+        good = decode(xs, column, threshold)
+        if good is None:
+            raise TooManyWrong(f"more than {budget} of {len(xs)} shares are wrong")
+        wrong |= good != column
+    if np.count_nonzero(wrong) > budget:
+        raise TooManyWrong(f"{np.count_nonzero(wrong)} of {len(xs)} shares are wrong")
+    return wrong
 
 
 def decode(xs: NDArray[np.int64], ys: NDArray[np.int64], terms: int) -> NDArray[np.int64] | None:
