@@ -11,8 +11,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.client_rounds import ClientRound
 from attacks.relaxed import relaxed
 from attacks.stage import changed
-from ccesa.config import Harary
 from ccesa.crypto import keys
+from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.simulate.eavesdropper import Eavesdropper

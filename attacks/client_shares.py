@@ -12,7 +12,6 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.client_rounds import ClientRound
 from attacks.relaxed import relaxed
 from attacks.stage import changed
-from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
 from ccesa.crypto.polynomial import FIELD
 from ccesa.errors import CorruptShares
@@ -23,6 +22,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import Shared
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Fits, Unmasking
+from ccesa.thresholds import Fixed
 from ccesa.wire import Data
 
 LIAR = 4

@@ -12,8 +12,9 @@ from attacks.colluders import ActiveColluder, Colluder
 from attacks.transcript import StillHidden, Transcript
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan
 from ccesa.plan.bounds import step_dropout
 from ccesa.plan.calibration import Rates, measure

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Harary
 from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer

@@ -31,19 +31,10 @@ import pytest
 
 from adversary_tampering import TAMPERINGS
 from ccesa import words
-from ccesa.config import (
-    Complete,
-    ErdosRenyi,
-    Fixed,
-    Floor,
-    Graph,
-    Harary,
-    Linear,
-    Majority,
-    RoundConfig,
-    Threshold,
-)
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient, Confirmed
 from ccesa.protocol.active_server import ActiveServer
@@ -52,6 +43,7 @@ from ccesa.protocol.client_steps import Masked
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
+from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 from rounds import charter, charter_of, identity, inputs, read
 from strategies import randomness
 

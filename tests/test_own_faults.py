@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ccesa import labels, words
-from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives
 from ccesa.errors import CcesaError, VectorError
+from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.quantize import Quantizer
 from rounds import Play, changed, configure, read

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import enumeration
-from ccesa.config import Complete, ErdosRenyi, Harary
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.plan import samples
 from ccesa.plan.samples import Circle, Edges, Whole
 

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from click import Choice
 from rich.console import Console
 from rich.table import Table
 
 from ccesa.cli.charter import Agreement
 from ccesa.errors import ConfigError
+from ccesa.graphs import BEST, NAMES
+from ccesa.guards import guard_named
 from ccesa.identity import Admission
 from ccesa.plan import Plan, report
 from ccesa.plan import plan as make_plan
-from ccesa.plan.certify import EVENTS
 from ccesa.plan.cost import Cost
 
 _MEANING = {
@@ -26,13 +28,11 @@ _MEANING = {
     "exposed": "with its own share, colluding neighbours can open a client",
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
 }
+#: Of an event that this server can bring about.
+_BY_CHANCE = " (by chance; no promise against a server that chooses who drops out)"
 
-
-class PlannedGraph(StrEnum):
-    BEST = "best"
-    HARARY = "harary"
-    ERDOS_RENYI = "erdos-renyi"
-    COMPLETE = "complete"
+#: A choice of all families of graphs, for the command line.
+GraphName = Annotated[str, typer.Option(help="Assignment graph.", click_type=Choice(NAMES))]
 
 
 class Guard(StrEnum):
@@ -54,7 +54,7 @@ def plan(
     guard: Annotated[
         Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
     ] = Guard.CURIOUS,
-    graph: Annotated[PlannedGraph, typer.Option(help="Assignment graph.")] = PlannedGraph.BEST,
+    graph: GraphName = BEST,
     length: Annotated[int, typer.Option(help="Elements of each vector.")] = 1_000_000,
     bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
     privacy_bits: Annotated[
@@ -120,7 +120,7 @@ def plan(
         "bits": bits,
         "privacy_bits": privacy_bits,
         "reliability_bits": reliability_bits,
-        "graph": graph.value,
+        "graph": graph,
         "exact_dropout": exact_dropout,
     }
     if curve:
@@ -158,12 +158,12 @@ def _show(made: Plan) -> None:
 
 
 def _recommendation(made: Plan) -> Table:
-    population = made.population
+    assumptions = made.assumptions
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row(
         "[bold]plan[/bold]",
-        f"[bold]{made.clients:,} clients[/bold], {population.dropout:.3g} vanish, "
-        f"{population.collusion:.3g} collude, guard {made.guard}",
+        f"[bold]{made.clients:,} clients[/bold], {assumptions.dropout:.3g} vanish, "
+        f"{assumptions.collusion:.3g} collude, guard {made.guard}",
     )
     table.add_row("graph", f"[green]{report.graph_in_words(made)}[/green]")
     table.add_row("masks", report.masks_in_words(made))
@@ -175,10 +175,11 @@ def _recommendation(made: Plan) -> Table:
 
 
 def _certificate(made: Plan) -> Table:
-    table = _table("certificate", "", "at most", "")
+    table, guard = _table("certificate", "", "at most", ""), guard_named(made.guard)
     for name, log2 in made.certificate.as_dict().items():
-        if name in EVENTS[made.guard]:
-            table.add_row(name, report.probability_in_words(log2), _MEANING[name])
+        if name in guard.events:
+            unless = "" if name in guard.promises else _BY_CHANCE
+            table.add_row(name, report.probability_in_words(log2), _MEANING[name] + unless)
     return table
 
 

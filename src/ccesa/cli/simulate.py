@@ -3,32 +3,24 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
+import msgspec
 import typer
+from click import Choice
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ccesa import simulate as simulation
 from ccesa.cli import LOST, WENT_WRONG
-from ccesa.cli.plan import Guard
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
+from ccesa.cli.plan import GraphName, Guard
+from ccesa.config import RoundConfig
+from ccesa.crypto.masks import GENERATORS
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.graphs import BEST, KINDS, Graph
 from ccesa.plan import charters
-
-
-class GraphName(StrEnum):
-    BEST = "best"
-    ERDOS_RENYI = "erdos-renyi"
-    HARARY = "harary"
-    COMPLETE = "complete"
-
-
-class GeneratorName(StrEnum):
-    AES128_CTR = "aes128-ctr"
-    CHACHA20 = "chacha20"
+from ccesa.thresholds import Fixed, Majority
 
 
 def simulate(
@@ -36,7 +28,7 @@ def simulate(
     length: Annotated[int, typer.Option(help="Elements of each vector.")] = 10_000,
     bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
     dropout: Annotated[float, typer.Option(help="Probability to vanish, over all steps together.")] = 0.1,
-    graph: Annotated[GraphName, typer.Option(help="Assignment graph; the planner chooses.")] = GraphName.BEST,
+    graph: GraphName = BEST,
     p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")] = None,
     degree: Annotated[
         int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")
@@ -53,7 +45,9 @@ def simulate(
     guard: Annotated[
         Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
     ] = Guard.CURIOUS,
-    generator: Annotated[GeneratorName, typer.Option(help="Mask generator.")] = GeneratorName.AES128_CTR,
+    generator: Annotated[
+        str, typer.Option(help="Mask generator.", click_type=Choice(list(GENERATORS)))
+    ] = "aes128-ctr",
     seed: Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
@@ -64,13 +58,13 @@ def simulate(
     of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
     3 if the round was lost and there is no sum.
     """
-    chosen = _graph(graph, p, degree, mask_p, mask_degree)
+    chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     agreed: dict[str, Any] = (
         _planned(clients, dropout, graph, guard)
         if chosen is None
         else {"graph": chosen, "threshold": Majority()}
     )
-    agreed |= {"bits": bits, "generator": generator.value}
+    agreed |= {"bits": bits, "generator": generator}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
     federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
@@ -102,9 +96,9 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> dict[str, Any]:
+def _planned(clients: int, dropout: float, graph: str, guard: Guard) -> dict[str, Any]:
     """What the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph.value, guard.value)
+    planned = simulation.usual_plan(clients, dropout, graph, guard.value)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
@@ -114,37 +108,29 @@ def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> di
     return agreed
 
 
-def _graph(
-    name: GraphName, p: float | None, degree: int | None, mask_p: float | None, mask_degree: int | None
-) -> Graph | None:
-    """The graph that the options describe; None where they leave it to the planner."""
-    given = {"--p": p, "--degree": degree, "--mask-p": mask_p, "--mask-degree": mask_degree}
-    if name is GraphName.BEST and p is not None:
-        name = GraphName.ERDOS_RENYI
-    if name is GraphName.BEST and degree is not None:
-        name = GraphName.HARARY
-    fitting = _OPTIONS[name]
-    for option, value in given.items():
-        if value is not None and option not in fitting:
-            takes = " and ".join(fitting) or "none of them: name a graph"
-            raise ConfigError(f"{option} does not go with --graph {name}; it takes {takes}")
-    if p is not None:
-        return ErdosRenyi(p=p, mask_p=mask_p)
-    if degree is not None:
-        return Harary(degree=degree, mask_degree=mask_degree)
-    if name is GraphName.COMPLETE and (mask_p, mask_degree) != (None, None):
-        return Complete(mask_p=mask_p, mask_degree=mask_degree)
-    if mask_p is not None or mask_degree is not None:
-        raise ConfigError(f"the masks of a {name} graph need {fitting[0]} beside them")
-    return None
+def _graph(name: str, **options: float | None) -> Graph | None:
+    """Return the graph that the options describe; None where they leave it to the planner."""
+    given = {option: value for option, value in options.items() if value is not None}
+    if name == BEST:
+        name = next((kind for kind in KINDS if set(_needed(kind)) & set(given)), BEST)
+    fitting = [] if name == BEST else [*KINDS[name].__struct_fields__]
+    for option in given:
+        if option not in fitting:
+            takes = " and ".join(map(_option, fitting)) or "none of them: name a graph"
+            raise ConfigError(f"{_option(option)} does not go with --graph {name}; it takes {takes}")
+    missing = [] if not given else [option for option in _needed(name) if option not in given]
+    if missing:
+        raise ConfigError(f"the masks of a {name} graph need {_option(missing[0])} beside them")
+    return cast(Graph, KINDS[name](**given)) if given else None
 
 
-_OPTIONS: dict[GraphName, tuple[str, ...]] = {
-    GraphName.BEST: (),
-    GraphName.ERDOS_RENYI: ("--p", "--mask-p"),
-    GraphName.HARARY: ("--degree", "--mask-degree"),
-    GraphName.COMPLETE: ("--mask-p", "--mask-degree"),
-}
+def _needed(name: str) -> list[str]:
+    """Return the parameters without which there is no graph of this name."""
+    return [field.name for field in msgspec.structs.fields(KINDS[name]) if field.required]
+
+
+def _option(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"
 
 
 @contextmanager

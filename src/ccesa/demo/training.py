@@ -7,10 +7,11 @@ from typing import Literal
 import numpy as np
 
 from ccesa import words
-from ccesa.config import Complete, Graph, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import STEPS
 from ccesa.quantize import Quantizer

@@ -6,14 +6,15 @@ from typing import Protocol
 
 from flwr.app import RecordDict
 
+from ccesa.chances.assumptions import Assumptions
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, quoted
 from ccesa.flower.call import RoundLost
 from ccesa.flower.models import Arrays, counters_of
 from ccesa.flower.report import Once
 from ccesa.flower.terms import METRIC_CLIP, Terms, learning_of, power_of_two
-from ccesa.plan.planner import Plan, plan_or_complete
-from ccesa.plan.population import Population
+from ccesa.plan.planned import Plan
+from ccesa.plan.planner import plan_or_complete
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.server import Server
 
@@ -59,7 +60,7 @@ class Planned:
 
     def __post_init__(self) -> None:
         """Nonsense is refused at once."""
-        Population(clients=3, dropout=self.dropout, collusion=self.collusion)
+        Assumptions(clients=3, dropout=self.dropout, collusion=self.collusion)
         self.terms("train", 3, {}, None).length({})
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:

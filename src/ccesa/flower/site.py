@@ -15,8 +15,8 @@ import msgspec
 from flwr.app import DEFAULT_TTL
 
 from ccesa.charter import Charter
-from ccesa.config import Floor
 from ccesa.errors import ConfigError
+from ccesa.floor import Floor
 from ccesa.flower.terms import COUNTER_CLIP, Terms, check_message_type
 from ccesa.identity import Identity
 from ccesa.protocol.spending import ATTEMPTS
@@ -32,7 +32,7 @@ _KEYS: dict[str, type] = {
     _PLAIN: bool,
     _TYPES: str,
     _WEIGHT: str,
-    **{key: float if name == "threshold_share" else int for key, name in _FLOORS.items()},
+    **{key: float if name == "threshold_ratio" else int for key, name in _FLOORS.items()},
     _METRIC_CLIP: float,
     _MAX_CLIP: float,
     _MAX_COUNTER_CLIP: float,

@@ -3,10 +3,10 @@
 ``plan`` chooses, ``check`` judges what somebody else chose. docs/planning.md has the mathematics.
 """
 
-from ccesa.plan.certify import Certificate
+from ccesa.chances.assumptions import Assumptions
+from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check, plan
-from ccesa.plan.population import Population
 
-__all__ = ["Certificate", "Plan", "Population", "charter", "check", "plan"]
+__all__ = ["Assumptions", "Certificate", "Plan", "charter", "check", "plan"]

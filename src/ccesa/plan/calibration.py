@@ -27,8 +27,8 @@ import msgspec
 import numpy as np
 
 from ccesa import wire, words
-from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 
 #: How often everything is measured. All kinds take turns: a busy moment of the machine spoils none of them,

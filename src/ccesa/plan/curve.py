@@ -7,7 +7,7 @@ from typing import Any
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.extras import missing
 from ccesa.plan.cost import Cost
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan
 
 CLIENTS = tuple(round(10 ** (power / 8)) for power in range(13, 41))  # 42 to 100,000
@@ -63,7 +63,7 @@ def _lines(panel: Any, plans: list[Plan], measure: Callable[[Cost], float | None
 
 
 def _title(one: Plan) -> str:
-    who = one.population
+    who = one.assumptions
     return (
         f"{who.dropout:.3g} vanish, {who.collusion:.3g} collude, guard {one.guard}, {one.length:,} elements "
         f"of {one.bits} bits; reliable except 2^-{one.reliability_bits:g}, "

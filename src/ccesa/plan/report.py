@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import msgspec
 
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
@@ -13,22 +13,22 @@ IMPOSSIBLE = -1e9
 
 def as_json(plan: Plan) -> dict[str, object]:
     """Every figure of the plan; failures are log2 of probabilities."""
-    fails = plan.least_honest_fails
+    fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
     return {
         "clients": plan.clients,
-        "dropout": plan.population.dropout,
-        "exact_dropout": plan.population.exact,
-        "collusion": plan.population.collusion,
+        "dropout": plan.assumptions.dropout,
+        "exact_dropout": plan.assumptions.exact,
+        "collusion": plan.assumptions.collusion,
         "guard": plan.guard,
         "privacy_bits": plan.privacy_bits,
         "reliability_bits": plan.reliability_bits,
         "length": plan.length,
         "bits": plan.bits,
-        "graph": msgspec.to_builtins(plan.graph)["type"],
+        "graph": plan.graph.name,
         "degree": plan.degree,
-        "p": getattr(plan.graph, "p", None),
+        "p": parameters.get("p"),
         "mask_degree": plan.mask_degree,
-        "mask_p": getattr(plan.graph, "mask_p", None),
+        "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in plan.certificate.as_dict().items()},
         "least_honest": plan.least_honest,
@@ -55,10 +55,7 @@ def _threshold(plan: Plan) -> dict[str, object]:
 
 
 def graph_in_words(plan: Plan) -> str:
-    kind = msgspec.to_builtins(plan.graph)["type"]
-    about = "" if plan.degree == int(plan.degree) else "on average "
-    p = f", p = {plan.graph.p:.6g}" if hasattr(plan.graph, "p") else ""
-    return f"{kind}, {about}{plan.degree:.4g} neighbours hold shares{p}"
+    return plan.graph.in_words(plan.clients)
 
 
 def masks_in_words(plan: Plan) -> str:
@@ -70,13 +67,7 @@ def masks_in_words(plan: Plan) -> str:
 
 def threshold_in_words(plan: Plan) -> str:
     holders = f"{plan.t} of {int(plan.degree) + 1} shares open a secret"
-    rule = msgspec.to_builtins(plan.threshold)
-    match rule["type"]:
-        case "majority":
-            return f"majority: {holders}"
-        case "linear":
-            return f"linear ({rule['slope']}/1024 of the neighbours + {rule['base']}): {holders} at the mean"
-    return f"fixed: {holders}"
+    return f"{plan.threshold.in_words}: {holders}{' at the mean' * plan.graph.varies}"
 
 
 def promise_in_words(plan: Plan) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccesa.charter import Charter, Seat, Stated
-from ccesa.config import Complete, Majority
+from ccesa.graphs import Complete
 from ccesa.identity import Identity
+from ccesa.thresholds import Majority
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1

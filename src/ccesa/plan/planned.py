@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from ccesa.config import ErdosRenyi, Floor, Graph, RoundConfig, Threshold, threshold_share
+from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.bisection import first
+from ccesa.chances.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.chances.roster import Roster
+from ccesa.chances.tails import LN2, log2_upwards
+from ccesa.config import RoundConfig
+from ccesa.floor import Floor, threshold_ratio
+from ccesa.graphs import Graph
+from ccesa.guards import guard_named
 from ccesa.plan.calibration import calibrate
-from ccesa.plan.certify import Around, Certificate
+from ccesa.plan.certificate import Certificate
 from ccesa.plan.compare import Paper, conventional, paper_rule
-from ccesa.plan.connectivity import window
 from ccesa.plan.cost import Cost, Shape, cost
-from ccesa.plan.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.plan.population import Population
-from ccesa.plan.roster import LN2, Roster
-from ccesa.plan.search import first
-from ccesa.plan.tails import Binomial
+from ccesa.thresholds import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +37,12 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @property
-    def population(self) -> Population:
-        return self.roster.population
+    def assumptions(self) -> Assumptions:
+        return self.roster.assumptions
 
     @property
     def clients(self) -> int:
-        return self.population.clients
+        return self.assumptions.clients
 
     @property
     def degree(self) -> float:
@@ -69,7 +70,7 @@ class Plan:
 
         Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
         """
-        return self.roster.colluders if self.roster.chosen else self.population.colluders
+        return self.roster.colluders if self.roster.chosen else self.assumptions.colluders
 
     @cached_property
     def around(self) -> int:
@@ -87,7 +88,7 @@ class Plan:
         Except with 2^``least_honest_fails``. None where nobody colludes and the server follows the protocol:
         then nobody chooses dropouts.
         """
-        if self.population.colluders == 0:
+        if self.assumptions.colluders == 0:
             return None
         if self.masks_are_thin:
             return 1
@@ -98,7 +99,7 @@ class Plan:
         """log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
         if self.least_honest is None:
             return None
-        return -math.inf if self.masks_are_thin else self._around.log2(self._fewer(self.least_honest))
+        return -math.inf if self.masks_are_thin else self._log2(self._fewer(self.least_honest))
 
     @property
     def least_survivors(self) -> int:
@@ -116,35 +117,27 @@ class Plan:
     def _fewer(self, honest: int) -> Event:
         """Some part has fewer honest clients; an argument for t_i - c_i needs that nobody is unmaskable."""
         few = fewer_honest(honest)
-        return either(few, unmaskable) if self.guard == "active" else few
+        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).events else few
 
     def _is_rare(self, event: Event) -> bool:
-        return self._around.log2(event) <= -self.privacy_bits
+        return self._log2(event) <= -self.privacy_bits
 
-    @cached_property
-    def _around(self) -> Around:
-        return Around(self.graph, self.threshold, self.roster)
+    def _log2(self, event: Event) -> float:
+        """Return log2 of a bound on P(the event happens to some honest client)."""
+        return log2_upwards(self.graph.degrees(self.clients).around(event, self.threshold, self.roster))
 
     @property
     def degrees(self) -> tuple[int, ...]:
         """Every number of neighbours that a client has to expect, in rosters from F clients to all.
 
-        Except with the probability that privacy may fail.
+        Except with the probability that privacy may fail. With a threshold above what its neighbourhood can
+        reach nobody takes part.
         """
-        n, least = self.clients, self.roster.least
-        if not isinstance(self.graph, ErdosRenyi):
-            return tuple(range(self.graph.max_degree(least), self.graph.max_degree(n) + 1))
-        fewest, most = (self._likely(size) for size in (least, n))
-        every = range(fewest[0], most[-1] + 1)
-        # With a threshold above d + 1 nobody can share: such a client is left out.
-        return tuple(d for d in every if self.threshold.of(d) <= d + 1) or tuple(every)
-
-    def _likely(self, size: int) -> list[int]:
-        """Degrees that are not too unlikely in a roster of this size, for all its clients."""
-        degrees, logs, _ = window(Binomial(getattr(self.graph, "p", 1.0)), size - 1)
         rare = -self.privacy_bits * LN2 - math.log(self.clients)
-        fewer, more = np.logaddexp.accumulate(logs), np.logaddexp.accumulate(logs[::-1])[::-1]
-        return [int(degree) for degree in degrees[(fewer > rare) & (more > rare)]]
+        fewest, _ = self.graph.degrees(self.roster.least).likely(rare)
+        _, most = self.graph.degrees(self.clients).likely(rare)
+        every, itself = range(fewest, most + 1), guard_named(self.guard).dealer_counts
+        return tuple(d for d in every if self.threshold.of(d) <= d + itself) or tuple(every)
 
     @property
     def floor(self) -> Floor:
@@ -153,14 +146,14 @@ class Plan:
         A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
         about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
         """
-        varies = isinstance(self.graph, ErdosRenyi)
+        varies = self.graph.varies
         degree = int(self.degree) if varies else self.graph.max_degree(self.roster.least)
         return Floor(
             clients=self.roster.least,
             degree=degree,
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
-            threshold_share=min(2.0, *(threshold_share(self.threshold.of(d), d) for d in self.degrees)),
+            threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
             survivors=max(2, self.least_honest or 0),
         )
 
@@ -175,7 +168,7 @@ class Plan:
         private = -self.certificate.privacy(self.guard)
         if private < self.privacy_bits:
             found.append(f"privacy: {private:.1f} bits instead of {self.privacy_bits:g}")
-        if self.masks_are_thin and self.population.colluders:
+        if self.masks_are_thin and self.assumptions.colluders:
             found.append(
                 f"privacy: a client masks with {self.mask_degree:.4g} of {self.degree:.4g} neighbours, and "
                 "colluders can make just these drop out and open its vector; leave out mask_degree and mask_p"
@@ -195,7 +188,7 @@ class Plan:
             threshold=self.t,
             length=self.length,
             bits=self.bits,
-            dropout=self.population.dropout,
+            dropout=self.assumptions.dropout,
             guard=self.guard,
         )
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from scipy.special import bdtr, bdtrik
 
-from ccesa.plan.population import Population
+from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.tails import LN2
 
-LN2 = math.log(2.0)
 #: Set aside of the reliability budget for rounds that fewer than F clients join: 2^-10 of it.
 SHORT_BITS = 10
 
@@ -22,7 +22,7 @@ SHORT_BITS = 10
 class Roster:
     """The V1 that clients accept: ``least`` = F of them or more."""
 
-    population: Population
+    assumptions: Assumptions
     least: int
     #: ln of a bound on the probability that fewer advertise in an honest round.
     log_short: float = -math.inf
@@ -43,23 +43,18 @@ class Roster:
         """How many may collude in a roster of this size."""
         if self.anywhere:
             return self.anywhere
-        share = math.floor(round(self.population.collusion * size, 6))
-        return max(share, min(1, self.population.colluders))
+        part = math.floor(round(self.assumptions.collusion * size, 6))
+        return max(part, min(1, self.assumptions.colluders))
 
-
-def roster(population: Population, reliability_bits: float, *, chosen: bool) -> Roster:
-    """The largest F that an honest round reaches, whichever of its dropouts happen before step 0."""
-    if population.exact or population.dropout == 0:
-        return Roster(
-            population=population, least=max(3, population.clients - population.dropped), chosen=chosen
-        )
-    bits = reliability_bits + SHORT_BITS
-    return Roster(
-        population=population,
-        least=max(3, _quantile(population.clients, 1.0 - population.dropout, 2.0**-bits)),
-        log_short=-bits * LN2,
-        chosen=chosen,
-    )
+    @classmethod
+    def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
+        """Return the largest F that an honest round reaches, whichever of its dropouts precede step 0."""
+        n, stay = assumptions.clients, 1.0 - assumptions.dropout
+        if assumptions.exact or assumptions.dropout == 0:
+            return cls(assumptions=assumptions, least=max(3, n - assumptions.dropped), chosen=chosen)
+        bits = reliability_bits + SHORT_BITS
+        least = max(3, _quantile(n, stay, 2.0**-bits))
+        return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)
 
 
 def _quantile(draws: int, p: float, at_most: float) -> int:

@@ -1,21 +1,22 @@
 """Who may vanish and who may collude: everything random about a round that is not its graph."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
-from ccesa.config import check_clients, whole_number
+from ccesa.chances.tails import Binomial, Counts, Family, Hypergeometric, Logs, log_falling
 from ccesa.errors import ConfigError
-from ccesa.plan.tails import Binomial, Counts, Family, Hypergeometric, Logs, log_falling
+from ccesa.guards import Guard
+from ccesa.parts import check_clients, whole_number
 
 #: Beyond, differences of logarithms lose more than the slack of a certificate covers.
 MAX_PLANNED = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Population:
+class Assumptions:
     """``clients`` of whom a fraction colludes and a fraction vanishes, neither looking at the graph.
 
     Each client vanishes by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
@@ -36,6 +37,20 @@ class Population:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
                 raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+
+    @classmethod
+    def under(
+        cls, guard: Guard, clients: int, dropout: float, collusion: float | None, *, exact: bool
+    ) -> "Assumptions":
+        """Return what was said, with the guard's default for what was not, and its fewest colluders."""
+        fraction = guard.collusion if collusion is None else collusion
+        return cls(clients=clients, dropout=dropout, collusion=fraction, exact=exact).at_least(guard)
+
+    def at_least(self, guard: Guard) -> "Assumptions":
+        """Return the same with as many colluders as the guard asks for at least."""
+        if self.colluders >= guard.least_colluders:
+            return self
+        return replace(self, collusion=guard.least_colluders / self.clients)
 
     @property
     def colluders(self) -> int:
