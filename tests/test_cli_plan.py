@@ -99,6 +99,13 @@ def test_promises_in_words():
     assert "promise" not in run("plan", "--clients", "1000").stdout
 
 
+def test_what_a_lying_server_can_bring_about_is_no_promise():
+    text = " ".join(run("plan", "--clients", "200", "--guard", "active").stdout.split())
+    assert "a partial sum could be opened (by chance; a lying server can bring it about) exposed" in text
+    assert text.count("bring it about") == 2  # a lost round is the other
+    assert "bring it about" not in run("plan", "--clients", "200").stdout
+
+
 def test_the_small_print_is_shown():
     assert "too few for a sparse graph" in run("plan", "--clients", "33").stdout
     assert "20 bits is out of reach" in " ".join(run("plan", "--clients", "10").stdout.split())

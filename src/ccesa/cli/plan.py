@@ -28,8 +28,8 @@ _MEANING = {
     "exposed": "with its own share, colluding neighbours can open a client",
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
 }
-#: Of an event that this server can bring about.
-_BY_CHANCE = " (by chance; no promise against a server that chooses who drops out)"
+#: Said of an event that is not among the promises of the guard.
+_BY_CHANCE = " (by chance; a lying server can bring it about)"
 
 #: A choice of all families of graphs, for the command line.
 GraphName = Annotated[str, typer.Option(help="Assignment graph.", click_type=Choice(NAMES))]
