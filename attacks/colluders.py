@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import relaxed, skip
-from attacks.transcript import Transcript
 from ccesa.protocol import active_client
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
@@ -14,10 +14,10 @@ from ccesa.protocol.messages import Message
 class Colluder(Client):
     """Whoever has both of its private keys can open what is sealed for it and compute its masks."""
 
-    told: Transcript | None = None
+    told: Eavesdropper | None = None
 
-    def report_to(self, transcript: Transcript) -> None:
-        self.told = transcript
+    def report_to(self, ear: Eavesdropper) -> None:
+        self.told = ear
 
     def _advance(self, state: Any, fingerprint: bytes, reply: Message) -> bytes:
         data = super()._advance(state, fingerprint, reply)

@@ -18,9 +18,9 @@ from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan
-from ccesa.plan.bounds import step_dropout
-from ccesa.plan.calibration import Rates, measure
-from ccesa.plan.cost import Shape, cost
+from ccesa.plan.calibration import calibrate
+from ccesa.plan.paper import step_dropout
+from ccesa.plan.price import Rates, Shape, price
 from ccesa.protocol.steps import STEPS
 from ccesa.simulate import Exactly, simulate
 
@@ -74,7 +74,7 @@ def compare(case: Case) -> tuple[Compared, Compared]:
 
     def sample(step: str, done: int, of: int) -> None:
         if done % (of // 2) == 0:
-            rates.append(measure())
+            rates.append(calibrate())
 
     report = simulate(config, lambda number: vector, dropout=_expected_dropout(case), progress=sample)
     shape = Shape(
@@ -102,7 +102,7 @@ def _expected_dropout(case: Case) -> Exactly:
 
 def _estimated(shape: Shape, rates: list[Rates]) -> tuple[float, float]:
     """Milliseconds of one client and of the server."""
-    costs = [cost(shape, one) for one in rates]
+    costs = [price(shape, one) for one in rates]
     client = median(one.client_seconds or 0.0 for one in costs)
     server = median(one.server_seconds or 0.0 for one in costs)
     return 1e3 * client, 1e3 * server

@@ -21,7 +21,7 @@ from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Requests, Server
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.simulate import Independent
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 from ccesa.thresholds import Threshold
 from ccesa.words import Vector
 
@@ -53,15 +53,15 @@ def configured(
     )
 
 
-def vanishing(q_total: float, clients: int, seed: list[int]) -> Vanishing:
-    """Who vanishes in which step."""
+def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
+    """Draw who drops out in which step."""
     return Independent(q_total).draw(STEPS["curious"], clients, np.random.default_rng(seed))
 
 
 def ran(
     config: RoundConfig,
     vector: Callable[[int], Vector],
-    gone: Vanishing,
+    gone: Dropouts,
     seed: list[int],
     overhear: Callable[[int, bytes], None] = lambda client, reply: None,
 ) -> Ran:

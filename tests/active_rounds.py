@@ -10,7 +10,7 @@ from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.steps import STEPS
 from rounds import (
-    ActivePlay,
+    Play,
     configure_active,
 )
 
@@ -19,9 +19,9 @@ GRAPH = Harary(degree=6)
 EVERYONE = set(range(12))
 
 
-def played(step: str, gone=None, **options) -> ActivePlay:
+def played(step: str, gone=None, **options) -> Play:
     options = {"graph": GRAPH, "min_survivors": 5, **options}
-    return ActivePlay(configure_active(12, **options)).until(step, gone or {})
+    return Play(configure_active(12, **options)).until(step, gone or {})
 
 
 def secrets_of(value: object) -> list[bytes]:
@@ -52,11 +52,11 @@ def packed(members, clients: int = 12) -> bytes:
     return m.pack_set(np.isin(np.arange(clients), list(members)))
 
 
-def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
+def bundles_of(play: Play) -> dict[int, tuple[bytes, bytes]]:
     return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
 
 
-def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
+def introduction(play: Play, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
     """The request of step 1 that is right for these bundles."""
     context, ids = play.config.context, sorted(bundles)
     tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])

@@ -26,7 +26,7 @@ from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.thresholds import Fixed
 from rounds import (
-    ActivePlay,
+    Play,
     accused_in,
     changed,
     configure_active,
@@ -177,7 +177,7 @@ def test_a_colluder_that_signs_bad_keys(change, match):
 def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     config = configure_active(30, graph=ErdosRenyi(p=0.2), threshold=Fixed(t=4), min_survivors=2)
     for seed in range(20):
-        play = ActivePlay(config, seed=seed)
+        play = Play(config, seed=seed)
         play.step()
         wide = np.flatnonzero(play.server._graph.degrees + 1 >= 8).tolist()
         if wide:
@@ -187,7 +187,7 @@ def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     aborts(play.clients[wide[0]], request, "two disjoint sets")
 
 
-def sealed_of(play: ActivePlay, members: set[int]) -> bytes:
+def sealed_of(play: Play, members: set[int]) -> bytes:
     """What those of the client's neighbours who are left sealed for client 0."""
     near = play.clients[0]._state.shared.neighbours.tolist()
     texts = dict(zip(near, m.items("sealed", read(play.requests[0]).sealed, len(near), 80), strict=True))
@@ -252,7 +252,7 @@ def test_s10_different_rosters_to_different_clients():
     """Client 0 is shown a roster with a colluder's other keys: nothing it signs fits what others signed."""
     play = played("share", **COMPLETE)
     bundles = bundles_of(play)
-    other = ActivePlay(play.config)
+    other = Play(play.config)
     other.step()
     bundles[5] = bundles_of(other)[5]  # the colluder signs twice
     lied = play.clients[0].receive(introduction(play, bundles, 0))
@@ -303,7 +303,7 @@ def test_s2_a_second_v3_is_never_signed():
     )
 
 
-def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes:
+def shown_to(play: Play, text: bytes, flag: int, client: int = 0) -> bytes:
     """A request of step 3 in which all surviving neighbours signed this text."""
     near = [j for j in play.clients[client]._state.held.holding.tolist() if j != client]
     return changed(
@@ -313,7 +313,7 @@ def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes
     )
 
 
-def texts_of(play: ActivePlay) -> tuple[bytes, bytes, bytes]:
+def texts_of(play: Play) -> tuple[bytes, bytes, bytes]:
     state = play.clients[0]._state
     return state.root, state.v2, state.v3
 

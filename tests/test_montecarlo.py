@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from experiments import montecarlo
+from experiments.montecarlo import estimate
 
 import enumeration
 from ccesa.chances.assumptions import Assumptions
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.plan import montecarlo
 from ccesa.plan.certificate import certify
-from ccesa.plan.montecarlo import estimate
 from ccesa.thresholds import Fixed, Linear, Majority
 
 EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from experiments.montecarlo import estimate
 from experiments.one_client import Degrees, unreliable
 
 from ccesa.chances.assumptions import Assumptions
@@ -16,8 +17,7 @@ from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, reliable
-from ccesa.plan.bounds import step_dropout
-from ccesa.plan.montecarlo import estimate
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.server import Server
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed

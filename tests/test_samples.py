@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from experiments import samples
+from experiments.samples import Circle, Edges, Whole
 
 import enumeration
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.plan import samples
-from ccesa.plan.samples import Circle, Edges, Whole
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 9])

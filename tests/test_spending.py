@@ -13,7 +13,6 @@ from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate
 from rounds import (
-    ActivePlay,
     Play,
     accused_in,
     changed,
@@ -49,7 +48,7 @@ class Site:
 
     def round(self, task: bytes = TASK, **options) -> Play:
         config = self.config(task)
-        play = (Play if self.guard == "curious" else ActivePlay)(config)
+        play = Play(config)
         play.vectors[0] = np.ones(5, np.uint16)
         play.clients[0] = self.client(config, **options)
         return play

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi
-from ccesa.plan import bounds
+from ccesa.plan import paper
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import simulate, usual_plan
@@ -28,7 +28,7 @@ Row = NDArray[np.float32]
 
 
 def all_schemes(clients: int) -> list[Scheme]:
-    made, t = usual_plan(clients, 0.1), bounds.threshold(clients, CONNECTION)
+    made, t = usual_plan(clients, 0.1), paper.threshold(clients, CONNECTION)
     half = Fixed(t=clients // 2 + 1)
     ours = f"ours ({type(made.graph).__name__}, {made.degree:g} neighbours)"
     return [

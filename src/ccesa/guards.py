@@ -21,8 +21,6 @@ class Guard:
     chooses_roster: bool
     #: Events that a plan has to keep rare; all but the first are matters of privacy.
     events: tuple[str, ...]
-    #: Those of them that stay rare whatever this server does; the others are about chance alone.
-    promises: tuple[str, ...]
     #: What a plan promises where nothing else is asked for: a lying server tries rosters offline.
     privacy_bits: float
     #: The fraction of clients that collude, where nothing else is said, and the fewest that do.
@@ -36,7 +34,6 @@ CURIOUS = Guard(
     dealer_counts=True,
     chooses_roster=False,
     events=("unreliable", "disconnected", "exposed"),
-    promises=("unreliable", "disconnected", "exposed"),
     privacy_bits=40.0,
     collusion=0.0,
     least_colluders=0,
@@ -47,7 +44,6 @@ ACTIVE = Guard(
     dealer_counts=False,
     chooses_roster=True,
     events=("unreliable", "disconnected", "exposed", "unmaskable"),
-    promises=("exposed", "unmaskable"),
     privacy_bits=128.0,
     collusion=0.1,
     least_colluders=1,

@@ -7,50 +7,46 @@ from typing import Annotated, Any, cast
 
 import msgspec
 import typer
-from click import Choice
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from ccesa import simulate as simulation
-from ccesa.cli import LOST, WENT_WRONG
-from ccesa.cli.plan import GraphName, Guard
+from ccesa.cli import LOST, WENT_WRONG, options
+from ccesa.cli.output import lines
 from ccesa.config import RoundConfig
-from ccesa.crypto.masks import GENERATORS
 from ccesa.errors import ConfigError, RoundFailed
-from ccesa.graphs import BEST, KINDS, Graph
+from ccesa.graphs import BEST, KINDS, Graph, kind_named
+from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import charters
-from ccesa.thresholds import Fixed, Majority
+from ccesa.thresholds import Fixed
+
+_P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
+_MaskP = Annotated[
+    float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
+]
+_MaskDegree = Annotated[int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")]
+_Threshold = Annotated[
+    int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
+]
+_Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")]
 
 
 def simulate(
-    clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
-    length: Annotated[int, typer.Option(help="Elements of each vector.")] = 10_000,
-    bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
-    dropout: Annotated[float, typer.Option(help="Probability to vanish, over all steps together.")] = 0.1,
-    graph: GraphName = BEST,
-    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")] = None,
-    degree: Annotated[
-        int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")
-    ] = None,
-    mask_p: Annotated[
-        float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
-    ] = None,
-    mask_degree: Annotated[
-        int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")
-    ] = None,
-    threshold: Annotated[
-        int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
-    ] = None,
-    guard: Annotated[
-        Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
-    ] = Guard.CURIOUS,
-    generator: Annotated[
-        str, typer.Option(help="Mask generator.", click_type=Choice(list(GENERATORS)))
-    ] = "aes128-ctr",
-    seed: Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    clients: options.Clients = 100,
+    length: options.Length = 10_000,
+    bits: options.Bits = 32,
+    dropout: options.Dropout = 0.1,
+    graph: options.GraphName = BEST,
+    p: _P = None,
+    degree: options.Degree = None,
+    mask_p: _MaskP = None,
+    mask_degree: _MaskDegree = None,
+    threshold: _Threshold = None,
+    guard: options.GuardName = CURIOUS.name,
+    generator: options.GeneratorName = "aes128-ctr",
+    seed: _Seed = None,
+    threads: options.Threads = 1,
+    as_json: options.Json = False,
 ) -> None:
     """Run one round in memory and show the result, times and bytes.
 
@@ -59,20 +55,11 @@ def simulate(
     3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
-    agreed: dict[str, Any] = (
-        _planned(clients, dropout, graph, guard)
-        if chosen is None
-        else {"graph": chosen, "threshold": Majority()}
-    )
+    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, dropout, graph, guard)
     agreed |= {"bits": bits, "generator": generator}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
-    federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
-    config = (
-        RoundConfig(clients=clients, length=length, **agreed)
-        if federation is None
-        else federation.charter.config(length=length)
-    )
+    config, federation = _configured(guard_named(guard), clients, length, agreed)
     with _progress() as progress:
         report = simulation.simulate(
             config,
@@ -83,6 +70,15 @@ def simulate(
             progress=progress,
         )
     _print(report, as_json)
+
+
+def _configured(
+    guard: Guard, clients: int, length: int, agreed: dict[str, Any]
+) -> tuple[RoundConfig, simulation.Federation | None]:
+    if not guard.chartered:
+        return RoundConfig(clients=clients, length=length, **agreed), None
+    federation = simulation.federate(clients, **agreed)
+    return federation.charter.config(length=length), federation
 
 
 def _print(report: simulation.Report, as_json: bool) -> None:
@@ -96,13 +92,13 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: str, guard: Guard) -> dict[str, Any]:
+def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, Any]:
     """What the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph, guard.value)
+    planned = simulation.usual_plan(clients, dropout, graph, guard)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
-    if guard is Guard.ACTIVE:
+    if guard_named(guard).chartered:
         agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}
         agreed["certificate"] = charters.stated(planned)
     return agreed
@@ -110,6 +106,7 @@ def _planned(clients: int, dropout: float, graph: str, guard: Guard) -> dict[str
 
 def _graph(name: str, **options: float | None) -> Graph | None:
     """Return the graph that the options describe; None where they leave it to the planner."""
+    kind_named(name)
     given = {option: value for option, value in options.items() if value is not None}
     if name == BEST:
         name = next((kind for kind in KINDS if set(_needed(kind)) & set(given)), BEST)
@@ -118,10 +115,12 @@ def _graph(name: str, **options: float | None) -> Graph | None:
         if option not in fitting:
             takes = " and ".join(map(_option, fitting)) or "none of them: name a graph"
             raise ConfigError(f"{_option(option)} does not go with --graph {name}; it takes {takes}")
-    missing = [] if not given else [option for option in _needed(name) if option not in given]
-    if missing:
-        raise ConfigError(f"the masks of a {name} graph need {_option(missing[0])} beside them")
-    return cast(Graph, KINDS[name](**given)) if given else None
+    if not given:
+        return None
+    for option in _needed(name):
+        if option not in given:
+            raise ConfigError(f"the masks of a {name} graph need {_option(option)} beside them")
+    return cast(Graph, KINDS[name](**given))
 
 
 def _needed(name: str) -> list[str]:
@@ -150,20 +149,20 @@ def _progress() -> Iterator[simulation.simulation.Progress]:
 
 
 def _show(report: simulation.Report) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    failed = isinstance(report.result, RoundFailed)
-    outcome = f"[red]{report.outcome}[/red]" if failed else "[green]aggregate[/green]"
     exact = "equal to the plain sum" if report.exact else "[red bold]NOT the plain sum[/red bold]"
-    table.add_row("outcome", f"{outcome}  {report.result if failed else exact}")
-    table.add_row("clients", f"{report.clients}, {report.survivors} in the sum")
-    table.add_row(
-        "neighbours",
-        f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)",
-    )
+    outcome = f"[green]aggregate[/green]  {exact}"
+    if isinstance(report.result, RoundFailed):
+        outcome = f"[red]{report.outcome}[/red]  {report.result}"
+    degrees = f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)"
     steps = ", ".join(f"{name} {ms:.2f}" for name, ms in report.client_ms.items())
-    table.add_row("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})")
     ways = report.client_bytes
-    table.add_row("", f"{ways['sent']:,.0f} bytes sent, {ways['received']:,.0f} received")
-    table.add_row("server", f"{report.server_ms:.1f} ms")
-    table.add_row("memory", f"{report.peak_rss_mb:.0f} MB at the peak")
-    Console().print(table)
+    rows = [
+        ("outcome", outcome),
+        ("clients", f"{report.clients}, {report.survivors} in the sum"),
+        ("neighbours", degrees),
+        ("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})"),
+        ("", f"{ways['sent']:,.0f} bytes sent, {ways['received']:,.0f} received"),
+        ("server", f"{report.server_ms:.1f} ms"),
+        ("memory", f"{report.peak_rss_mb:.0f} MB at the peak"),
+    ]
+    Console().print(lines(rows))

@@ -1,12 +1,26 @@
-"""How many neighbours are enough: the paper's formulas, exact certificates, and the planner.
+"""How many neighbours are enough: exact certificates, the planner, and the price of a round.
 
-``plan`` chooses, ``check`` judges what somebody else chose. docs/planning.md has the mathematics.
+``plan`` chooses, ``check`` judges what somebody else chose, ``price`` says what it costs.
+docs/planning.md has the mathematics.
 """
 
 from ccesa.chances.assumptions import Assumptions
+from ccesa.plan.calibration import calibrate
 from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
 from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check, plan
+from ccesa.plan.price import Cost, Rates, price
 
-__all__ = ["Assumptions", "Certificate", "Plan", "charter", "check", "plan"]
+__all__ = [
+    "Assumptions",
+    "Certificate",
+    "Cost",
+    "Plan",
+    "Rates",
+    "calibrate",
+    "charter",
+    "check",
+    "plan",
+    "price",
+]

@@ -14,10 +14,8 @@ from ccesa.config import RoundConfig
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
-from ccesa.plan.calibration import calibrate
 from ccesa.plan.certificate import Certificate
-from ccesa.plan.compare import Paper, conventional, paper_rule
-from ccesa.plan.cost import Cost, Shape, cost
+from ccesa.plan.price import Cost, Shape, price
 from ccesa.thresholds import Threshold
 
 
@@ -192,20 +190,10 @@ class Plan:
             guard=self.guard,
         )
 
-    @cached_property
+    @property
     def cost(self) -> Cost:
-        """What a round costs, with times from a quick calibration of this machine."""
-        return cost(self.shape, calibrate())
-
-    @cached_property
-    def paper(self) -> Paper:
-        """What the paper's rule would choose, and its cost."""
-        return paper_rule(self.shape)
-
-    @cached_property
-    def conventional(self) -> Cost:
-        """What conventional secure aggregation would cost."""
-        return conventional(self.shape)
+        """What a round costs, in bytes and operations; ``price`` says the seconds too."""
+        return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
         """A ready configuration; ``round_id``, ``task`` and so on may be given.

@@ -180,7 +180,7 @@ class Client:
         place = [step.name for step in every].index(saved.step)
         self._state, self._step, self._steps = state, every[place], iter(every[place + 1 :])
         self._last_request, self._last_reply = saved.last_request, saved.last_reply
-        if self.done or any(step.reply.per_vector_byte for step in every[:place]):
+        if self.done or any(m.has_vector(step.reply) for step in every[:place]):
             self._forget_vector()
 
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
@@ -200,7 +200,7 @@ class Client:
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
         data = reply.encode()
         # The masked vector is not kept: it is as large as the model. The transport repeats that one.
-        self._last_reply = data if reply.per_vector_byte == 0 else None
+        self._last_reply = None if m.has_vector(type(reply)) else data
         if self._last_reply is None or isinstance(state, Done):
             self._forget_vector()
         self._last_request = fingerprint

@@ -13,9 +13,9 @@ from ccesa.chances.tails import Counts
 from ccesa.errors import ConfigError
 from ccesa.graphs import Graph
 from ccesa.parts import whole_number
-from ccesa.plan import samples
-from ccesa.plan.samples import Flags, Sample, Shape
 from ccesa.thresholds import Threshold
+from experiments import samples
+from experiments.samples import Flags, Sample, Shape
 
 #: Edges, or clients, that are in memory at a time; one graph alone may have more.
 _BATCH = 1 << 20
