@@ -14,10 +14,9 @@ from scipy.special import logsumexp, xlog1py
 
 import enumeration
 from ccesa.chances import edges
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.circles import CircleMasks
 from ccesa.chances.edges import EdgeMasks
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary

@@ -9,10 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.circles import CircleMasks, EqualDegrees
 from ccesa.chances.events import either, exposed, fewer_honest, more_colluders, unmaskable
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.config import RoundConfig
 from ccesa.errors import TooFewClients

@@ -6,10 +6,9 @@ Everything is the natural logarithm of an upper bound on a probability.
 from collections.abc import Callable
 from typing import Protocol
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.demand import Demand
 from ccesa.chances.events import Event
-from ccesa.chances.roster import Roster
 from ccesa.thresholds import Rule, Threshold
 
 

@@ -12,10 +12,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.demand import Demand
 from ccesa.chances.events import Event
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
@@ -155,20 +154,20 @@ class OneDegree:
 
     @cached_property
     def unreliable(self) -> Logs:
-        """ln of the bound for t = 0 .. degree + 1."""
+        """Return ln of the bound for t = 0 .. degree + 1."""
         assumptions = self.demand.assumptions
         logs = log_below(assumptions.live, self.degree) + math.log(assumptions.clients)
         return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
 
     @cached_property
     def colluding(self) -> Logs:
-        """ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
+        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
         assumptions = self.demand.assumptions
         honest = max(assumptions.clients - assumptions.colluders, 1)
         return log_at_least(assumptions.colluding, self.degree) + math.log(honest) + SLACK
 
     def private(self, t: Counts) -> Logs:
-        """ln of the bound on the events of shares, for each t."""
+        """Return ln of the bound on the events of shares, for each t."""
         needed = [event(t, np.asarray(self.degree)) for event in self.demand.events]
         logs = [self.colluding[np.clip(many, 0, self.degree + 1)] for many in needed]
         return np.minimum(np.logaddexp.reduce(logs), 0.0)
@@ -222,7 +221,7 @@ def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
 
 
 def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
-    """Whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
+    """Return whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
 
     A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant,
     l = d - c + 1. It has to rise with K, and along K = γ m with m.

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.events import BY_NAME, Event
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import LN2
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard

@@ -8,13 +8,12 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import logsumexp, xlog1py
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.bisection import first
 from ccesa.chances.circles import fitting
 from ccesa.chances.demand import Demand
 from ccesa.chances.events import Event
 from ccesa.chances.neighbourhoods import NATS, Live, Opened
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
 from ccesa.thresholds import Linear, Majority, Rule, Threshold
 
@@ -141,7 +140,7 @@ def _private(demand: Demand, around: Opened, rule: Rule, log_apart: float) -> bo
 
 
 def _log_cuts(sizes: Counts, p: float) -> Logs:
-    """ln sum_k C(m, k) (1 - p)^(k (m - k)), k up to m / 2, for every m; the rest by a geometric sum.
+    """Return ln sum_k C(m, k) (1 - p)^(k (m - k)), k up to m / 2, for every m; the rest by a geometric sum.
 
     Term k is at most (rate / k)^k with rate = e m (1 - p)^(m / 2), so once k passes 2 rate the remaining
     terms are at most twice the first of them.

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.events import Event
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
@@ -31,7 +30,7 @@ Rule = Callable[[Counts], Counts]
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """For each degree its probability times n, and P(fewer than ``first`` + j live holders) for each j."""
+    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j."""
 
     degrees: Counts
     likely: Logs
@@ -52,7 +51,7 @@ class Live:
         return cls(degrees, n * np.exp(logs), below, int(live[0]), _left_out(n, nats))
 
     def unreliable(self, rule: Rule) -> float:
-        """ln of a bound on P(someone has fewer than t live holders)."""
+        """Return ln of a bound on P(someone has fewer than t live holders)."""
         t = rule(self.degrees)
         place = np.maximum(t - self.first, 0)
         beyond = place >= self.below.shape[1]
@@ -62,7 +61,7 @@ class Live:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """For every h and c the mean number of honest clients with h honest and at least c colluding neighbours.
+    """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
 
     Under ``curious`` V1 is who happens to advertise, and every degree counts with the largest probability
     that any number of dropouts in step 0 gives it. Where the server chooses the roster, every (h, c) counts
@@ -96,7 +95,7 @@ class Opened:
         return cls(honest, colluding, tails, _left_out(n, nats))
 
     def log(self, event: Event, rule: Rule) -> float:
-        """ln of a bound on P(the event happens to some honest client)."""
+        """Return ln of a bound on P(the event happens to some honest client)."""
 
         def happens(colluding: Counts) -> Flags:
             degrees = self.honest + colluding
@@ -113,7 +112,7 @@ class Opened:
 
 
 def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
-    """ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
+    """Return ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
     most = int(degrees[-1])
     factorial = gammaln(np.arange(max(most, int(live[-1])) + 1) + 1.0)
     gone = np.arange(most + 1)
@@ -136,7 +135,7 @@ def _falling(n: int, k: Counts) -> Logs:
 
 
 def _log_advertised(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
+    """Return ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
 
     d of V1 are neighbours, whoever V1 is: c ~ Hyp(n - 1, colluders, d).
     """
@@ -156,7 +155,7 @@ def _log_advertised(p: float, roster: Roster, honest: Counts, colluding: Counts)
 
 
 def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
-    """ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
+    """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
 
     K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1
     factors from m - K down, so it is at most what γ m and m - γ m + 1 in their places give. That is
@@ -205,7 +204,7 @@ def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: C
 
 
 def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
-    """ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
+    """Return ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
     possible = k < n + 1
     inside = np.where(possible, k, 0)
     slope = digamma(n + 1.0) - digamma(n - inside + 1.0)

@@ -63,14 +63,14 @@ Family = Binomial | Hypergeometric
 
 
 def log_choose(n: int | Counts, k: Counts) -> Logs:
-    """ln C(n, k); minus infinity where there is no such choice."""
+    """Return ln C(n, k); minus infinity where there is no such choice."""
     inside = (k >= 0) & (k <= n)
     k = np.where(inside, np.minimum(k, n - k), 0)
     return np.where(inside, log_falling(n, k) - gammaln(k + 1.0), -np.inf)
 
 
 def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
-    """ln of n (n - 1) ... (n - k + 1), for k < n + 1; n may be any positive number.
+    """Return ln of n (n - 1) ... (n - k + 1), for k < n + 1; n may be any positive number.
 
     Two logarithms of factorials of 10^8 would lose half of their digits in the difference; Stirling's series
     for both is subtracted term by term instead.
@@ -91,14 +91,14 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
 
 @lru_cache(maxsize=1 << 10)
 def log_below(family: Family, draws: int) -> Logs:
-    """ln P(X < t) for t = 0 .. draws + 1."""
+    """Return ln P(X < t) for t = 0 .. draws + 1."""
     terms = family.log_pmf(draws, np.arange(draws + 1))
     return _frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
 
 
 @lru_cache(maxsize=1 << 10)
 def log_at_least(family: Family, draws: int) -> Logs:
-    """ln P(X >= t) for t = 0 .. draws + 1."""
+    """Return ln P(X >= t) for t = 0 .. draws + 1."""
     terms = family.log_pmf(draws, np.arange(draws + 1))[::-1]
     return _frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
 

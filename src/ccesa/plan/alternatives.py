@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import SHORT_BITS, Assumptions
 from ccesa.chances.bisection import first
 from ccesa.chances.circles import OneDegree, common
 from ccesa.chances.demand import Demand
-from ccesa.chances.roster import SHORT_BITS
 from ccesa.chances.tails import LN2, SLACK, log_below
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ImpossiblePlan
@@ -55,7 +54,7 @@ def everyone(demand: Demand) -> Found | None:
 
 
 def _lowest_private(demand: Demand) -> int | None:
-    """Of the thresholds that so many neighbours can reach, where a client has as many as there can be."""
+    """Return the lowest threshold that is private, with as many neighbours as there can be."""
     one = OneDegree(demand, densest_degree(demand.assumptions))
     t = np.arange(one.majority, one.degree + 1)
     private = t[one.private(t) <= demand.log_private]
@@ -141,7 +140,7 @@ def _options(demand: Demand, graph: str) -> tuple[Option, ...]:
 
 
 def _does(demand: Demand, graph: str, option: Option) -> bool:
-    """Whether there is a plan with this change. Where the densest graph will do, the search finds one."""
+    """Return whether there is a plan with this change; where the densest graph will do, there is."""
     others = dict(option)
     kind = others.pop("graph", graph)
     changed = demand.changed(**others)
@@ -177,6 +176,6 @@ def _fraction(steps: int) -> float:
 
 
 def _may_do(demand: Demand, **changes: float) -> bool:
-    """Whether the densest graph keeps the changed demand, but for a certificate."""
+    """Return whether the densest graph keeps the changed demand, but for a certificate."""
     changed = demand.changed(**changes)
     return any(OneDegree(changed, densest_degree(changed.assumptions)).thresholds(-math.inf))

@@ -17,8 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ccesa.chances import events
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.roster import Roster
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.tails import LN2, log2_upwards
 from ccesa.graphs import Kind
 from ccesa.guards import guard_named

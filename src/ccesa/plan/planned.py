@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.assumptions import Assumptions, Roster
 from ccesa.chances.bisection import first
 from ccesa.chances.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.chances.roster import Roster
 from ccesa.chances.tails import LN2, log2_upwards
 from ccesa.config import RoundConfig
 from ccesa.floor import Floor, threshold_ratio
@@ -109,11 +108,11 @@ class Plan:
 
     @property
     def masks_are_thin(self) -> bool:
-        """Whether masks run on some edges of the share graph only."""
+        """Return whether masks run on some edges of the share graph only."""
         return self.mask_degree < self.degree
 
     def _fewer(self, honest: int) -> Event:
-        """Some part has fewer honest clients; an argument for t_i - c_i needs that nobody is unmaskable."""
+        """Return the event that some part has fewer; t_i - c_i counts only if nobody is unmaskable."""
         few = fewer_honest(honest)
         return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).events else few
 
@@ -144,8 +143,7 @@ class Plan:
         A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
         about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
         """
-        varies = self.graph.varies
-        degree = int(self.degree) if varies else self.graph.max_degree(self.roster.least)
+        degree = int(self.degree) if self.graph.varies else self.graph.max_degree(self.roster.least)
         return Floor(
             clients=self.roster.least,
             degree=degree,
@@ -196,7 +194,7 @@ class Plan:
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
-        """A ready configuration; ``round_id``, ``task`` and so on may be given.
+        """Return a ready configuration; ``round_id``, ``task`` and so on may be given.
 
         ``min_survivors`` is ``least_survivors``.
         """

@@ -28,7 +28,7 @@ def plan(
     graph: str = "best",
     exact_dropout: bool = False,
 ) -> Plan:
-    """The cheapest graph of which all promises hold.
+    """Return the cheapest graph of which all promises hold.
 
     A round fails for want of share holders with probability 2^-reliability_bits at most (by default 20, or
     what the complete graph reaches, with a note, where that is less), and all privacy events that count under
@@ -72,7 +72,7 @@ def plan_or_complete(
     bits: int = 32,
     graph: str = "best",
 ) -> Plan:
-    """The plan; or, where most rounds would be lost whatever the graph, everyone with everyone and a note.
+    """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
 
     Only reliability gives way. Privacy that cannot be had stays an error.
     """
@@ -91,7 +91,7 @@ def plan_or_complete(
 
 
 def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Demand]:
-    """The cheapest graph for the demand; or for a lower reliability, where nobody asked for the default."""
+    """Return the cheapest graph for the demand, or for a lower reliability than the default."""
     found = cheapest(demand, graph)
     if found is not None:
         return found, demand
@@ -106,17 +106,13 @@ def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Dema
 
 
 def _lowered(demand: Demand) -> Demand | None:
-    """The same with as much reliability as there is; none where that is less than a bit."""
-    bits = reachable(demand)
-    return (
-        None
-        if bits is None or bits < 1
-        else demand.changed(reliability_bits=min(demand.reliability_bits, bits))
-    )
+    """Return the demand with as much reliability as there is; None where that is less than a bit."""
+    bits = reachable(demand) or 0.0
+    return demand.changed(reliability_bits=min(demand.reliability_bits, bits)) if bits >= 1 else None
 
 
 def _certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
-    """A graph and a rule with their certificate."""
+    """Return a graph and a rule with their certificate."""
     made = Plan(
         roster=demand.roster,
         guard=demand.guard.name,
@@ -133,7 +129,7 @@ def _certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
 
 
 def _promising_more(demand: Demand, made: Plan) -> Plan:
-    """The same plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
+    """Return the plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
     surely = min(_bearable(demand, made), demand.assumptions.colluders)
     if surely <= made.colluders:
         return made
