@@ -10,7 +10,6 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import relaxed
 from attacks.stage import changed, under
-from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
@@ -22,6 +21,7 @@ from ccesa.protocol.client_steps import Shared
 from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Unmasking
+from ccesa.thresholds import Fixed
 from ccesa.wire import Data
 
 LIAR = 4

@@ -13,7 +13,8 @@ from typing import Any
 from bench import active, client, flower, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
-from ccesa.config import Complete, ErdosRenyi, Fixed
+from ccesa.graphs import Complete, ErdosRenyi
+from ccesa.thresholds import Fixed
 
 HERE = Path(__file__).parent
 

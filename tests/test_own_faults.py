@@ -14,9 +14,9 @@ import pytest
 
 import ccesa
 from ccesa import labels, words
-from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives
 from ccesa.errors import CcesaError, VectorError
+from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.quantize import Quantizer

@@ -10,8 +10,9 @@ import pytest
 
 from ccesa import labels
 from ccesa.charter import Charter, Learning, Stated
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, merkle
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import columns
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.crypto import shamir
 from ccesa.crypto.correction import TooManyWrong
 from ccesa.crypto.field import FIELD
 from ccesa.evidence import WrongShare
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.rebuilding import Rebuilding

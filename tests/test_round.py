@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear
 from ccesa.errors import RoundFailed, TooFewClients
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
+from ccesa.thresholds import Fixed, Linear
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import relaxed
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
 from ccesa.crypto import shamir
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
@@ -18,10 +17,12 @@ from ccesa.errors import (
     LateMessage,
     RoundFailed,
 )
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import rebuilding
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import STEPS
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, read, refuses, revectored
 
 STEP_NAMES = [step.name for step in STEPS["curious"]]

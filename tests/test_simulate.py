@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import ccesa
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate
 from rounds import configure, configure_active, federation_of
 
@@ -147,9 +147,9 @@ def test_mean_mistakes():
         with pytest.raises(ConfigError, match="seed must be a whole number"):
             ccesa.aggregate(models, seed=seed)
     for wrong in ("complete", "harary", "", ccesa.Complete):
-        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\(\)"):
+        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\("):
             ccesa.aggregate(models, graph=wrong)
-    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give ccesa\.Majority\(\)"):
+    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give one of ccesa\.Majority\("):
         ccesa.aggregate(models, threshold=3)
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))

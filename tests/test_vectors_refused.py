@@ -6,9 +6,10 @@ import pytest
 import second_replay
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError
+from ccesa.floor import Floor
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient

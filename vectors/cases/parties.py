@@ -9,8 +9,9 @@ import msgspec
 from cases.common import Case, Stream
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError
+from ccesa.floor import Floor
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient

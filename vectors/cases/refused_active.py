@@ -9,8 +9,9 @@ from cases.common import Case
 from cases.parties import Party, changed, everywhere
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
-from ccesa.config import ErdosRenyi, Fixed, Linear
+from ccesa.graphs import ErdosRenyi
 from ccesa.protocol import roster
+from ccesa.thresholds import Fixed, Linear
 
 
 def active_entry(plan: ActivePlan, client: int) -> Case:

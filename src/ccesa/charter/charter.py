@@ -16,20 +16,13 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.charter import toml
-from ccesa.config import (
-    BARE_FLOOR,
-    MAX_CLIENTS,
-    ROUND_ID_BYTES,
-    VERSION,
-    CharteredRound,
-    Graph,
-    Part,
-    RoundConfig,
-    Threshold,
-    whole_number,
-)
+from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
+from ccesa.floor import BARE_FLOOR
+from ccesa.graphs import Graph
 from ccesa.identity import Admission, Member, in_base64, is_printable
+from ccesa.parts import MAX_CLIENTS, Part, whole_number
+from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
@@ -131,7 +124,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     members: tuple[Seat, ...]
     graph: Graph
     threshold: Threshold
-    generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
+    generator: str = "aes128-ctr"
     bits: Literal[8, 16, 32, 64] = 32
     #: Members that a roster has at least, F.
     least_roster: int

@@ -20,6 +20,8 @@ Randomness = Callable[[int], bytes]
 #: Elements of one secret: 16 · log2(65521) is just under 256 bits.
 SECRET_ELEMENTS = 16
 SHARE_BYTES = 2 * SECRET_ELEMENTS
+#: Shares are points of the field with distinct non-zero x-coordinates.
+MAX_HOLDERS = FIELD - 1
 #: Multiplications in one matrix product. Below this BLAS stays in the calling thread; above it, it wakes
 #: threads of its own, which costs more than the product (and would fight with ours).
 PRODUCT = 1 << 18

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import labels, words
-from ccesa.config import MAX_HOLDERS, RoundConfig, whole_number
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -32,6 +33,7 @@ from ccesa.errors import (
 from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import STEPS, Step

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, xlog1py, xlogy
 
-from ccesa.plan.connectivity import window
-from ccesa.plan.events import Event
-from ccesa.plan.population import Population
-from ccesa.plan.roster import Roster
-from ccesa.plan.tails import Binomial, Counts, Logs, log_choose, log_falling
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.events import Event
+from ccesa.chances.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0
@@ -32,7 +30,7 @@ Rule = Callable[[Counts], Counts]
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """For each degree its probability times n, and P(fewer than ``first`` + j live holders) for each j."""
+    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j."""
 
     degrees: Counts
     likely: Logs
@@ -42,18 +40,18 @@ class Live:
     rest: float
 
     @classmethod
-    def of(cls, p: float, population: Population, nats: float = NATS) -> "Live":
+    def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "Live":
         """Everyone in V1. Outcomes of less than e^-nats are left out."""
-        n, stay = population.clients, 1.0 - population.dropout
+        n, stay = assumptions.clients, 1.0 - assumptions.dropout
         degrees, logs, _ = window(Binomial(p), n - 1, nats)
         live = _range((p * stay, n - 1), (p * stay, n - 1), nats)
-        terms = np.exp(_log_live(population, degrees, live))
+        terms = np.exp(_log_live(assumptions, degrees, live))
         below = np.zeros((degrees.size, live.size + 1))
         np.cumsum(terms, axis=1, out=below[:, 1:])
         return cls(degrees, n * np.exp(logs), below, int(live[0]), _left_out(n, nats))
 
     def unreliable(self, rule: Rule) -> float:
-        """ln of a bound on P(someone has fewer than t live holders)."""
+        """Return ln of a bound on P(someone has fewer than t live holders)."""
         t = rule(self.degrees)
         place = np.maximum(t - self.first, 0)
         beyond = place >= self.below.shape[1]
@@ -63,7 +61,7 @@ class Live:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """For every h and c the mean number of honest clients with h honest and at least c colluding neighbours.
+    """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
 
     Under ``curious`` V1 is who happens to advertise, and every degree counts with the largest probability
     that any number of dropouts in step 0 gives it. Where the server chooses the roster, every (h, c) counts
@@ -82,9 +80,9 @@ class Opened:
 
         ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
         """
-        population = roster.population
-        n, most = population.clients, min(population.colluders, population.clients - 1)
-        least, each = (roster.least, p) if roster.chosen else (n, p * (1.0 - population.dropout))
+        assumptions = roster.assumptions
+        n, most = assumptions.clients, min(assumptions.colluders, assumptions.clients - 1)
+        least, each = (roster.least, p) if roster.chosen else (n, p * (1.0 - assumptions.dropout))
         fewest = min(roster.of(least), most)
         honest = _range((each, least - 1 - fewest), (p, n - 1 - most), nats)
         colluding = _range((each, fewest), (p, most), nats)
@@ -97,7 +95,7 @@ class Opened:
         return cls(honest, colluding, tails, _left_out(n, nats))
 
     def log(self, event: Event, rule: Rule) -> float:
-        """ln of a bound on P(the event happens to some honest client)."""
+        """Return ln of a bound on P(the event happens to some honest client)."""
 
         def happens(colluding: Counts) -> Flags:
             degrees = self.honest + colluding
@@ -113,18 +111,18 @@ class Opened:
         return min(0.0, _log(float(self.tails[np.arange(low.size), low].sum()) + self.rest))
 
 
-def _log_live(population: Population, degrees: Counts, live: Counts) -> Logs:
-    """ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
+def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
+    """Return ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
     most = int(degrees[-1])
     factorial = gammaln(np.arange(max(most, int(live[-1])) + 1) + 1.0)
     gone = np.arange(most + 1)
-    if population.exact:
-        others = population.clients - 1
-        stays = max(others - population.dropped, 0)
+    if assumptions.exact:
+        others = assumptions.clients - 1
+        stays = max(others - assumptions.dropped, 0)
         log_live, log_gone = _falling(stays, live), _falling(others - stays, gone)
         log_all = factorial[degrees] - _falling(others, degrees)
     else:
-        log_live, log_gone = xlogy(live, 1.0 - population.dropout), xlogy(gone, population.dropout)
+        log_live, log_gone = xlogy(live, 1.0 - assumptions.dropout), xlogy(gone, assumptions.dropout)
         log_all = factorial[degrees]
     # Behind what is gone lie as many places for what cannot be: more live than neighbours.
     log_gone = np.concatenate([log_gone - factorial[gone], np.full(live.size + int(live[0]), -np.inf)])
@@ -137,33 +135,33 @@ def _falling(n: int, k: Counts) -> Logs:
 
 
 def _log_advertised(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
+    """Return ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
 
     d of V1 are neighbours, whoever V1 is: c ~ Hyp(n - 1, colluders, d).
     """
-    population = roster.population
-    n, many = population.clients, population.colluders
+    assumptions = roster.assumptions
+    n, many = assumptions.clients, assumptions.colluders
     degrees = np.arange(int(honest[-1, 0]) + int(colluding[-1]) + 1)
-    if population.exact:
+    if assumptions.exact:
         # How many others are in V1: P(d of N) is largest at N = d / p.
-        others = np.clip((degrees / p).astype(np.int64), n - 1 - population.dropped, n - 1)
+        others = np.clip((degrees / p).astype(np.int64), n - 1 - assumptions.dropped, n - 1)
         likely = log_choose(others, degrees) + degrees * math.log(p) + xlog1py(others - degrees, -p)
         likely = np.where(degrees <= others, likely, -np.inf) - log_choose(n - 1, np.minimum(degrees, n - 1))
     else:
-        each = np.clip(degrees / (n - 1), p * (1.0 - population.dropout), p)
+        each = np.clip(degrees / (n - 1), p * (1.0 - assumptions.dropout), p)
         likely = xlogy(degrees, each) + xlog1py(n - 1 - degrees, -each)
     logs = log_choose(n - 1 - min(many, n - 1), honest) + log_choose(many, colluding)
     return np.asarray(logs + likely[honest + colluding] + math.log(max(n - many, 1)))
 
 
 def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
-    """ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
+    """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
 
     K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1
     factors from m - K down, so it is at most what γ m and m - γ m + 1 in their places give. That is
     log-concave in m: between two sizes it lies below both tangents.
     """
-    n, least = roster.population.clients, roster.least
+    n, least = roster.assumptions.clients, roster.least
 
     def tangent(size: float) -> tuple[Logs, Logs]:
         return _tangent(p, size, roster, honest, colluding)
@@ -195,18 +193,18 @@ def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: L
 
 def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: Counts) -> tuple[Logs, Logs]:
     """Value and slope in the size m of every term."""
-    share = roster.population.collusion
-    least = min(1, roster.population.colluders) / roster.least  # there is one at least, if any
-    log_c, slope_c = _factor(max(share, least) * size, colluding)
-    log_h, slope_h = _factor(size - share * size + (share > 0), honest + 1)
+    part = roster.assumptions.collusion
+    least = min(1, roster.assumptions.colluders) / roster.least  # there is one at least, if any
+    log_c, slope_c = _factor(max(part, least) * size, colluding)
+    log_h, slope_h = _factor(size - part * size + (part > 0), honest + 1)
     odds, none = math.log(p) - math.log1p(-p), math.log1p(-p)
     log_c = log_c - gammaln(colluding + 1.0) + colluding * odds + (size - 1) * none
     log_h = log_h - gammaln(honest + 1.0) + honest * odds
-    return log_c + log_h, (max(share, least) * slope_c + none) + (1.0 - share) * slope_h
+    return log_c + log_h, (max(part, least) * slope_c + none) + (1.0 - part) * slope_h
 
 
 def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
-    """ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
+    """Return ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
     possible = k < n + 1
     inside = np.where(possible, k, 0)
     slope = digamma(n + 1.0) - digamma(n - inside + 1.0)

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from ccesa.config import ErdosRenyi, Floor, Graph, RoundConfig, Threshold, threshold_share
-from ccesa.plan.certify import Around, Certificate
-from ccesa.plan.connectivity import window
-from ccesa.plan.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.plan.population import Population
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.bisection import first
+from ccesa.chances.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.chances.tails import LN2, log2_upwards
+from ccesa.config import RoundConfig
+from ccesa.floor import Floor, threshold_ratio
+from ccesa.graphs import Graph
+from ccesa.guards import guard_named
+from ccesa.plan.certificate import Certificate
 from ccesa.plan.price import Cost, Shape, price
-from ccesa.plan.roster import LN2, Roster
-from ccesa.plan.search import first
-from ccesa.plan.tails import Binomial
+from ccesa.thresholds import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +34,12 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @property
-    def population(self) -> Population:
-        return self.roster.population
+    def assumptions(self) -> Assumptions:
+        return self.roster.assumptions
 
     @property
     def clients(self) -> int:
-        return self.population.clients
+        return self.assumptions.clients
 
     @property
     def degree(self) -> float:
@@ -67,7 +67,7 @@ class Plan:
 
         Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
         """
-        return self.roster.colluders if self.roster.chosen else self.population.colluders
+        return self.roster.colluders if self.roster.chosen else self.assumptions.colluders
 
     @cached_property
     def around(self) -> int:
@@ -85,7 +85,7 @@ class Plan:
         Except with 2^``least_honest_fails``. None where nobody colludes and the server follows the protocol:
         then nobody chooses dropouts.
         """
-        if self.population.colluders == 0:
+        if self.assumptions.colluders == 0:
             return None
         if self.masks_are_thin:
             return 1
@@ -96,7 +96,7 @@ class Plan:
         """log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
         if self.least_honest is None:
             return None
-        return -math.inf if self.masks_are_thin else self._around.log2(self._fewer(self.least_honest))
+        return -math.inf if self.masks_are_thin else self._log2(self._fewer(self.least_honest))
 
     @property
     def least_survivors(self) -> int:
@@ -108,41 +108,33 @@ class Plan:
 
     @property
     def masks_are_thin(self) -> bool:
-        """Whether masks run on some edges of the share graph only."""
+        """Return whether masks run on some edges of the share graph only."""
         return self.mask_degree < self.degree
 
     def _fewer(self, honest: int) -> Event:
-        """Some part has fewer honest clients; an argument for t_i - c_i needs that nobody is unmaskable."""
+        """Return the event that some part has fewer; t_i - c_i counts only if nobody is unmaskable."""
         few = fewer_honest(honest)
-        return either(few, unmaskable) if self.guard == "active" else few
+        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).events else few
 
     def _is_rare(self, event: Event) -> bool:
-        return self._around.log2(event) <= -self.privacy_bits
+        return self._log2(event) <= -self.privacy_bits
 
-    @cached_property
-    def _around(self) -> Around:
-        return Around(self.graph, self.threshold, self.roster)
+    def _log2(self, event: Event) -> float:
+        """Return log2 of a bound on P(the event happens to some honest client)."""
+        return log2_upwards(self.graph.degrees(self.clients).around(event, self.threshold, self.roster))
 
     @property
     def degrees(self) -> tuple[int, ...]:
         """Every number of neighbours that a client has to expect, in rosters from F clients to all.
 
-        Except with the probability that privacy may fail.
+        Except with the probability that privacy may fail. With a threshold above what its neighbourhood can
+        reach nobody takes part.
         """
-        n, least = self.clients, self.roster.least
-        if not isinstance(self.graph, ErdosRenyi):
-            return tuple(range(self.graph.max_degree(least), self.graph.max_degree(n) + 1))
-        fewest, most = (self._likely(size) for size in (least, n))
-        every = range(fewest[0], most[-1] + 1)
-        # With a threshold above d + 1 nobody can share: such a client is left out.
-        return tuple(d for d in every if self.threshold.of(d) <= d + 1) or tuple(every)
-
-    def _likely(self, size: int) -> list[int]:
-        """Degrees that are not too unlikely in a roster of this size, for all its clients."""
-        degrees, logs, _ = window(Binomial(getattr(self.graph, "p", 1.0)), size - 1)
         rare = -self.privacy_bits * LN2 - math.log(self.clients)
-        fewer, more = np.logaddexp.accumulate(logs), np.logaddexp.accumulate(logs[::-1])[::-1]
-        return [int(degree) for degree in degrees[(fewer > rare) & (more > rare)]]
+        fewest, _ = self.graph.degrees(self.roster.least).likely(rare)
+        _, most = self.graph.degrees(self.clients).likely(rare)
+        every, itself = range(fewest, most + 1), guard_named(self.guard).dealer_counts
+        return tuple(d for d in every if self.threshold.of(d) <= d + itself) or tuple(every)
 
     @property
     def floor(self) -> Floor:
@@ -151,14 +143,13 @@ class Plan:
         A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
         about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
         """
-        varies = isinstance(self.graph, ErdosRenyi)
-        degree = int(self.degree) if varies else self.graph.max_degree(self.roster.least)
+        degree = int(self.degree) if self.graph.varies else self.graph.max_degree(self.roster.least)
         return Floor(
             clients=self.roster.least,
             degree=degree,
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
-            threshold_share=min(2.0, *(threshold_share(self.threshold.of(d), d) for d in self.degrees)),
+            threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
             survivors=max(2, self.least_honest or 0),
         )
 
@@ -173,7 +164,7 @@ class Plan:
         private = -self.certificate.privacy(self.guard)
         if private < self.privacy_bits:
             found.append(f"privacy: {private:.1f} bits instead of {self.privacy_bits:g}")
-        if self.masks_are_thin and self.population.colluders:
+        if self.masks_are_thin and self.assumptions.colluders:
             found.append(
                 f"privacy: a client masks with {self.mask_degree:.4g} of {self.degree:.4g} neighbours, and "
                 "colluders can make just these drop out and open its vector; leave out mask_degree and mask_p"
@@ -193,7 +184,7 @@ class Plan:
             threshold=self.t,
             length=self.length,
             bits=self.bits,
-            dropout=self.population.dropout,
+            dropout=self.assumptions.dropout,
             guard=self.guard,
         )
 
@@ -203,7 +194,7 @@ class Plan:
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
-        """A ready configuration; ``round_id``, ``task`` and so on may be given.
+        """Return a ready configuration; ``round_id``, ``task`` and so on may be given.
 
         ``min_survivors`` is ``least_survivors``.
         """

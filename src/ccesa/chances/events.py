@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ccesa.plan.tails import Counts
+from ccesa.chances.tails import Counts
 
 #: Thresholds and degrees give the numbers of colluding neighbours that it takes.
 Event = Callable[[Counts, Counts], Counts]
@@ -26,6 +26,10 @@ def exposed(t: Counts, degrees: Counts) -> Counts:
 def unmaskable(t: Counts, degrees: Counts) -> Counts:
     """Two sets of t holders exist, the colluders in both and all others in one: h + 2 c + 1 >= 2 t."""
     return 2 * t - degrees - 1
+
+
+#: Those that a guard may have to keep rare.
+BY_NAME: dict[str, Event] = {"exposed": exposed, "unmaskable": unmaskable}
 
 
 def fewer_honest(than: int) -> Event:
