@@ -13,11 +13,10 @@ from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Requests, Server
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import Requests
 from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
 
@@ -139,7 +138,7 @@ class ClientRound:
             return m.unpack_ids("neighbours", request.neighbours, self.config.clients).tolist()
         root = m.expect(request, m.RosterRequest).root
         everyone = np.arange(self.config.clients)
-        seed = roster.seed(self.config.context, root)
+        seed = signed_texts.seed(self.config.context, root)
         return neighbourhood(self.config.graph, seed, everyone, client).tolist()
 
     @property

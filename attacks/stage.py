@@ -15,10 +15,9 @@ from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Requests, Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import Requests
 from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
 

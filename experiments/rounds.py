@@ -17,8 +17,8 @@ from ccesa.config import Graph, RoundConfig, Threshold
 from ccesa.errors import RoundFailed
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.ring import Vector
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Vanishing
@@ -53,7 +53,7 @@ def configured(
 
 def vanishing(q_total: float, clients: int, seed: list[int]) -> Vanishing:
     """Who vanishes in which step."""
-    return Independent(q_total).draw(STEPS["curious"], clients, np.random.default_rng(seed))
+    return Independent(q_total).draw(steps_of("curious"), clients, np.random.default_rng(seed))
 
 
 def ran(

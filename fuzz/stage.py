@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa.config import Harary, RoundConfig
+from ccesa.guards import GUARDS
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import chartered
 
 CLIENTS = 6
@@ -23,7 +22,7 @@ GONE = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
 CHARTER = chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
 #: Every guard and step, in the order that the first byte of an input counts in.
-PLACES = [(guard, place) for guard in STEPS for place in range(len(STEPS[guard]))]
+PLACES = [(guard, place) for guard in GUARDS for place in range(len(steps_of(guard)))]
 
 
 def configuration(guard: str) -> RoundConfig:
@@ -44,7 +43,7 @@ def new_stand(guard: str, place: int) -> Stand:
     config = configuration(guard)
     server = ActiveServer(config, CHARTER) if guard == "active" else Server(config)
     stand = Stand(server, {who: new_client(config, who) for who in range(CLIENTS)}, server.open())
-    for step in STEPS[guard][:place]:
+    for step in steps_of(guard)[:place]:
         for who, request in stand.requests.items():
             if (step.name, who) != ("mask", GONE):
                 server.receive(who, stand.clients[who].receive(request))

@@ -45,13 +45,12 @@ from ccesa.config import (
 )
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient, Confirmed
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Masked
+from ccesa.protocol.active.client_2c_confirm import Confirmed
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import Holding
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import steps_of
 from rounds import charter, charter_of, identity, inputs, read
 from strategies import randomness
 
@@ -242,7 +241,7 @@ class World:
             self.requests = {}
         assert bool(self.requests) != self.server.finished
         self._note_requests()
-        assert self.closes <= len(STEPS[self.setup.guard])
+        assert self.closes <= len(steps_of(self.setup.guard))
 
     def tamper_request(self, who: int, how: int, x: int, y: int) -> None:
         who %= self.setup.clients
@@ -358,7 +357,7 @@ class World:
         if isinstance(read(reply), m.Complaint):
             assert not self.clean, "a complaint although nothing was changed"
             self.counts["complaints"] += 1
-        held = getattr(actor.client._state, "shared", actor.client._state)
+        held = actor.client._state
         if hasattr(held, "threshold"):
             self.least[who] = min(held.threshold, self.least.get(who, held.threshold))
         if isinstance(read(reply), m.UnmaskReply):
@@ -374,14 +373,14 @@ class World:
         )
         return any(getattr(own, name) != getattr(believed, name) for own in alike for name in names)
 
-    def _note_released(self, who: int, state: Masked | Confirmed, request: m.Message) -> None:
+    def _note_released(self, who: int, state: Holding, request: m.Message) -> None:
         """Whose b and whose s this client has just given a share of."""
         if isinstance(state, Confirmed):
-            holding = state.held.holding.tolist()
+            holding = state.near.members.tolist()
             survivors = m.unpack_set("V3", state.v3, self.setup.clients)
             dropped = {i for i in holding if not survivors[i]}
         else:
-            holding = state.holding.tolist()
+            holding = state.near.members.tolist()
             dropped = set(m.unpack_ids("dropped", request.dropped, self.setup.clients).tolist())
         for dealer in holding:
             self.released[dealer]["s" if dealer in dropped else "b"].add(who)
@@ -444,7 +443,7 @@ class World:
 
     def finish(self) -> None:
         """Whatever is left goes on without an adversary; the round is over after so many steps."""
-        for _ in STEPS[self.setup.guard]:
+        for _ in steps_of(self.setup.guard):
             self.everyone(0, 0)
             self.close()
         assert self.server.finished

@@ -1,5 +1,6 @@
 """Rounds for tests: real clients and a real server, step by step, with a hand on every message."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
@@ -14,10 +15,8 @@ from ccesa.crypto import keys
 from ccesa.errors import FaultyClient
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.simulate import chartered
 
 LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
@@ -49,6 +48,8 @@ class Play:
         self.clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
         self.server = self.make_server(server)
         self.requests = self.server.open()
+        #: What the server was sent, by step and client.
+        self.said = defaultdict(dict)
 
     def make_client(self, i: int, **options) -> Client:
         return Client(self.config, i, self.vectors[i], **options)
@@ -62,7 +63,8 @@ class Play:
 
     def step(self, gone: Iterable[int] = (), tamper: Callable[[int, bytes], bytes] = lambda i, r: r) -> None:
         for i, reply in self.replies(gone).items():
-            self.server.receive(i, tamper(i, reply))
+            self.said[self.server.step.name][i] = tamper(i, reply)
+            self.server.receive(i, self.said[self.server.step.name][i])
         self.requests = self.server.close()
 
     def finish(self, gone: Mapping[str, Iterable[int]] = {}) -> Aggregate:
@@ -146,9 +148,14 @@ def ids(*numbers: int) -> bytes:
 
 def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
     """Refused, the sender named, and nothing else has changed: the honest answer is still taken."""
-    waiting, total = play.server.waiting, play.server._total.copy()
+    waiting, total = play.server.waiting, total_of(play.server)
     with pytest.raises(kind, match=match) as error:
         play.server.receive(client, reply)
     assert error.value.client == client
     assert play.server.waiting == waiting
-    assert np.array_equal(play.server._total, total)
+    assert np.array_equal(total_of(play.server), total)
+
+
+def total_of(server: Server) -> np.ndarray:
+    """A copy of the running sum; zero before step 2."""
+    return np.array(getattr(server._state, "total", 0))

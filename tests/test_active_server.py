@@ -11,9 +11,9 @@ from ccesa.errors import (
     TooFewClients,
 )
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
+from ccesa.protocol.server import ActiveServer
 from rounds import ActivePlay, changed, charter_of, configure_active, identity, read, refuses, revectored
 
 
@@ -43,7 +43,7 @@ def test_a_bad_signature_is_refused_and_its_sender_named(step, change, match):
 def test_s11_an_identity_that_was_never_admitted():
     play = played("advertise")
     reply = read(play.clients[4].receive(play.requests[4]))
-    text = roster.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
+    text = signed_texts.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
     refuses(play, 4, changed(reply.encode(), signature=identity(99).sign(text)), "does not verify")
 
 
@@ -66,7 +66,7 @@ def test_a_byte_does_not_move_from_one_key_to_the_other(sizes):
 
 def test_a_vector_under_the_signature_of_another_round_or_step():
     play = played("mask")
-    advertised = play.server._advertised[4].signature
+    advertised = read(play.said["advertise"][4]).signature
     reply = play.clients[4].receive(play.requests[4])
     refuses(play, 4, changed(reply, signature=advertised), "does not verify")
     refuses(play, 4, changed(reply, vector=b""), "vector: expected 10 bytes, got 0")
@@ -82,7 +82,7 @@ def test_a_confirmation_that_is_a_signature_on_v2_only():
     play = played("confirm")
     reply = play.clients[4].receive(play.requests[4])
     refuses(play, 4, changed(reply, signature=masked[4]), "does not verify")
-    refuses(play, 4, changed(reply, signature=play.server._signatures[4]), "does not verify")
+    refuses(play, 4, changed(reply, signature=read(play.said["mask"][4]).signature), "does not verify")
 
 
 def test_a_confirmation_that_comes_late():

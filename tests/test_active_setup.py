@@ -11,10 +11,8 @@ from ccesa.charter import Charter, Seat
 from ccesa.config import Fixed, Harary, RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
 from rounds import ActivePlay, charter, configure, configure_active, identity
 
 

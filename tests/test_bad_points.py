@@ -14,11 +14,9 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
 from ccesa.simulate import chartered
 from rounds import changed, read
 
@@ -149,7 +147,7 @@ class Stand:
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
-        text = roster.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
+        text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
     def requests(self, reply: bytes) -> dict[int, bytes]:
@@ -259,7 +257,7 @@ def test_verification_raises(name):
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
     said = read(stand.replies[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
         stand.server.receive(LIAR, changed(stand.replies[LIAR], signature=signature))
@@ -270,7 +268,7 @@ def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
     said = read(stand.replies[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
         blind.setattr(ActiveServer, "_verify", lambda *_: None)

@@ -17,7 +17,7 @@ from ccesa.plan import cost as module
 from ccesa.plan.bounds import step_dropout
 from ccesa.plan.calibration import Curve, Rates, calibrate, measure
 from ccesa.plan.cost import Shape, cost
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate import federate, simulate
 from rounds import Play, configure
 
@@ -115,7 +115,7 @@ def test_bytes_are_those_of_the_specification():
 
 def test_every_message_is_counted():
     for guard, counted in module._MESSAGES.items():
-        steps = STEPS[guard]
+        steps = steps_of(guard)
         assert [message.name for message in counted.sent] == [s.reply.__struct_config__.tag for s in steps]
         assert [m.name for m in counted.received] == [s.request.__struct_config__.tag for s in steps]
 

@@ -5,28 +5,28 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs.assignment import from_edges
-from ccesa.graphs.evolution import Evolution, flags, private, reliable
+from ccesa.graphs.evolution import Evolution, private, reliable
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.server_states import Settled
+from ccesa.protocol.steps import steps_of
+from ccesa.protocol.summing import settle
 from ccesa.simulate import Eavesdropper, Exactly, simulate
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 
-STEP_NAMES = [step.name for step in STEPS["curious"]]
+STEP_NAMES = [step.name for step in steps_of("curious")]
 
 
-class Reckless(Server):
+class Reckless(Weakened, Server):
     """A server without the refusals that come before unmasking, so that the theorems can be seen to fail."""
 
-    def _check_connected(self, v3):
-        pass
-
-    def _check_reliable(self, holders):
-        if self.step.name == "unmask":  # at the very end there is nothing to be had
-            super()._check_reliable(holders)
+    weaker = weaken(
+        mask=in_step(close=without(settle=relaxed(settle, check_connected=skip, check_reliable=skip)))
+    )
 
 
 def answers(play: Play, gone) -> dict[int, bytes]:
@@ -57,13 +57,10 @@ def overheard(play: Play, gone) -> tuple[Eavesdropper, Evolution | None, RoundFa
             play.requests = play.server.close()
     except RoundFailed as error:
         failure = error
-    server = play.server
-    if not hasattr(server, "_v3"):
+    state = play.server._state
+    if not isinstance(state, Settled):
         return eavesdropper, None, failure
-    nodes = [int(np.searchsorted(server._graph.ids, i)) for i in v4]
-    evolution = Evolution(
-        server._graph, server._thresholds, server._v2, server._v3, flags(server._graph.size, nodes)
-    )
+    evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, state.graph.flags(v4))
     return eavesdropper, evolution, failure
 
 
@@ -168,7 +165,7 @@ def opposite_points(play: Play) -> set[int]:
 
 def _ring(play: Play) -> np.ndarray:
     """Positions around the mask ring, by walking it."""
-    graph = play.server._graph
+    graph = play.server.graph
     order, seen = [0], {0}
     while len(order) < graph.size:
         step = next(int(j) for j in graph.mask_neighbours(order[-1]) if int(j) not in seen)

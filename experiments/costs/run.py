@@ -29,7 +29,7 @@ from ccesa.graphs.evolution import extended
 from ccesa.plan import bounds, plan
 from ccesa.plan.cost import Shape, cost
 from ccesa.protocol.server import Aggregate
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Vanishing
 from experiments import chart, rounds
 from experiments.arguments import parse, run
@@ -186,7 +186,9 @@ def _vanishing(n: int, q_total: float, seeds: list[int]) -> Vanishing:
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
-    return {step.name: frozenset(gone.tolist()) for step, gone in zip(STEPS["curious"], groups, strict=True)}
+    return {
+        step.name: frozenset(gone.tolist()) for step, gone in zip(steps_of("curious"), groups, strict=True)
+    }
 
 
 def _sum(found: rounds.Ran) -> Aggregate:

@@ -28,10 +28,8 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Evidence
 from ccesa.identity import Admission, Identity, Member
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
 from ccesa.simulate import aggregate
 

@@ -20,8 +20,8 @@ from cases.rounds import (
 from ccesa.charter import Charter
 from ccesa.config import ErdosRenyi, Fixed, Harary, Linear
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "

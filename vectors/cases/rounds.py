@@ -15,8 +15,8 @@ from ccesa.evidence import Evidence
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step
 
 DESCRIPTION = (
     "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "

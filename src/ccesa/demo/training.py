@@ -12,7 +12,7 @@ from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
 from ccesa.errors import RoundFailed
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.quantize import Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate
 from ccesa.simulate.dropout import Vanishing
@@ -61,7 +61,7 @@ def federate(
     clients = len(federation.sizes)
     rng = np.random.default_rng([seed, 2])
     for number in range(rounds):
-        vanishing = Independent(dropout).draw(STEPS["curious"], clients, rng)
+        vanishing = Independent(dropout).draw(steps_of("curious"), clients, rng)
         secure = _secure_round(secure, federation, graph, vanishing, threads, history, number)
         plain = _plain_round(plain, federation, _answering(vanishing, clients))
         history.secure.append(learning.accuracy(secure, federation))

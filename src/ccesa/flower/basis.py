@@ -14,8 +14,7 @@ from ccesa.flower.report import Once
 from ccesa.flower.terms import METRIC_CLIP, Terms, learning_of, power_of_two
 from ccesa.plan.planner import Plan, plan_or_complete
 from ccesa.plan.population import Population
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.server import Server
+from ccesa.protocol.server import ActiveServer, Server
 
 #: Makes the server of a round; each has a round id of its own.
 Opening = Callable[[], Server]

@@ -26,8 +26,7 @@ from ccesa.flower.pace import TRAINING_PARTS, Deadline, Pace
 from ccesa.flower.records import FORGET, Envelope
 from ccesa.flower.report import Tally, in_nodes, named
 from ccesa.flower.terms import Terms
-from ccesa.protocol.server import Requests
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.steps import Requests, Step, steps_of
 
 #: Seconds by which the clocks of nodes may differ, and that sending may take: a message is not too old on
 #: arrival because of that.
@@ -73,7 +72,7 @@ class Call:
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
         """The transport of ``run_round``. Whoever is missing in a step is logged at its end."""
-        steps = STEPS[self.config.guard]
+        steps = steps_of(self.config.guard)
         asked = {self.nodes[client]: client for client in requests if client in self.messages}
         size = self.config.vector_bytes if step.name == "mask" else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
@@ -150,7 +149,7 @@ class Call:
         return now + self._seconds(step)
 
     def _seconds(self, step: Step) -> float:
-        steps = STEPS[self.config.guard]
+        steps = steps_of(self.config.guard)
         parts = [TRAINING_PARTS if one.name == "mask" else 1 for one in steps[steps.index(step) :]]
         return min(self.pace.seconds, self.deadline.left * parts[0] / sum(parts))
 

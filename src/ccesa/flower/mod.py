@@ -25,9 +25,8 @@ from ccesa.flower.records import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answ
 from ccesa.flower.site import Site
 from ccesa.flower.terms import Terms
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.steps import steps_of
 from ccesa.ring import Vector
 
 _ALLOWING = "; ccesa-plain=true would allow it"
@@ -92,7 +91,7 @@ class _Node:
 
     def _step(self, envelope: Envelope) -> bytes:
         config, terms = self._agreed(envelope)
-        steps = [step.name for step in STEPS[config.guard]]
+        steps = [step.name for step in steps_of(config.guard)]
         if envelope.step not in steps:
             raise ConfigError(f"there is no step {envelope.step!r}")
         marks = open_marks(self._site, self._context)
@@ -168,5 +167,5 @@ class _Node:
 
 def _addressee(request: bytes, config: RoundConfig) -> int:
     """Which client of the round this node is; the client checks that every request is for it."""
-    most = max(m.limit(step.request, config) for step in STEPS[config.guard])
+    most = max(m.limit(step.request, config) for step in steps_of(config.guard))
     return m.decode(request, most).client

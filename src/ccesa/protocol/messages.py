@@ -5,6 +5,7 @@ size items travel as one packed byte string in ascending order of client id. A m
 encoding and nothing else is accepted. Sizes are in bytes, d = neighbours, l = live neighbours.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, TypeVar, get_args
 
 import msgspec
@@ -217,6 +218,9 @@ AnyMessage = (
 )
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 
+Bundle = AdvertiseReply | SignedAdvertiseReply
+MaskedVector = MaskReply | SignedMaskReply
+
 _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -239,6 +243,10 @@ def _proof_bytes(config: RoundConfig) -> int:
     """At most a path for each neighbour and the client itself, and never more than the whole tree."""
     paths = (config.graph.max_degree(config.clients) + 1) * config.clients.bit_length()
     return HASH_BYTES * min(paths, 2 * config.clients)
+
+
+def has_vector(kind: type[Message]) -> bool:
+    return kind.per_vector_byte > 0
 
 
 def measured(data: object, what: str) -> Data:
@@ -290,6 +298,13 @@ def set_bytes(clients: int) -> int:
 
 def pack_set(members: NDArray[np.bool_]) -> bytes:
     return np.packbits(members, bitorder="little").tobytes()
+
+
+def pack_members(members: Iterable[int], clients: int) -> bytes:
+    """The set of these among all clients that are enrolled."""
+    flags = np.zeros(clients, bool)
+    flags[np.fromiter(members, np.int64)] = True
+    return pack_set(flags)
 
 
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:

@@ -15,12 +15,10 @@ import numpy as np
 from ccesa import ring
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.server import ActiveServer, Aggregate, Server
+from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.ring import Vector
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.enrolment import Federation
@@ -94,10 +92,9 @@ class _Timed(Server):
     @property
     def graph_means(self) -> tuple[float, float]:
         """Mean degree of the assignment graph and of its mask subgraph; zero before it is drawn."""
-        graph = getattr(self, "_graph", None)
-        if graph is None:
+        if self.graph is None:
             return 0.0, 0.0
-        return float(graph.degrees.mean()), float(graph.masked.sum() / graph.size)
+        return float(self.graph.degrees.mean()), float(self.graph.carries_masks.sum() / self.graph.size)
 
 
 class _TimedActive(_Timed, ActiveServer):
@@ -136,7 +133,7 @@ def simulate(
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
-    steps = STEPS[config.guard]
+    steps = steps_of(config.guard)
     drawn = (dropout or Independent(0.0)).draw(steps, config.clients, np.random.default_rng([seed, 0]))
     meter = _Meter()
     server, clients = _parties(config, source, federation, threads)
@@ -223,7 +220,7 @@ def _report(
     result: Aggregate | RoundFailed,
     source: Callable[[int], Vector],
 ) -> Report:
-    names = [step.name for step in STEPS[config.guard]]
+    names = [step.name for step in steps_of(config.guard)]
     degree, mask_degree = server.graph_means
     return Report(
         clients=config.clients,
