@@ -114,6 +114,9 @@ class ClientRound:
             self.failure = error if isinstance(error, RoundFailed) else None
             self.requests = {}
             self.tell(f"  step {name}: {error}")
+        except (ValueError, IndexError) as error:
+            self.crash, self.requests = error, {}
+            self.tell(f"  the server crashes: {type(error).__name__}: {error}")
 
     def until(self, name: str, gone: Mapping[str, Collection[int]] = {}) -> "ClientRound":
         while self.requests and self.server.step.name != name:

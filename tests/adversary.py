@@ -43,7 +43,7 @@ from ccesa.config import (
     RoundConfig,
     Threshold,
 )
-from ccesa.errors import ConfigError, FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.errors import ConfigError, FaultyClient, FaultyNeighbour, FaultyServer, OrderError, RoundFailed
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.client_2c_confirm import Confirmed
 from ccesa.protocol.client import ActiveClient, Client
@@ -51,7 +51,7 @@ from ccesa.protocol.client_states import Holding
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer, Server
 from ccesa.protocol.steps import steps_of
-from rounds import charter, charter_of, identity, inputs, read
+from rounds import accused_in, charter, charter_of, identity, inputs, read
 from strategies import randomness
 
 Action = tuple[str, int, int, int, int]
@@ -324,6 +324,11 @@ class World:
         except OrderError:
             # Over, or the masked vector a second time: nothing has changed.
             assert actor.aborted or isinstance(read(actor.answers[data]), VECTORS)
+            assert client._state is state
+            return
+        except FaultyNeighbour:
+            # It has complained, and may be asked for that complaint once more, but for nothing else.
+            assert accused_in(client._last_reply) == set(client.fault.clients)
             assert client._state is state
             return
         except FaultyServer:

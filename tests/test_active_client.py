@@ -19,6 +19,7 @@ from active_rounds import (
 from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
+    FaultyNeighbour,
     FaultyServer,
     OrderError,
 )
@@ -244,7 +245,7 @@ def test_a_sealed_text_that_does_not_open():
     assert accused_in(reply) == {near[0]}
     assert play.clients[0].done
     assert not vars(play.clients[0]._state)
-    with pytest.raises(FaultyServer, match="another request"):
+    with pytest.raises(FaultyNeighbour, match=f"in the name of client.s. {near[0]}: "):
         play.clients[0].receive(play.requests[0])
 
 

@@ -7,14 +7,23 @@ from active_rounds import flipped, played
 from ccesa.errors import (
     ConflictingMessage,
     LateMessage,
-    MalformedMessage,
     TooFewClients,
 )
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
-from rounds import ActivePlay, changed, charter_of, configure_active, identity, read, refuses, revectored
+from rounds import (
+    ActivePlay,
+    changed,
+    charter_of,
+    configure_active,
+    identity,
+    read,
+    refuses,
+    revectored,
+    total_of,
+)
 
 
 @pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])
@@ -112,10 +121,13 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
     signed = read(play.clients[0].receive(play.requests[0]))
     head = {"context": signed.context, "client": 0}
     unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
-    with pytest.raises(MalformedMessage, match="expected signed-advertise-reply, got"):
-        play.server._take_keys(0, unsigned)
-    with pytest.raises(MalformedMessage, match="expected signed-mask-reply, got"):
-        play.server._take_vector(0, m.MaskReply(**head, vector=bytes(10), digest=bytes(32)))
+    vector = m.MaskReply(**head, vector=bytes(10), digest=bytes(32))
+    refuses(play, 0, unsigned.encode(), "expected signed-advertise-reply, got no reply of this guard")
+    for step, message in (("advertise", unsigned), ("mask", vector)):
+        play.until(step)
+        with pytest.raises(AttributeError, match="signature"):
+            play.server.step.take(play.server._round, play.server._state, 0, message)
+    assert not total_of(play.server).any()
 
 
 @pytest.mark.parametrize("absent", [2, 3])

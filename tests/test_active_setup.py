@@ -26,9 +26,9 @@ def test_the_guards_do_not_mix():
         Client(active, 0, vector())
     with pytest.raises(ConfigError, match="this server has guard = curious, the round has active"):
         Server(active)
-    with pytest.raises(ConfigError, match="goes with active only"):
+    with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
-    with pytest.raises(ConfigError, match="goes with active only"):
+    with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveServer(curious, charter(8))
 
 
@@ -55,7 +55,7 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
     """By both sides. The digest that it carries is right, unless that is what differs."""
     agreed, asked = charter(8), []
     config = msgspec.structs.replace(agreed.config(length=5), **DIFFERENT[name])
-    match = {"guard": "goes with active only", "charter": "is for another charter"}.get(
+    match = {"guard": "guard = curious, which has no charter", "charter": "is for another charter"}.get(
         name, f"differs from the charter in {name}"
     )
     with pytest.raises(ConfigError, match=match):

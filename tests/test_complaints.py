@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.config import Complete, Harary
 from ccesa.crypto import shamir
-from ccesa.errors import ConflictingMessage, LateMessage, RoundFailed
+from ccesa.errors import ConflictingMessage, FaultyNeighbour, FaultyServer, LateMessage, RoundFailed
 from ccesa.evidence import Complained
 from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
@@ -248,8 +248,32 @@ def test_a_client_that_complained_says_the_same_after_waking_up_and_nothing_else
     woken = play.make_client(0)
     woken.resume(asleep)
     assert woken.done
+    assert woken.fault.clients == (GARBLER,)
     assert woken.receive(play.requests[0]) == said
     assert not vars(woken._state)
+
+
+@guards
+def test_a_client_that_complained_blames_the_neighbour_and_not_the_server(guard):
+    """This neighbour, or the server in its name: the client cannot tell, so it accuses neither alone."""
+    play = garbled(fresh(guard), {0, 1})
+    client, others = play.clients[0], play.clients[1]
+    assert client.fault is None
+    said = client.receive(play.requests[0])
+    assert client.fault.clients == (GARBLER,)
+    assert not isinstance(client.fault, FaultyServer)
+    for request in (others.receive(play.requests[1]), b"", play.requests[1]):
+        with pytest.raises(FaultyNeighbour, match=f"client.s. {GARBLER}: .*or the server passed on others"):
+            client.receive(request)
+    assert client.receive(play.requests[0]) == said  # the complaint itself may have been lost
+
+
+@guards
+def test_an_abort_over_the_server_names_no_neighbour(guard):
+    play = fresh(guard).until("mask")
+    with pytest.raises(FaultyServer):
+        play.clients[0].receive(b"")
+    assert play.clients[0].fault is None
 
 
 @guards

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, RoundConfig
-from ccesa.errors import ConfigError, FaultyServer, LateMessage, OrderError
+from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from rounds import Play, accused_in, changed, configure, ids, read, total_of
@@ -37,8 +37,9 @@ def complains(client: Client, request: bytes, of: set[int]) -> None:
     assert not client._state.__dict__
     with pytest.raises(OrderError, match="not kept"):
         client._round.vector()
-    with pytest.raises(FaultyServer, match="another request"):
+    with pytest.raises(FaultyNeighbour) as blamed:
         client.receive(changed(request, dropped=ids(1)))
+    assert set(blamed.value.clients) == of
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Server:
             raise FaultyClient(client, "was never enrolled")
         kind = self._due(client, m.named(reply))
         try:
-            message = m.decode(reply, m.limit(kind, self.config))
+            message = m.expect(m.decode(reply, m.limit(kind, self.config)), kind)
             self._check_addressed(client, message)
             known_by = self._known_by(client, message, reply)
             if self._is_repeated(client, known_by):
