@@ -14,7 +14,7 @@ yes = $(filter-out 0 no,$(1))
 # Pythons to try beside PYTHON, where they are on this machine.
 PYTHONS ?= python3.12 python3.13
 
-.PHONY: help install demo test test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
+.PHONY: help install demo attack test test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -29,6 +29,9 @@ $(VENV)/.installed: pyproject.toml
 
 demo: install  ## train through secure aggregation, write demo-report.html
 	$(BIN)/ccesa demo
+
+attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
+	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)
 
 test: install  ## the default tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q

@@ -1,114 +1,22 @@
-"""``python -m attacks``: run an attack against the real clients and servers, with its defence or without."""
+"""``python -m attacks`` runs an attack, or lists all of them."""
 
-import json
-from collections.abc import Iterator
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.console import Console
-from rich.table import Table
+from ccesa.cli import run
 
-from attacks.base import Attack, Outcome
-from attacks.registry import ATTACKS, find
-from ccesa.cli import WENT_WRONG
-from ccesa.ring import Vector
-
-#: Elements of a vector that are shown.
-SHOWN = 4
+if TYPE_CHECKING:  # the packages are imported where an interrupt is caught
+    import typer
 
 
-class Defence(StrEnum):
-    ON = "on"
-    OFF = "off"
+def _app() -> "typer.Typer":
+    from attacks.command import app
+
+    return app
 
 
-def _names(incomplete: str) -> Iterator[tuple[str, str]]:
-    """For the shell: what an attack can be called by, and what it is."""
-    choices = {"list": "all attacks"} | {known.name: known.title for known in ATTACKS.values()}
-    return (item for item in choices.items() if item[0].startswith(incomplete))
-
-
-def attack(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Its name or number, or 'list'.", autocompletion=_names)
-    ],
-    defence: Annotated[
-        Defence, typer.Option(help="Leave the defence in place, or take it away.")
-    ] = Defence.ON,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output, nothing else.")] = False,
-) -> None:
-    """Attack a round. Says who lied about what, what each client saw, and what the attacker ended up with.
-
-    NAME is an attack's name or number; `ccesa attack list` shows all of them. The last line is one word:
-    `held` if the attack failed, `broken` if it succeeded. It has to fail with its defence in place, and to
-    succeed with that one defence taken away: the exit status is 0 if it came out like that, 1 if not.
-    """
-    if name.lower() == "list":
-        _list(as_json)
-        return
-    chosen, defended = find(name), defence is Defence.ON
-    outcome = (_run_quietly if as_json else _run_aloud)(chosen, defended)
-    if outcome.succeeded is defended:
-        raise typer.Exit(WENT_WRONG)
-
-
-def _run_aloud(chosen: Attack, defended: bool) -> Outcome:
-    _introduce(chosen, defended)
-    outcome = chosen.run(defended, typer.echo)
-    typer.echo(f"\n{outcome.summary}")
-    if outcome.succeeded and outcome.stolen is not None and outcome.victim is not None:
-        typer.echo(f"stolen {_start(outcome.stolen)}, the victim's own {_start(outcome.victim)}")
-    typer.echo(_verdict(outcome))
-    return outcome
-
-
-def _run_quietly(chosen: Attack, defended: bool) -> Outcome:
-    story: list[str] = []
-    outcome = chosen.run(defended, story.append)
-    found = {
-        **_described(chosen),
-        "defended": defended,
-        "verdict": _verdict(outcome),
-        "as_it_should": outcome.succeeded is not defended,
-        "summary": outcome.summary,
-        "stolen": None if outcome.stolen is None else outcome.stolen.tolist(),
-        "victim": None if outcome.victim is None else outcome.victim.tolist(),
-        "story": story,
-    }
-    typer.echo(json.dumps(found))
-    return outcome
-
-
-def _described(known: Attack) -> dict[str, str]:
-    return {name: getattr(known, name) for name in ("number", "name", "title", "guard", "defence")}
-
-
-def _verdict(outcome: Outcome) -> str:
-    return "broken" if outcome.succeeded else "held"
-
-
-def _list(as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps([_described(known) for known in ATTACKS.values()]))
-        return
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "name", "guard", "what is tried"):
-        table.add_column(column, no_wrap=column != "what is tried")
-    for known in ATTACKS.values():
-        table.add_row(known.number, known.name, known.guard, known.title)
-    Console().print(table)
-
-
-def _introduce(chosen: Attack, defended: bool) -> None:
-    typer.echo(f"{chosen.number} {chosen.name}: {chosen.title}")
-    typer.echo(f"guard    {chosen.guard}")
-    typer.echo(f"defence  {chosen.defence}: {'in place' if defended else 'TAKEN AWAY'}\n")
-
-
-def _start(vector: Vector) -> str:
-    return "[" + " ".join(map(str, vector[:SHOWN].tolist())) + (" …]" if vector.size > SHOWN else "]")
+def main() -> None:
+    run("attacks", _app)
 
 
 if __name__ == "__main__":
-    typer.run(attack)
+    main()

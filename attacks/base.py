@@ -6,7 +6,7 @@ Taking a defence away is a subclass in this package, never a switch in the proto
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: Told, line by line, who lies about what, what each client saw, and what the attacker ends up with.
 Tell = Callable[[str], None]

@@ -12,8 +12,8 @@ import msgspec
 
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import Colluder
+from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, inputs, names
-from attacks.transcript import StillHidden, Transcript
 from ccesa.config import Harary, RoundConfig
 from ccesa.crypto.keys import SEALED_BYTES
 from ccesa.protocol import messages as m
@@ -52,17 +52,16 @@ def chosen_complaints(defended: bool, tell: Tell) -> Outcome:
     honest = {i: Client(config, i, vectors[i]) for i in range(CLIENTS) if i not in COLLUDERS}
     stage = Stage(Server(config), {**honest, **garblers}, vectors, tell)
     stage.step()
-    for client, request in stage.requests.items():
-        stage.transcript.overhear(client, request)  # the server tells its friends the graph
-    victim, targets = _who_can_be_cut_off(stage.transcript)
+    stage.look_ahead()  # the server tells its friends the graph
+    victim, targets = _who_can_be_cut_off(stage.overheard)
     tell(f"{names(COLLUDERS)} seal garbage for {names(targets)}: all honest ones that mask with {victim}")
     for garbler in garblers.values():
         garbler.targets = targets
-    stage.until("")
+    stage.to_the_end()
     return _end(stage, victim)
 
 
-def _who_can_be_cut_off(seen: Transcript) -> tuple[int, set[int]]:
+def _who_can_be_cut_off(seen: Eavesdropper) -> tuple[int, set[int]]:
     """A client all of whose honest mask neighbours a colluder can reach, with the fewest of them.
 
     One colluder must share a mask with it: else the survivors' masks fall apart, and the server notices.

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.client_rounds import ClientRound
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
-from attacks.stage import changed, names
+from attacks.stage import Stage, changed, names, under
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.drawing import note_keys
@@ -40,13 +39,13 @@ class RepeatedKeys(Weakened, Server):
 
 
 def low_order_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    stage = ClientRound(guard, tell, server=Server if defence else UncheckedKeys)
+    stage = under(guard, tell, server=Server if defence else UncheckedKeys)
     tell(f"client {LIAR} advertises a mask key of low order")
     return _lie_about_key(stage, lambda: _LOW_ORDER)
 
 
 def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    stage = ClientRound(guard, tell, server=Server if defence else RepeatedKeys)
+    stage = under(guard, tell, server=Server if defence else RepeatedKeys)
     tell(f"client {LIAR} has overheard the mask key of client {VICTIM} and advertises it as its own")
     return _lie_about_key(stage, lambda: _mask_key(stage.clients[VICTIM].receive(stage.requests[VICTIM])))
 
@@ -55,10 +54,10 @@ def _mask_key(reply: bytes) -> bytes:
     return cast(m.Bundle, m.decode(reply, len(reply))).mask_key
 
 
-def _lie_about_key(stage: ClientRound, key: Callable[[], bytes]) -> Outcome:
-    stage.step(lie=lambda client, reply: (_with_key(stage, reply, key()) if client == LIAR else reply,))
-    stage.finish()
-    if stage.right and stage.server.aggregate:
+def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
+    stage.step(to_server=lambda client, reply: _with_key(stage, reply, key()) if client == LIAR else reply)
+    stage.to_the_end()
+    if stage.is_right and stage.server.aggregate:
         others = len(stage.server.aggregate.survivors)
         return Outcome(succeeded=False, summary=f"refused ({stage.refused[LIAR]}), {others} others go on")
     reason = next(iter(stage.aborted.values()), "")
@@ -68,7 +67,7 @@ def _lie_about_key(stage: ClientRound, key: Callable[[], bytes]) -> Outcome:
     )
 
 
-def _with_key(stage: ClientRound, reply: bytes, key: bytes) -> bytes:
+def _with_key(stage: Stage, reply: bytes, key: bytes) -> bytes:
     """Signed again under the active guard: the liar owns its identity."""
     bundle = cast(m.Bundle, m.decode(reply, len(reply)))
     if not stage.identities:

@@ -2,21 +2,18 @@
 
 import sys
 import tracemalloc
-from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.client_rounds import ClientRound
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
-from attacks.stage import changed
+from attacks.stage import Stage, changed, under
 from ccesa.config import Harary
 from ccesa.crypto import keys
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
-from ccesa.simulate.eavesdropper import Eavesdropper
 
 LIAR, VICTIM = 4, 2
 OVERSIZE = 1 << 24
@@ -46,73 +43,61 @@ class PartialServer(Weakened, Server):
 
 
 def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    stage = ClientRound(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
+    stage = under(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
     tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes where {stage.config.vector_bytes} are due")
-
-    def blow_up(client: int, reply: bytes) -> Iterable[bytes]:
-        return (changed(reply, vector=bytes(OVERSIZE)),) if client == LIAR else (reply,)
-
-    peak = _peak(stage, blow_up(LIAR, stage.clients[LIAR].receive(stage.requests[LIAR])))
+    reply = stage.ask(LIAR, stage.requests[LIAR]) or b""
+    peak = _peak(stage, changed(reply, vector=bytes(OVERSIZE)))
     stage.step(gone={LIAR})
-    stage.finish()
+    stage.to_the_end()
     summary = f"{stage.refused[LIAR]}; the server needed {peak} bytes of memory to say so"
-    return Outcome(succeeded=peak >= OVERSIZE or not stage.right, summary=summary)
+    return Outcome(succeeded=peak >= OVERSIZE or not stage.is_right, summary=summary)
 
 
-def _peak(stage: ClientRound, replies: Iterable[bytes]) -> int:
-    """The most memory that the server took at a time for these replies."""
-    messages = list(replies)
+def _peak(stage: Stage, reply: bytes) -> int:
+    """The most memory that the server took at a time for this reply."""
     tracemalloc.start()
     try:
-        for message in messages:
-            stage.hand_over(LIAR, message)
+        stage.hand_over(LIAR, reply)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    stage = ClientRound(guard, tell, server=Server if defence else ForgetfulServer).until("mask")
+    stage = under(guard, tell, server=Server if defence else ForgetfulServer).until("mask")
     tell(f"client {LIAR} sends its masked vector three times, the third time another one")
-
-    def repeat(client: int, reply: bytes) -> Iterable[bytes]:
-        other = bytes(stage.config.vector_bytes)
-        digest = keys.vector_digest(other, stage.config.context, client)
-        return (reply, reply, changed(reply, vector=other, digest=digest)) if client == LIAR else (reply,)
-
-    stage.step(lie=repeat)
-    stage.finish()
-    if stage.right:
+    reply, other = stage.ask(LIAR, stage.requests[LIAR]) or b"", bytes(stage.config.vector_bytes)
+    digest = keys.vector_digest(other, stage.config.context, LIAR)
+    for each in (reply, reply, changed(reply, vector=other, digest=digest)):
+        stage.hand_over(LIAR, each)
+    stage.step(gone={LIAR})
+    stage.to_the_end()
+    if stage.is_right:
         return Outcome(succeeded=False, summary=f"counted once, the sum is right ({stage.refused[LIAR]})")
-    return Outcome(succeeded=stage.sum is not None, summary="all three are added: the sum is wrong")
+    return Outcome(
+        succeeded=stage.server.aggregate is not None, summary="all three are added: the sum is wrong"
+    )
 
 
 def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    """On a ring, those on both sides of the victim and an accomplice leave; the network is overheard."""
+    """On a circle, those on both sides of the victim and an accomplice leave; the network is overheard."""
     server = Server if defence else PartialServer
-    stage = ClientRound(guard, tell, server=server, graph=Harary(degree=2)).until("share")
-    left, accomplice, right = stage.ring_around(VICTIM)
+    stage = under(guard, tell, server=server, graph=Harary(degree=2)).until("share")
+    stage.look_ahead()
+    left, accomplice = stage.overheard[VICTIM].neighbours
+    right = next(i for i in stage.overheard[accomplice].neighbours if i != VICTIM)
     tell(f"clients {left} and {right} leave: only client {accomplice} stays beside client {VICTIM}")
-    stage.until("", {"mask": {left, right}})
+    stage.to_the_end({"mask": {left, right}})
     if stage.failure is not None:
         return Outcome(succeeded=False, summary=f"no share is asked for: {stage.failure}")
-    found = _overheard(stage).get(frozenset({VICTIM, accomplice}))
-    # The eavesdropper adds in wider words; the ring is that of the round.
-    own = stage.vectors[accomplice]
-    stolen = None if found is None else found.astype(own.dtype) - own
+    found = stage.overheard.partial_sums().get(frozenset({VICTIM, accomplice}))
+    stolen = None if found is None else found - stage.vectors[accomplice]
     return Outcome(
         succeeded=stolen is not None and bool(np.array_equal(stolen, stage.vectors[VICTIM])),
         summary=f"the sum of two opens; client {accomplice} takes its own vector away and has the other",
         stolen=stolen,
         victim=stage.vectors[VICTIM],
     )
-
-
-def _overheard(stage: ClientRound) -> Mapping[frozenset[int], np.typing.NDArray[np.generic]]:
-    ear = Eavesdropper(stage.config)
-    for client, message in stage.traffic:
-        ear.overhear(client, message)
-    return ear.partial_sums()
 
 
 MESSAGE_ATTACKS = (

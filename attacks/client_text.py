@@ -1,13 +1,12 @@
 """Row C10: a client that writes into the server's log."""
 
-from collections.abc import Iterable
 from types import SimpleNamespace
 
 import msgspec
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.client_rounds import ClientRound
 from attacks.relaxed import relaxed
+from attacks.stage import under
 from ccesa import wire
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
@@ -33,15 +32,11 @@ class RawServer(Server):
 
 
 def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
-    stage = ClientRound(guard, tell, server=Server if defence else RawServer)
+    stage = under(guard, tell, server=Server if defence else RawServer)
     tell(f"client {LIAR} sends a message whose name has a line end, then a line about client {VICTIM}")
     nonsense = msgspec.msgpack.encode([f"vote\n{_FORGED}\n"])
-
-    def lie(client: int, reply: bytes) -> Iterable[bytes]:
-        return (nonsense,) if client == LIAR else (reply,)
-
-    stage.step(lie=lie)
-    stage.finish()
+    stage.step(to_server=lambda client, reply: nonsense if client == LIAR else reply)
+    stage.to_the_end()
     logged = stage.refused[LIAR].splitlines()
     if _FORGED in logged:
         return Outcome(

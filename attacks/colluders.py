@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, in_step, skip, weaken, without
-from attacks.transcript import Transcript
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Advertised
 from ccesa.protocol.messages import Message
@@ -12,10 +12,10 @@ from ccesa.protocol.messages import Message
 class Colluder(Client):
     """Whoever has both of its private keys can open what is sealed for it and compute its masks."""
 
-    told: Transcript | None = None
+    told: Eavesdropper | None = None
 
-    def report_to(self, transcript: Transcript) -> None:
-        self.told = transcript
+    def report_to(self, ear: Eavesdropper) -> None:
+        self.told = ear
 
     def _advance(self, state: Any, fingerprint: bytes, reply: Message) -> bytes:
         data = super()._advance(state, fingerprint, reply)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.transcript import Transcript
+from attacks.eavesdropper import Eavesdropper
 from ccesa.crypto import keys, merkle
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs.assignment import Flags, neighbourhood
@@ -12,9 +12,9 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 
 
-def introduce(transcript: Transcript, client: int, v1: Flags, root: bytes = b"") -> bytes:
+def introduce(seen: Eavesdropper, client: int, v1: Flags, root: bytes = b"") -> bytes:
     """Opens step 1 with this V1, under its own root or under another one that was fixed before."""
-    seen, ids = transcript, np.flatnonzero(v1)
+    ids = np.flatnonzero(v1)
     tree = merkle.levels([signed_texts.leaf(seen.context, j, seen[j].keys) for j in ids.tolist()])
     root = root or signed_texts.root(seen.context, m.pack_set(v1), tree[-1].tobytes())
     node = int(np.searchsorted(ids, client))
@@ -29,38 +29,38 @@ def introduce(transcript: Transcript, client: int, v1: Flags, root: bytes = b"")
     ).encode()
 
 
-def mask_among(transcript: Transcript, client: int, v2: Flags) -> bytes:
+def mask_among(seen: Eavesdropper, client: int, v2: Flags) -> bytes:
     """Opens step 2 with this V2. Texts that nobody sealed for this client are left blank."""
-    live = [j for j in transcript[client].neighbours if v2[j]]
+    live = [j for j in seen[client].neighbours if v2[j]]
     blank = bytes(keys.SEALED_BYTES)
-    sealed = b"".join(transcript[j].sealed.get(client, blank) for j in live)
-    return m.MaskAmongRequest(**_head(transcript, client), v2=m.pack_set(v2), sealed=sealed).encode()
+    sealed = b"".join(seen[j].sealed.get(client, blank) for j in live)
+    return m.MaskAmongRequest(**_head(seen, client), v2=m.pack_set(v2), sealed=sealed).encode()
 
 
-def confirm(transcript: Transcript, client: int, v3: Flags) -> bytes:
+def confirm(seen: Eavesdropper, client: int, v3: Flags) -> bytes:
     """Opens step 2c with this V3."""
-    return m.ConfirmRequest(**_head(transcript, client), v3=m.pack_set(v3)).encode()
+    return m.ConfirmRequest(**_head(seen, client), v3=m.pack_set(v3)).encode()
 
 
-def unmask(transcript: Transcript, client: int) -> bytes:
+def unmask(seen: Eavesdropper, client: int) -> bytes:
     """Opens step 3 with the best signatures there are for what this client was told."""
-    own = transcript[client]
-    live = [j for j in transcript.holding(client) if j != client and j not in own.dropped]
-    told_the_same = [_agrees(transcript, client, j) for j in live]
+    own = seen[client]
+    live = [j for j in seen.holding(client) if j != client and j not in own.dropped]
+    told_the_same = [_agrees(seen, client, j) for j in live]
     signatures = [
-        transcript[j].confirmation if same else transcript[j].masking_signature or bytes(SIGNATURE_BYTES)
+        seen[j].confirmation if same else seen[j].masking_signature or bytes(SIGNATURE_BYTES)
         for j, same in zip(live, told_the_same, strict=True)
     ]
     return m.SignedUnmaskRequest(
-        **_head(transcript, client), confirmed=bytes(told_the_same), signatures=b"".join(signatures)
+        **_head(seen, client), confirmed=bytes(told_the_same), signatures=b"".join(signatures)
     ).encode()
 
 
-def _agrees(transcript: Transcript, client: int, other: int) -> bool:
+def _agrees(seen: Eavesdropper, client: int, other: int) -> bool:
     """The other one confirmed, and was told the same."""
-    own, its = transcript[client], transcript[other]
+    own, its = seen[client], seen[other]
     return bool(its.confirmation) and (its.v2, its.v3) == (own.v2, own.v3)
 
 
-def _head(transcript: Transcript, client: int) -> dict[str, Any]:
-    return {"context": transcript.context, "client": client}
+def _head(seen: Eavesdropper, client: int) -> dict[str, Any]:
+    return {"context": seen.context, "client": client}

@@ -9,8 +9,8 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in (*SERVER_ATTACKS
 
 
 def find(name: str) -> Attack:
-    """By its name or its number in docs/security.md."""
+    """Return the attack of this name, or of this number in docs/security.md."""
     for attack in ATTACKS.values():
         if name.lower() in (attack.name, attack.number.lower()):
             return attack
-    raise UsageError(f"there is no attack {name!r}; `ccesa attack list` shows those there are")
+    raise UsageError(f"there is no attack {name!r}; `python -m attacks list` shows those there are")

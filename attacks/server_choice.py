@@ -264,7 +264,7 @@ def play(choice: Choice, defended: bool, tell: Tell) -> Outcome:
 
 
 def _two_views(stage: Stage, split: Split, choice: Choice) -> None:
-    seen = stage.transcript
+    seen = stage.overheard
     survived = seen.members("V2", seen[split.victim].v2)
     dropped = survived.copy()
     dropped[split.victim] = False
@@ -279,7 +279,7 @@ def _two_views(stage: Stage, split: Split, choice: Choice) -> None:
 
 def _unmask(stage: Stage, client: int, choice: Choice) -> bytes:
     """The best signatures that there are; colluders sign whatever this client was told."""
-    seen = stage.transcript
+    seen = stage.overheard
     honest = m.decode(craft.unmask(seen, client), 1 << 20)
     request = m.expect(honest, m.SignedUnmaskRequest)
     own = seen[client]

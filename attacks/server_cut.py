@@ -14,9 +14,9 @@ import numpy as np
 from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
+from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, Weaker, in_step, relaxed, weaken, without
 from attacks.stage import Stage, active, names
-from attacks.transcript import Transcript
 from ccesa.charter import Charter
 from ccesa.config import Fixed, Harary, RoundConfig
 from ccesa.graphs.assignment import Flags, draw
@@ -151,7 +151,7 @@ def _word(members: Iterator[int]) -> int:
 def chosen_dropouts(defended: bool, tell: Tell, clients: int = 14) -> Outcome:
     """One colluder; t = floor((d + 1 + c) / 2) + 1 = 5 for six neighbours, so a promise of 4 or 5."""
     stage = _stage(defended, tell, clients).until("mask")
-    graph = seen_graph(stage.transcript, colluders=1 << (clients - 1))
+    graph = seen_graph(stage.overheard, colluders=1 << (clients - 1))
     cut = best_cut(graph)
     tell(f"server tries all {2 ** (clients - 1):,} ways to choose V3 among {clients} clients, one its own")
     _play(stage, cut)
@@ -181,13 +181,13 @@ def _stage(defended: bool, tell: Tell, clients: int) -> Stage:
     )
 
 
-def seen_graph(transcript: Transcript, colluders: int) -> Drawn:
+def seen_graph(seen: Eavesdropper, colluders: int) -> Drawn:
     """The graph that the server drew."""
-    everyone = range(transcript.config.clients)
+    everyone = range(seen.config.clients)
     return Drawn(
-        near=[_word(iter(transcript[i].neighbours)) for i in everyone],
-        mask_near=[_word(iter(transcript[i].mask_neighbours)) for i in everyone],
-        thresholds=[transcript.threshold(i) for i in everyone],
+        near=[_word(iter(seen[i].neighbours)) for i in everyone],
+        mask_near=[_word(iter(seen[i].mask_neighbours)) for i in everyone],
+        thresholds=[seen.threshold(i) for i in everyone],
         colluders=colluders,
     )
 
@@ -200,9 +200,9 @@ def _play(stage: Stage, cut: Cut) -> None:
     for client in _members(cut.v3):
         stage.ask(client, stage.requests[client])
     for client in _members(cut.v3):
-        stage.ask(client, craft.confirm(stage.transcript, client, v3))
+        stage.ask(client, craft.confirm(stage.overheard, client, v3))
     for client in _members(cut.releasing):
-        stage.ask(client, craft.unmask(stage.transcript, client))
+        stage.ask(client, craft.unmask(stage.overheard, client))
 
 
 def _flags(stage: Stage, word: int) -> Flags:

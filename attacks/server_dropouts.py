@@ -73,13 +73,13 @@ class Selfless(Weakened, Client):
 
 
 def self_dropped(defended: bool, tell: Tell) -> Outcome:
-    """On a ring, t = 2 of 3: the victim's neighbours a and b give up their own keys, those behind them help.
+    """On a circle, t = 2 of 3: the neighbours a and b of the victim give up their keys, those behind help.
 
     Without this lie it cannot be done: s_a and s_b would both need the victim, which may call one dropped.
     """
     config = RoundConfig(clients=7, length=8, graph=Harary(degree=2))
     stage = curious(config, tell, kind=Client if defended else Selfless).until("unmask")
-    near = stage.transcript[VICTIM].neighbours
+    near = stage.overheard[VICTIM].neighbours
     told = {a: a for a in near}
     told |= {_behind(stage, a): a for a in near}
     for client, dropped in told.items():
@@ -90,7 +90,7 @@ def self_dropped(defended: bool, tell: Tell) -> Outcome:
 
 
 def _behind(stage: Stage, neighbour: int) -> int:
-    return next(j for j in stage.transcript[neighbour].neighbours if j != VICTIM)
+    return next(j for j in stage.overheard[neighbour].neighbours if j != VICTIM)
 
 
 # S5
@@ -114,7 +114,7 @@ def second_request(defended: bool, tell: Tell) -> Outcome:
         "unmask"
     )
     tell("server asks everyone for the shares of b: nobody dropped")
-    stage.ask_all()
+    stage.replies()
     tell(f"server asks again: client {VICTIM} dropped")
     others = [client for client in stage.requests if client != VICTIM]
     for client in others:
@@ -137,10 +137,10 @@ def cut_v2(defended: bool, tell: Tell) -> Outcome:
         RoundConfig(clients=9, length=8), tell, kind=Client if defended else MasksWithAnyone
     ).until("mask")
     kept = 0
-    gone = [j for j in stage.transcript[VICTIM].neighbours if j != kept]
+    gone = [j for j in stage.overheard[VICTIM].neighbours if j != kept]
     tell(f"server tells client {VICTIM} that only client {kept} is left of its {len(gone) + 1} neighbours")
     for client, request in stage.requests.items():
-        lied = changed(request, dropped=ids(*gone), sealed=stage.transcript[kept].sealed[VICTIM])
+        lied = changed(request, dropped=ids(*gone), sealed=stage.overheard[kept].sealed[VICTIM])
         stage.ask(client, lied if client == VICTIM else request)
     tell(f"server tells everyone else that client {kept} dropped and client {VICTIM} survived")
     for client in gone:

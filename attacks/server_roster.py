@@ -13,9 +13,9 @@ import numpy as np
 from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
+from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, active, changed, inputs, names, opened
-from attacks.transcript import StillHidden, Transcript
 from ccesa.charter import Charter
 from ccesa.config import ErdosRenyi, Harary, RoundConfig
 from ccesa.crypto import merkle
@@ -85,15 +85,14 @@ def changed_roster(defended: bool, tell: Tell) -> Outcome:
     kind = ActiveClient if defended else NoProof
     stage = active(24, tell, kind=kind, colluders=colluders, graph=ErdosRenyi(p=0.5))
     stage.step()
-    seen = stage.transcript
-    for client, request in stage.requests.items():
-        seen.overhear(client, request)  # to know the graph
+    seen = stage.overheard
+    stage.look_ahead()
     victim, struck = _who_can_be_struck_off(seen, colluders)
     v1 = np.ones(24, bool)
     v1[struck] = False
     tell(f"server draws the graph over all 24, then shows client {victim} a roster without {names(struck)}")
     short = craft.introduce(seen, victim, v1, root=seen[victim].root)
-    stage.step(lie=lambda client, request: short if client == victim else request)
+    stage.step(to_client=lambda client, request: short if client == victim else request)
     if victim not in stage.aborted:
         tell(
             f"client {victim} has only {names(seen[victim].neighbours)} for neighbours, all of them colluders"
@@ -102,7 +101,7 @@ def changed_roster(defended: bool, tell: Tell) -> Outcome:
     return stage.steal({victim})
 
 
-def _who_can_be_struck_off(seen: Transcript, colluders: Collection[int]) -> tuple[int, list[int]]:
+def _who_can_be_struck_off(seen: Eavesdropper, colluders: Collection[int]) -> tuple[int, list[int]]:
     """A victim with at least two colluders beside it, and few enough others for the client's own floor."""
     for victim in range(14):
         honest = [j for j in seen[victim].neighbours if j not in colluders]
@@ -152,14 +151,14 @@ def _swap_keys(tell: Tell) -> None:
     stage = active(9, tell)
     stage.step()
     tell("server swaps the two keys of client 2 on their way to client 0, and clients 2 and 4 for client 1")
-    stage.ask(0, _with_keys(stage, 0, {2: stage.transcript[2].keys[32:] + stage.transcript[2].keys[:32]}))
-    stage.ask(1, _with_keys(stage, 1, {2: stage.transcript[4].keys, 4: stage.transcript[2].keys}))
+    stage.ask(0, _with_keys(stage, 0, {2: stage.overheard[2].keys[32:] + stage.overheard[2].keys[:32]}))
+    stage.ask(1, _with_keys(stage, 1, {2: stage.overheard[4].keys, 4: stage.overheard[2].keys}))
     stage.tell_aborts()
 
 
 def _with_keys(stage: Stage, client: int, instead: dict[int, bytes]) -> bytes:
-    stage.transcript.overhear(client, stage.requests[client])
-    shown = {**stage.transcript[client].shown_keys, **instead}
+    stage.overheard.overhear(client, stage.requests[client])
+    shown = {**stage.overheard[client].shown_keys, **instead}
     return changed(stage.requests[client], keys=b"".join(shown[j] for j in sorted(shown)))
 
 
@@ -204,14 +203,14 @@ def different_rosters(defended: bool, tell: Tell) -> Outcome:
     everyone, eight = np.ones(9, bool), np.arange(9) < 8
     tell("server shows clients 0 to 3 a roster of all nine, and clients 4 to 7 one without client 8")
     for client in range(8):
-        stage.ask(client, craft.introduce(stage.transcript, client, everyone if client < 4 else eight))
+        stage.ask(client, craft.introduce(stage.overheard, client, everyone if client < 4 else eight))
     tell("server tells all eight the same V2 and V3: clients 0 to 7")
     for client in range(8):
-        stage.ask(client, craft.mask_among(stage.transcript, client, eight))
+        stage.ask(client, craft.mask_among(stage.overheard, client, eight))
     for client in range(8):
-        stage.ask(client, craft.confirm(stage.transcript, client, eight))
+        stage.ask(client, craft.confirm(stage.overheard, client, eight))
     for client in range(8):
-        stage.ask(client, craft.unmask(stage.transcript, client))
+        stage.ask(client, craft.unmask(stage.overheard, client))
     end = stage.steal(range(8))
     summary = "eight clients with two different rosters released their shares, and nobody noticed"
     return Outcome(succeeded=True, summary=summary) if end.succeeded and not stage.aborted else end
@@ -251,7 +250,7 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
         if i != VICTIM
     }
     stage = Stage(ActiveServer(config, served), {**made, VICTIM: victim}, vectors, tell)
-    rest = stage.finish() - stage.plain_sum(made)
+    rest = stage.finish().vector - stage.expected(made)
     return opened(rest, vectors[VICTIM], "the sum without the nine made up vectors is the victim's")
 
 

@@ -54,7 +54,7 @@ def weak_parameters(defended: bool, tell: Tell) -> Outcome:
     config = RoundConfig(clients=3, length=8, min_survivors=2)
     stage = curious(config, tell, kind=NoFloor, colluders={1}, floor=FLOOR)
     tell("server proposes a round of 3; client 1 is its own, and it pretends that client 2 drops out")
-    total = stage.finish({"share": {2}})
+    total = stage.finish({"share": {2}}).vector
     return opened(
         total - stage.vectors[1], stage.vectors[0], "the sum, without its own client's part, is client 0's"
     )
@@ -97,7 +97,7 @@ def replayed_round(defended: bool, tell: Tell) -> Outcome:
         return curious(config, tell, kind=kind, vectors=vectors, used_rounds=memories)
 
     first = play(config)
-    with_victim = first.finish()
+    with_victim = first.finish().vector
     if defended:
         _replay_messages(first, play(RoundConfig(clients=9, length=8)))
     tell("server opens the same round again, with the same round id")
@@ -106,7 +106,7 @@ def replayed_round(defended: bool, tell: Tell) -> Outcome:
     except ConfigError as error:
         return Outcome(succeeded=False, summary=f"client 0 refused: {error}")
     tell(f"server pretends that client {VICTIM} drops out this time, and subtracts the two sums")
-    without = second.finish({"mask": {VICTIM}})
+    without = second.finish({"mask": {VICTIM}}).vector
     return opened(
         with_victim - without, vectors[VICTIM], "the same round was run twice, the sums differ by it"
     )
@@ -118,7 +118,7 @@ def _replay_messages(old: Stage, new: Stage) -> None:
     new.until("mask", {"advertise": {0}})
     new.ask(0, m.AdvertiseRequest(context=old.config.context, client=0).encode())
     new.tell("server sends client 1 the sealed shares of the first round, relabelled")
-    sealed = b"".join(old.transcript[j].sealed[1] for j in new.transcript[1].neighbours)
+    sealed = b"".join(old.overheard[j].sealed[1] for j in new.overheard[1].neighbours)
     new.ask(1, changed(new.requests[1], sealed=sealed))
     new.tell_aborts()
 
@@ -156,8 +156,8 @@ def reused_keys(defended: bool, tell: Tell) -> Outcome:
     second = curious(RoundConfig(clients=9, length=8), tell, kind=kind)
     second.finish({"mask": {VICTIM}})
     tell(f"server tries that s_{VICTIM} on the vector of the round before")
-    secret = second.transcript.secret(VICTIM, "s")
-    first.transcript.learn_key(keys.mask_private_key(secret, first.config.context, VICTIM))
+    secret = second.overheard.secret(VICTIM, "s")
+    first.overheard.learn_key(keys.mask_private_key(secret, first.config.context, VICTIM))
     tell(f"  {_common_keys(first, second)} public keys are the same in both rounds")
     if not defended:
         tell(
@@ -168,7 +168,7 @@ def reused_keys(defended: bool, tell: Tell) -> Outcome:
 
 def _common_keys(first: Stage, second: Stage) -> int:
     """The two halves of what each client advertised."""
-    pairs = [[seen.keys for seen in stage.transcript.seen.values()] for stage in (first, second)]
+    pairs = [[seen.keys for seen in stage.overheard.seen.values()] for stage in (first, second)]
     one, other = ({half for pair in some for half in (pair[:32], pair[32:])} for some in pairs)
     return len(one & other)
 
@@ -215,7 +215,7 @@ def different_models(defended: bool, tell: Tell) -> Outcome:
 def _run_with(stage: Stage, contexts: Mapping[int, bytes]) -> None:
     """Each client hears of its own context only."""
     while stage.requests:
-        stage.step(lie=lambda client, request: changed(request, context=contexts[client]))
+        stage.step(to_client=lambda client, request: changed(request, context=contexts[client]))
 
 
 def _end_of_different_models(stage: Stage) -> Outcome:

@@ -16,7 +16,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Round, Shared
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 VICTIM = 3
 
@@ -69,7 +69,7 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
     def lie(client: int, request: bytes) -> bytes:
         return changed(request, dropped=ids(VICTIM)) if client in told_dropped else request
 
-    stage.ask_all(lie)
+    stage.replies(to_client=lie)
     return stage.steal({VICTIM})
 
 
@@ -109,7 +109,7 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
     stage.step(gone={VICTIM})
     survivors = [client for client in range(stage.config.clients) if client != VICTIM]
     if defended:
-        same = np.array_equal(stage.server.result().vector, stage.plain_sum(survivors))
+        same = np.array_equal(stage.server.result().vector, stage.expected(survivors))
         tell(f"  the sum over the others is {'unchanged' if same else 'CHANGED'}")
     tell(
         f"server rebuilds s_{VICTIM} and takes the pair masks off the late vector; nobody released b_{VICTIM}"
@@ -160,7 +160,7 @@ def reflected_shares(defended: bool, tell: Tell) -> Outcome:
     stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoDirections).until(
         "mask"
     )
-    sealed = stage.transcript[VICTIM].sealed
+    sealed = stage.overheard[VICTIM].sealed
     if defended:
         _move_a_share(stage)
     tell(f"server returns to client {VICTIM} what it sealed for the others, as if they had sealed it")
@@ -169,7 +169,7 @@ def reflected_shares(defended: bool, tell: Tell) -> Outcome:
     def reflect(client: int, request: bytes) -> bytes:
         return changed(request, sealed=reflected) if client == VICTIM else request
 
-    stage.step(lie=reflect)
+    stage.step(to_client=reflect)
     if VICTIM in stage.aborted:
         return stage.steal({VICTIM})
     tell(f"server tells client {VICTIM} that all survived, and everyone else that {VICTIM} dropped")
@@ -184,10 +184,10 @@ def _move_a_share(stage: Stage) -> None:
     """The other half of the row: a text that was sealed for somebody else."""
     stage.tell("server gives client 0 what client 2 sealed for client 1")
     request = m.decode(stage.requests[0], len(stage.requests[0]))
-    texts = dict(stage.transcript[0].sealed)
+    texts = dict(stage.overheard[0].sealed)
     honest = m.items("sealed", getattr(request, "sealed", b""), len(texts), keys.SEALED_BYTES)
     texts = dict(zip(sorted(texts), honest, strict=True))
-    texts[2] = stage.transcript[2].sealed[1]
+    texts[2] = stage.overheard[2].sealed[1]
     stage.ask(0, changed(stage.requests[0], sealed=b"".join(texts.values())))
 
 
@@ -195,9 +195,9 @@ def _take_reflected(stage: Stage, released: bytes) -> None:
     """What the victim holds in the name of its neighbour j is its own share for j."""
     reply = m.decode(released, len(released))
     shares = getattr(reply, "shares", b"")
-    for place, holder in enumerate(stage.transcript.holding(VICTIM)):
+    for place, holder in enumerate(stage.overheard.holding(VICTIM)):
         share = shares[place * shamir.SHARE_BYTES : (place + 1) * shamir.SHARE_BYTES]
-        stage.transcript.gain(VICTIM, "b", holder, share)
+        stage.overheard.gain(VICTIM, "b", holder, share)
 
 
 SECRET_HUNTS = (

@@ -12,9 +12,9 @@ import numpy as np
 
 from attacks import craft
 from attacks.base import Attack, Outcome, Tell
+from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, skip, weaken, without
 from attacks.stage import Stage, active, names
-from attacks.transcript import StillHidden, Transcript
 from ccesa.config import ErdosRenyi
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs.assignment import Flags
@@ -40,7 +40,7 @@ def split_view(defended: bool, tell: Tell, clients: int = 1000, degree: float = 
     tell(f"{clients} clients, {degree:g} neighbours each on average, every one a real client")
     stage = active(clients, tell, kind=kind, graph=ErdosRenyi(p=degree / (clients - 1)))
     stage.until("confirm")
-    seen = stage.transcript
+    seen = stage.overheard
     victim = _victim(seen, clients)
     near = set(seen[victim].neighbours) - seen[victim].absent
     everyone = seen.members("V2", seen[victim].v2)
@@ -58,7 +58,7 @@ def split_view(defended: bool, tell: Tell, clients: int = 1000, degree: float = 
     return _end_of_split_view(stage, victim, near)
 
 
-def _victim(seen: Transcript, clients: int) -> int:
+def _victim(seen: Eavesdropper, clients: int) -> int:
     """Somebody each of whose neighbours has enough neighbours that may be told it dropped."""
     for victim in range(clients):
         near = set(seen[victim].neighbours) - seen[victim].absent
@@ -75,23 +75,23 @@ def _victim(seen: Transcript, clients: int) -> int:
     raise StillHidden("no client of this round can be cut off; run the attack again")
 
 
-def _enough(seen: Transcript, client: int, v3: Flags) -> bool:
+def _enough(seen: Eavesdropper, client: int, v3: Flags) -> bool:
     """Whether this client goes on when told this V3."""
     return int(v3[seen.holding(client)].sum()) >= seen.threshold(client)
 
 
 def _confirm(stage: Stage, told: dict[int, Flags]) -> None:
     for client, v3 in told.items():
-        stage.ask(client, craft.confirm(stage.transcript, client, v3))
+        stage.ask(client, craft.confirm(stage.overheard, client, v3))
 
 
 def _release(stage: Stage, clients: Iterable[int]) -> None:
     for client in clients:
-        stage.ask(client, craft.unmask(stage.transcript, client))
+        stage.ask(client, craft.unmask(stage.overheard, client))
 
 
 def _end_of_split_view(stage: Stage, victim: int, near: set[int]) -> Outcome:
-    seen = stage.transcript
+    seen = stage.overheard
     end = stage.steal({victim})
     if end.succeeded:
         return end
@@ -145,7 +145,7 @@ def two_v2(defended: bool, tell: Tell, clients: int = 100, degree: float = 12.0)
     kind = ActiveClient if defended else AnyV2
     stage = active(clients, tell, kind=kind, graph=ErdosRenyi(p=degree / (clients - 1)))
     stage.until("mask")
-    seen = stage.transcript
+    seen = stage.overheard
     full = _full_v2(stage)
     pair = _find_pair(seen, full)
     inside = pair.victims | pair.witnesses
@@ -181,7 +181,7 @@ def _only(members: Flags, chosen: Iterable[int]) -> Flags:
     return left
 
 
-def _find_pair(seen: Transcript, v2: Flags) -> Pair:
+def _find_pair(seen: Eavesdropper, v2: Flags) -> Pair:
     for v in np.flatnonzero(v2).tolist():
         for w in seen[v].neighbours:
             if v < w and v2[w]:
@@ -191,7 +191,7 @@ def _find_pair(seen: Transcript, v2: Flags) -> Pair:
     raise StillHidden("no two clients of this round can be cut off; run the attack again")
 
 
-def _pair(seen: Transcript, v2: Flags, v: int, w: int) -> Pair | None:
+def _pair(seen: Eavesdropper, v2: Flags, v: int, w: int) -> Pair | None:
     """Each masks with the other, their common neighbours, and as many more as make t."""
     near = {one: {j for j in seen[one].neighbours if v2[j]} - {v, w} for one in (v, w)}
     common = near[v] & near[w]
@@ -207,7 +207,7 @@ def _pair(seen: Transcript, v2: Flags, v: int, w: int) -> Pair | None:
     return Pair(victims=frozenset({v, w}), witnesses=frozenset(witnesses), holders=frozenset(holders))
 
 
-def _works(seen: Transcript, v2: Flags, pair: Pair) -> bool:
+def _works(seen: Eavesdropper, v2: Flags, pair: Pair) -> bool:
     """Every client that has to answer will, as long as nobody compares V2."""
     inside = pair.victims | pair.witnesses
     small, after = _less(v2, pair.holders), _less(v2, pair.witnesses)
@@ -233,7 +233,7 @@ def _end_of_two_v2(stage: Stage, pair: Pair) -> Outcome:
         return end
     noticed = len(pair.holders & stage.aborted.keys())
     counts = ", ".join(
-        f"{stage.transcript.shares(i, 'b')} of {stage.transcript.threshold(i)} shares of b_{i}"
+        f"{stage.overheard.shares(i, 'b')} of {stage.overheard.threshold(i)} shares of b_{i}"
         for i in sorted(pair.victims)
     )
     summary = f"{noticed} of {len(pair.holders)} holders aborted; the server has {counts}"

@@ -1,7 +1,7 @@
 """Where attacks take place: real clients, a real server, and every message through the attacker's hands."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet, Sequence
 from typing import Any
 
 import msgspec
@@ -9,46 +9,50 @@ import numpy as np
 
 from attacks.base import Outcome, Tell
 from attacks.colluders import ActiveColluder, Colluder
-from attacks.transcript import StillHidden, Transcript
-from ccesa import ring
+from attacks.eavesdropper import Eavesdropper, StillHidden
+from attacks.hostile import HostileRound
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import Floor, RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.guards import guard_named
+from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
-from ccesa.protocol.steps import Requests
-from ccesa.ring import Vector
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.words import Vector
 
 Vectors = Mapping[int, Vector]
-#: Of a client and the honest request for it, what the server sends instead.
-Lie = Callable[[int, bytes], bytes]
+LENGTH = 8
 
 
-def honestly(client: int, request: bytes) -> bytes:
-    return request
+class Stage(HostileRound):
+    """A round that goes on whoever aborts or is refused, and in which the attacker overhears everything."""
 
-
-class Stage:
-    """A round between steps: ``requests`` lie open, and the attacker decides what becomes of them."""
-
-    def __init__(self, server: Server, clients: Mapping[int, Client], vectors: Vectors, tell: Tell) -> None:
-        self.server, self.clients, self.vectors, self.tell = server, clients, vectors, tell
-        self.config = server.config
-        self.transcript = Transcript(server.config)
+    def __init__(
+        self,
+        server: Server,
+        clients: Mapping[int, Client],
+        vectors: Vectors,
+        tell: Tell,
+        identities: Sequence[Identity] = (),
+    ) -> None:
+        super().__init__(server, clients, vectors)
+        self.tell, self.identities = tell, identities
+        self.overheard = Eavesdropper(self.config)
         self.aborted: dict[int, str] = {}
+        self.refused: dict[int, str] = {}
         self.failure: RoundFailed | None = None
-        self.requests: Requests = server.open()
         for client in clients.values():
             if isinstance(client, Colluder):
-                client.report_to(self.transcript)
+                client.report_to(self.overheard)
 
     def ask(self, client: int, request: bytes) -> bytes | None:
-        """What this client answers; None if it has aborted."""
+        """Return what this client answers; None if it has aborted."""
         if client in self.aborted:
             return None
-        self.transcript.overhear(client, request)
+        self.overheard.overhear(client, request)
         try:
             reply = self.clients[client].receive(request)
         except (FaultyServer, OrderError) as error:
@@ -58,47 +62,36 @@ class Stage:
         if isinstance(message, m.Complaint):
             accused = m.unpack_ids("accused", message.accused, self.config.clients)
             self.aborted[client] = f"it cannot use what {names(accused.tolist())} sealed for it"
-            return reply
-        self.transcript.overhear(client, reply)
+        self.overheard.overhear(client, reply)
         return reply
 
-    def step(self, gone: Iterable[int] = (), lie: Lie = honestly) -> None:
-        """One step of the server, with those gone whom it pretends not to have heard."""
-        name, gone = self.server.step.name, set(gone)
-        answered = 0
-        for client, request in self.requests.items():
-            reply = None if client in gone else self.ask(client, lie(client, request))
-            if reply is not None:
-                answered += 1
-                self.hand_over(client, reply)
-        self.tell(f"  step {name}: {answered} of {len(self.requests)} clients answered")
+    def hand_over(self, client: int, reply: bytes) -> None:
+        """Give a reply to the real server, and tell what it refuses."""
         try:
-            self.requests = self.server.close()
+            super().hand_over(client, reply)
+        except FaultyClient as fault:
+            self.refused[client] = str(fault)
+            self.tell(f"  the server refuses an answer: {fault}")
+
+    def close(self) -> None:
+        """Close the step, and tell who answered; a round that fails has no requests left."""
+        answered = len(self.requests) - len(self.server.waiting)
+        self.tell(f"  step {self.server.step.name}: {answered} of {len(self.requests)} clients answered")
+        try:
+            super().close()
         except RoundFailed as failure:
             self.failure, self.requests = failure, {}
 
-    def ask_all(self, lie: Lie = honestly) -> None:
-        """The open requests, without a word to the honest server about the answers."""
+    def look_ahead(self) -> None:
+        """Let the attacker read the open requests before they are sent: they tell the graph."""
         for client, request in self.requests.items():
-            self.ask(client, lie(client, request))
+            self.overheard.overhear(client, request)
 
-    def hand_over(self, client: int, reply: bytes) -> None:
-        """To the real server."""
-        try:
-            self.server.receive(client, reply)
-        except FaultyClient as fault:
-            self.tell(f"  the server cannot use an answer: {fault}")
-
-    def until(self, name: str, gone: Mapping[str, Iterable[int]] = {}) -> "Stage":
-        """Honest steps until the one of this name is open, or the round is over."""
-        while self.requests and self.server.step.name != name:
-            self.step(gone.get(self.server.step.name, ()))
-        return self
-
-    def finish(self, gone: Mapping[str, Iterable[int]] = {}) -> Vector:
-        """The sum as the honest steps give it."""
-        self.until("", gone)
-        return self.server.result().vector
+    @property
+    def is_right(self) -> bool:
+        """Whether there is a sum that is exactly that of the clients the server names."""
+        found = self.server.aggregate
+        return found is not None and np.array_equal(found.vector, self.expected(found.survivors))
 
     def tell_aborts(self) -> None:
         """Every client that noticed, by what it noticed."""
@@ -115,18 +108,12 @@ class Stage:
     def steal(self, group: Collection[int], *, self_masked: bool = True) -> Outcome:
         """Try to open the sum of these clients; the end of most attacks."""
         self.tell_aborts()
-        wanted = self.plain_sum(group)
+        wanted = self.expected(group)
         try:
-            found = self.transcript.open(group, self_masked=self_masked)
+            found = self.overheard.open(group, self_masked=self_masked)
         except StillHidden as hidden:
             return Outcome(succeeded=False, summary=f"{self._aborts_in_short()}{hidden}", victim=wanted)
         return opened(found, wanted, f"the server computed what {names(group)} sent")
-
-    def plain_sum(self, group: Iterable[int]) -> Vector:
-        total = ring.zeros(self.config.length, self.config.bits)
-        for client in group:
-            total += self.vectors[client]
-        return total
 
     def _aborts_in_short(self) -> str:
         if not self.aborted:
@@ -173,7 +160,7 @@ def active(
     colluder: type[ActiveColluder] = ActiveColluder,
     make_charter: Callable[..., Charter] = chartered,
     vectors: Vectors | None = None,
-    length: int = 8,
+    length: int = LENGTH,
     **agreed: Any,
 ) -> Stage:
     """A round under the guard ``active``, among the members of one charter."""
@@ -188,10 +175,41 @@ def active(
     return Stage(server(config, charter), made, vectors, tell)
 
 
+def under(
+    guard: str,
+    tell: Tell,
+    *,
+    clients: int = 9,
+    server: type[Server] = Server,
+    crooked: Mapping[int, type[Client]] = {},
+    **fields: Any,
+) -> Stage:
+    """A round under either guard, with a server that is weakened and a few clients that are crooked."""
+    kinds = {i: crooked.get(i, Client) for i in range(clients)}
+    if not guard_named(guard).chartered:
+        config = RoundConfig(clients=clients, length=LENGTH, **fields)
+        vectors = inputs(config)
+        return Stage(server(config), {i: kinds[i](config, i, vectors[i]) for i in kinds}, vectors, tell)
+    identities = enrol(clients)
+    charter = chartered(identities, **fields)
+    config = charter.config(length=LENGTH)
+    vectors = inputs(config)
+    made = {
+        i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None)
+        for i in kinds
+    }
+    return Stage(_also(ActiveServer, server)(config, charter), made, vectors, tell, identities)
+
+
+def _also(active: type[Any], kind: type[Any]) -> type[Any]:
+    """The active class, with what ``kind`` changes in the class that both are made from."""
+    return active if issubclass(active, kind) else type(kind.__name__, (active, kind), {})
+
+
 def inputs(config: RoundConfig) -> dict[int, Vector]:
     """Random vectors: one that is found again was not guessed."""
     random = np.random.default_rng()
-    kind = ring.dtype(config.bits)
+    kind = words.dtype(config.bits)
     return {i: np.frombuffer(random.bytes(config.vector_bytes), kind) for i in range(config.clients)}
 
 
@@ -209,4 +227,4 @@ def names(clients: Iterable[int]) -> str:
     if len(numbers) == 1:
         return f"client {numbers[0]}"
     shown = ", ".join(map(str, sorted(numbers)[:8]))
-    return f"clients {shown}" + (f", … ({len(numbers)} in all)" if len(numbers) > 8 else "")
+    return f"clients {shown}" + (f", ... ({len(numbers)} in all)" if len(numbers) > 8 else "")

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, flower, large, report, rounds, versus
+from bench import active, client, flower, imports, large, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.config import Complete, ErdosRenyi, Fixed
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active"],
+        choices=["table", "million", "flower", "large", "active", "imports"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -82,6 +82,7 @@ def main() -> None:
         "million": _million,
         "flower": against_flower if flower.VERSION else dict,
         "active": _active,
+        "imports": _imports,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -103,6 +104,11 @@ def _million() -> dict[str, float]:
 def _active() -> dict[str, Any]:
     _say("both guards, 1,000 clients at the planned degree")
     return active.compare()
+
+
+def _imports() -> dict[str, float]:
+    _say("import ccesa, beside its libraries")
+    return imports.compare()
 
 
 def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...]) -> dict[str, Any]:

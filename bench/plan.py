@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Graph, Harary, RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.plan import plan
-from ccesa.plan.bounds import step_dropout
-from ccesa.plan.calibration import Rates, measure
-from ccesa.plan.cost import Shape, cost
+from ccesa.plan.calibration import calibrate
+from ccesa.plan.paper import step_dropout
+from ccesa.plan.price import Rates, Shape, price
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import Exactly, simulate
 
@@ -68,12 +68,12 @@ def compare(case: Case) -> tuple[Compared, Compared]:
         graph=case.graph,
     )
     # Made beforehand and the same for all: making one would count as the client's work.
-    vector = np.frombuffer(np.random.default_rng(0).bytes(config.vector_bytes), ring.dtype(case.bits))
+    vector = np.frombuffer(np.random.default_rng(0).bytes(config.vector_bytes), words.dtype(case.bits))
     rates: list[Rates] = []
 
     def sample(step: str, done: int, of: int) -> None:
         if done % (of // 2) == 0:
-            rates.append(measure())
+            rates.append(calibrate())
 
     report = simulate(config, lambda number: vector, dropout=_expected_dropout(case), progress=sample)
     shape = Shape(
@@ -101,7 +101,7 @@ def _expected_dropout(case: Case) -> Exactly:
 
 def _estimated(shape: Shape, rates: list[Rates]) -> tuple[float, float]:
     """Milliseconds of one client and of the server."""
-    costs = [cost(shape, one) for one in rates]
+    costs = [price(shape, one) for one in rates]
     client = median(one.client_seconds or 0.0 for one in costs)
     server = median(one.server_seconds or 0.0 for one in costs)
     return 1e3 * client, 1e3 * server

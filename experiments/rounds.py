@@ -19,9 +19,9 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step, steps_of
-from ccesa.ring import Vector
 from ccesa.simulate import Independent
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
+from ccesa.words import Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +51,15 @@ def configured(
     )
 
 
-def vanishing(q_total: float, clients: int, seed: list[int]) -> Vanishing:
-    """Who vanishes in which step."""
+def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
+    """Draw who drops out in which step."""
     return Independent(q_total).draw(steps_of("curious"), clients, np.random.default_rng(seed))
 
 
 def ran(
     config: RoundConfig,
     vector: Callable[[int], Vector],
-    gone: Vanishing,
+    gone: Dropouts,
     seed: list[int],
     overhear: Callable[[int, bytes], None] = lambda client, reply: None,
 ) -> Ran:

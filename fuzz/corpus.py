@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from attacks.hostile import HostileRound
 from ccesa.charter import Learning
 from ccesa.flower.terms import Terms
 from ccesa.protocol import messages as m
@@ -58,7 +59,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     }
 
 
-def _complaint(stand: stage.Stand) -> bytes:
+def _complaint(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
     return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()

@@ -1,8 +1,8 @@
-"""Packed lists inside messages: ids, sets, field elements, ring words. The first byte chooses which."""
+"""Packed lists inside messages: ids, sets, field elements, words of vectors. The first byte chooses which."""
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.crypto import merkle, shamir
 from ccesa.errors import MalformedMessage
 from ccesa.protocol import messages as m
@@ -36,9 +36,9 @@ def _elements(number: int, body: bytes) -> bytes:
 
 
 def _words(number: int, body: bytes) -> bytes:
-    bits = ring.BITS[number % 4]
-    words: bytes = ring.from_bytes(m.exactly("vector", body, len(body) // 8 * 8), bits).tobytes()
-    return words
+    bits = words.BITS[number % 4]
+    content: bytes = words.from_bytes(m.exactly("vector", body, len(body) // 8 * 8), bits).tobytes()
+    return content
 
 
 def _proof(number: int, body: bytes) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import VectorError
 from ccesa.quantize import Quantizer
 
@@ -27,7 +27,7 @@ def one(data: bytes) -> None:
     quantizer = QUANTIZERS[data[0] % len(QUANTIZERS)]
     body = data[1 : 1 + (len(data) - 1) // 8 * 8]
     try:
-        mean = quantizer.decode(ring.from_bytes(body, quantizer.bits))
+        mean = quantizer.decode(words.from_bytes(body, quantizer.bits))
     except VectorError:
         return
     if not 0 < mean.weight <= quantizer.clients * quantizer.max_weight * (1 + 1e-9):

@@ -10,7 +10,7 @@ from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
 from rounds import (
-    ActivePlay,
+    Play,
     configure_active,
     read,
 )
@@ -20,9 +20,9 @@ GRAPH = Harary(degree=6)
 EVERYONE = set(range(12))
 
 
-def played(step: str, gone=None, **options) -> ActivePlay:
+def played(step: str, gone=None, **options) -> Play:
     options = {"graph": GRAPH, "min_survivors": 5, **options}
-    return ActivePlay(configure_active(12, **options)).until(step, gone or {})
+    return Play(configure_active(12, **options)).until(step, gone or {})
 
 
 def secrets_of(value: object) -> list[bytes]:
@@ -51,19 +51,19 @@ def packed(members, clients: int = 12) -> bytes:
     return m.pack_set(np.isin(np.arange(clients), list(members)))
 
 
-def bundles_of(play: ActivePlay) -> dict[int, tuple[bytes, bytes]]:
+def bundles_of(play: Play) -> dict[int, tuple[bytes, bytes]]:
     bundles = {i: read(reply) for i, reply in play.said["advertise"].items()}
     return {i: (one.sealing_key + one.mask_key, one.signature) for i, one in bundles.items()}
 
 
-def tree_of(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]]) -> list[np.ndarray]:
+def tree_of(play: Play, bundles: dict[int, tuple[bytes, bytes]]) -> list[np.ndarray]:
     """The tree that a roster of these commits to."""
     return merkle.levels(
         [signed_texts.leaf(play.config.context, i, pair) for i, (pair, _) in sorted(bundles.items())]
     )
 
 
-def introduction(play: ActivePlay, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
+def introduction(play: Play, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
     """The request of step 1 that is right for these bundles."""
     context, ids = play.config.context, sorted(bundles)
     tree = tree_of(play, bundles)

@@ -30,7 +30,8 @@ import numpy as np
 import pytest
 
 from adversary_tampering import TAMPERINGS
-from ccesa import ring
+from attacks.hostile import HostileRound
+from ccesa import words
 from ccesa.config import (
     Complete,
     ErdosRenyi,
@@ -44,14 +45,15 @@ from ccesa.config import (
     Threshold,
 )
 from ccesa.errors import ConfigError, FaultyClient, FaultyNeighbour, FaultyServer, OrderError, RoundFailed
+from ccesa.guards import GUARDS, guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.client_2c_confirm import Confirmed
-from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Holding
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.server import ActiveServer, Server
 from ccesa.protocol.steps import steps_of
-from rounds import accused_in, charter, charter_of, identity, inputs, read
+from ccesa.simulate.enrolment import new_client, new_server
+from rounds import accused_in, charter, federation_of, inputs, read
 from strategies import randomness
 
 Action = tuple[str, int, int, int, int]
@@ -82,18 +84,18 @@ class Setup:
             "generator": self.generator,
             "min_survivors": 2,
         }
-        if self.guard == "active":
+        if guard_named(self.guard).chartered:
             return charter(self.clients, **agreed).config(**left)
         return RoundConfig(clients=self.clients, **left, **agreed)
 
 
 def graphs(guard: str, clients: int) -> list[Graph]:
-    rings = [degree for degree in (2, 4, 6) if degree < clients]
-    plain = [Complete(), ErdosRenyi(p=0.8), *(Harary(degree=degree) for degree in rings)]
-    if guard == "active":
+    circles = [degree for degree in (2, 4, 6) if degree < clients]
+    plain = [Complete(), ErdosRenyi(p=0.8), *(Harary(degree=degree) for degree in circles)]
+    if guard_named(guard).chartered:
         return plain
     nested = [Complete(mask_p=0.7), Complete(mask_degree=2), ErdosRenyi(p=0.9, mask_p=0.6)]
-    return plain + nested + [Harary(degree=degree, mask_degree=2) for degree in rings[1:]]
+    return plain + nested + [Harary(degree=degree, mask_degree=2) for degree in circles[1:]]
 
 
 def thresholds(graph: Graph, clients: int) -> list[Threshold]:
@@ -103,7 +105,7 @@ def thresholds(graph: Graph, clients: int) -> list[Threshold]:
 
 def setup_from(choose: Callable[[list], object], seed: int) -> Setup:
     """``choose`` picks one of a list; a threshold that the graph does not allow becomes the majority."""
-    guard, clients = choose(["curious", "active"]), choose([4, 5, 6, 7, 8, 9])
+    guard, clients = choose(list(GUARDS)), choose([4, 5, 6, 7, 8, 9])
     graph = choose(graphs(guard, clients))
     rest = {"bits": choose([8, 16, 32, 64]), "generator": choose(["aes128-ctr", "chacha20"]), "seed": seed}
     threshold = choose(thresholds(graph, clients))
@@ -128,7 +130,7 @@ def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
         seed=0,
     )
     config, seen = setup.config(b"\xee" * 32), []
-    players = {i: new_client(config, i, inputs(config)[i], randomness(i), set()) for i in range(clients)}
+    players = {i: player(config, i, inputs(config)[i], randomness(i), set()) for i in range(clients)}
     carry = in_memory(players, lambda step, client: step.name == "mask" and client == 6)
 
     def watched(step, requests):
@@ -137,26 +139,21 @@ def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
             seen.append(reply)
             yield client, reply
 
-    run_round(new_server(config), watched)
+    run_round(new_server(config, federation_of(config)), watched)
     return tuple(seen)
 
 
-def new_client(config, who, vector, source, used_rounds) -> Client:
-    options = {"random": source, "used_rounds": used_rounds}
-    if config.guard == "active":
-        return ActiveClient(config, identity(who), charter_of(config), vector, tasks=None, **options)
-    return Client(config, who, vector, floor=FLOOR, **options)
-
-
-def new_server(config: RoundConfig) -> Server:
-    return ActiveServer(config, charter_of(config)) if config.guard == "active" else Server(config)
+def player(config: RoundConfig, who: int, vector, source, used_rounds) -> Client:
+    floor = {} if guard_named(config.guard).chartered else {"floor": FLOOR}
+    return new_client(
+        config, who, vector, federation_of(config), random=source, used_rounds=used_rounds, **floor
+    )
 
 
 @dataclass
 class Actor:
-    """One client object, and what the model knows of it."""
+    """What the model knows of one client object."""
 
-    client: Client
     answers: dict[bytes, bytes] = field(default_factory=dict)
     aborted: bool = False
 
@@ -178,20 +175,21 @@ def fingerprint(value: object) -> object:
     return id(value)
 
 
-class World:
-    """A round in play. Every method but the last two is an action and takes any integers."""
+class World(HostileRound):
+    """A round in play; what the model asserts of either side is asserted where a message reaches it."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config = setup, setup.config()
-        self.vectors = inputs(self.config, setup.seed)
-        self.server = new_server(self.config)
+        self.vectors = dict(enumerate(inputs(self.config, setup.seed)))
         self.memories: dict[int, set[bytes]] = {i: set() for i in range(setup.clients)}
         self.resumed: dict[int, set[bytes]] = defaultdict(set)
         self.made: Counter[int] = Counter()
-        self.actors: dict[int, Actor | None] = {i: self._new_actor(i) for i in range(setup.clients)}
-        self.requests = self.server.open()
+        clients = {i: self._new_client(i) for i in range(setup.clients)}
+        super().__init__(new_server(self.config, federation_of(self.config)), clients, self.vectors)
+        #: None where a client's process has died for good.
+        self.actors: dict[int, Actor | None] = {i: Actor() for i in clients}
         self.asked: dict[int, set[bytes]] = defaultdict(set)
-        self.mail: dict[int, bytes] = {}
+        self.latest: dict[int, bytes] = {}  # each client's last reply
         self.log = list(foreign_messages(setup.guard, setup.clients))
         self.emitted: dict[int, list[bytes]] = defaultdict(list)
         self.accepted: dict[str, dict[int, bytes]] = defaultdict(dict)
@@ -205,19 +203,19 @@ class World:
         self.counts: Counter[str] = Counter()
         self._note_requests()
 
-    # Actions
+    # Actions: each takes any integers
 
-    def ask(self, who: int, *_: int) -> None:
+    def deliver(self, who: int, *_: int) -> None:
         """The request that is due reaches a client (perhaps once more)."""
         who %= self.setup.clients
         if who in self.requests:
-            self._deliver(who, self.requests[who])
+            self.ask(who, self.requests[who])
 
     def send(self, who: int, *_: int) -> None:
         """A client's last reply reaches the server (perhaps once more)."""
         who %= self.setup.clients
-        if who in self.mail:
-            self._hand_in(who, self.mail[who])
+        if who in self.latest:
+            self.hand_over(who, self.latest[who])
 
     def everyone(self, order: int, gone: int, *_: int) -> None:
         """All who have not answered yet do so, in any order; some are gone."""
@@ -226,7 +224,7 @@ class World:
         for who in waiting:
             if gone >> who & 1:
                 continue
-            self.ask(who)
+            self.deliver(who)
             self.send(who)
 
     def close(self, *_: int) -> None:
@@ -236,7 +234,7 @@ class World:
         self.closes += 1
         self.complete &= not self.server.waiting
         try:
-            self.requests = self.server.close()
+            super().close()
         except RoundFailed:
             self.requests = {}
         assert bool(self.requests) != self.server.finished
@@ -246,29 +244,29 @@ class World:
     def tamper_request(self, who: int, how: int, x: int, y: int) -> None:
         who %= self.setup.clients
         if who in self.requests:
-            self._deliver(who, self._tampered(self.requests[who], how, x, y))
+            self.ask(who, self._tampered(self.requests[who], how, x, y))
 
     def tamper_reply(self, who: int, how: int, x: int, y: int) -> None:
         """A client's reply is changed on the way; the right one may follow, or never does."""
         who %= self.setup.clients
         if who in self.requests and not self._has_answered(who):
-            self.ask(who)
-        if who in self.mail:
-            self._hand_in(who, self._tampered(self.mail[who], how, x, y))
+            self.deliver(who)
+        if who in self.latest:
+            self.hand_over(who, self._tampered(self.latest[who], how, x, y))
 
     def replay_to_client(self, who: int, which: int, *_: int) -> None:
-        self._deliver(who % self.setup.clients, self.log[which % len(self.log)])
+        self.ask(who % self.setup.clients, self.log[which % len(self.log)])
 
     def replay_to_server(self, who: int, which: int, *_: int) -> None:
-        self._hand_in(who % self.setup.clients, self.log[which % len(self.log)])
+        self.hand_over(who % self.setup.clients, self.log[which % len(self.log)])
 
     def swap(self, who: int, other: int, direction: int, *_: int) -> None:
         """What is for one, or from one, goes under the name of another."""
         who, other = who % self.setup.clients, other % self.setup.clients
         if direction % 2 and other in self.requests:
-            self._deliver(who, self.requests[other])
-        elif other in self.mail:
-            self._hand_in(who, self.mail[other])
+            self.ask(who, self.requests[other])
+        elif other in self.latest:
+            self.hand_over(who, self.latest[other])
 
     def restart(self, who: int, remembers: int, *_: int) -> None:
         """A client's process dies; a new one with the same input takes its place, if it may."""
@@ -276,22 +274,20 @@ class World:
         self.complete = False
         if remembers % 2:
             with pytest.raises(ConfigError, match="used before"):
-                self._new_actor(who)
+                self._new_client(who)
             self.actors[who] = None
             return
         self.clean = False
         self.touched.add(who)
-        self.memories[who] = set()
-        self.actors[who] = self._new_actor(who)
+        self.clients[who], self.actors[who] = self._unused_client(who), Actor()
 
     def hop(self, who: int, *_: int) -> None:
         """A client is suspended and goes on in another object, as if nothing had happened; in one only."""
         who %= self.setup.clients
-        actor = self.actors[who]
-        if actor is not None:
-            asleep, actor.client = actor.client, self._unused_client(who)
+        if self.actors[who] is not None:
+            asleep, self.clients[who] = self.clients[who], self._unused_client(who)
             state = asleep.suspend()
-            actor.client.resume(state, self.resumed[who])
+            self.clients[who].resume(state, self.resumed[who])
             with pytest.raises(OrderError):
                 asleep.receive(self.log[-1])
             with pytest.raises(OrderError, match="resumed before"):  # else one client could answer twice
@@ -303,34 +299,34 @@ class World:
 
     def _unused_client(self, who: int) -> Client:
         self.memories[who] = set()
-        return self._new_actor(who).client
+        return self._new_client(who)
 
     # The two sides, with what the model asserts of each
 
-    def _new_actor(self, who: int) -> Actor:
+    def _new_client(self, who: int) -> Client:
         self.made[who] += 1
         source = randomness(self.setup.seed * 1000 + who * 100 + self.made[who])
-        return Actor(new_client(self.config, who, self.vectors[who], source, self.memories[who]))
+        return player(self.config, who, self.vectors[who], source, self.memories[who])
 
-    def _deliver(self, who: int, data: bytes) -> None:
+    def ask(self, who: int, data: bytes) -> bytes | None:
         actor = self.actors[who]
         if actor is None:
-            return
-        client, state = actor.client, actor.client._state
+            return None
+        client, state = self.clients[who], self.clients[who]._state
         genuine = data in self.asked[who]
         due = data == self.requests.get(who)
         try:
-            reply = client.receive(data)
+            reply = super().ask(who, data)
         except OrderError:
             # Over, or the masked vector a second time: nothing has changed.
             assert actor.aborted or isinstance(read(actor.answers[data]), VECTORS)
             assert client._state is state
-            return
+            return None
         except FaultyNeighbour:
             # It has complained, and may be asked for that complaint once more, but for nothing else.
             assert accused_in(client._last_reply) == set(client.fault.clients)
             assert client._state is state
-            return
+            return None
         except FaultyServer:
             assert not actor.aborted, "an aborted client takes no notice of anything"
             honest = due and self.clean and data not in actor.answers
@@ -340,14 +336,15 @@ class World:
             self.counts["aborts"] += 1
             assert client.done
             assert vars(client._state) == {}
-            return
+            return None
         assert not actor.aborted, "an aborted client spoke"
         if data in actor.answers:
             assert actor.answers[data] == reply, "two answers to one request"
             self.counts["repeated"] += 1
         else:
             self._note_reply(who, actor, state, data, reply, genuine)
-        self.mail[who] = reply
+        self.latest[who] = reply
+        return reply
 
     def _note_reply(self, who, actor, state, data, reply, genuine) -> None:
         actor.answers[data] = reply
@@ -362,7 +359,7 @@ class World:
         if isinstance(read(reply), m.Complaint):
             assert not self.clean, "a complaint although nothing was changed"
             self.counts["complaints"] += 1
-        held = actor.client._state
+        held = self.clients[who]._state
         if hasattr(held, "threshold"):
             self.least[who] = min(held.threshold, self.least.get(who, held.threshold))
         if isinstance(read(reply), m.UnmaskReply):
@@ -390,7 +387,7 @@ class World:
         for dealer in holding:
             self.released[dealer]["s" if dealer in dropped else "b"].add(who)
 
-    def _hand_in(self, who: int, data: bytes) -> None:
+    def hand_over(self, who: int, data: bytes) -> None:
         server = self.server
         before = self._server_state()
         genuine = data in self.emitted[who]
@@ -401,7 +398,7 @@ class World:
             return
         step, first = server.step.name, who in server.waiting
         try:
-            server.receive(who, data)
+            super().hand_over(who, data)
         except FaultyClient as refusal:
             blamed = refusal.client
         else:
@@ -446,7 +443,7 @@ class World:
 
     # The end
 
-    def finish(self) -> None:
+    def end(self) -> None:
         """Whatever is left goes on without an adversary; the round is over after so many steps."""
         for _ in steps_of(self.setup.guard):
             self.everyone(0, 0)
@@ -455,7 +452,7 @@ class World:
         for who, actor in self.actors.items():
             if actor is not None and actor.aborted:
                 for request in sorted(self.asked[who]):
-                    self._deliver(who, request)
+                    self.ask(who, request)
 
     def check(self) -> None:
         self._check_releases()
@@ -489,7 +486,7 @@ class World:
         }
 
     def _check_sum(self, found: np.ndarray, survivors: set[int]) -> None:
-        expected = ring.zeros(self.config.length, self.config.bits)
+        expected = words.zeros(self.config.length, self.config.bits)
         for who in survivors:
             sent = [read(reply) for reply in self.emitted[who] if isinstance(read(reply), VECTORS)]
             taken = read(self.accepted["mask"][who])
@@ -505,7 +502,7 @@ class World:
             assert np.array_equal(found, expected), "not the sum over the survivors"
 
     def _words(self, data: bytes) -> np.ndarray:
-        return ring.from_bytes(data, self.config.bits)
+        return words.from_bytes(data, self.config.bits)
 
     def _check_releases(self) -> None:
         """No client's two secrets can both be opened, and whose pair masks can has released nothing."""
@@ -516,6 +513,6 @@ class World:
                 assert not any(dealer in of["b"] | of["s"] for of in self.released.values())
 
     def _can_finish(self) -> bool:
-        """Where everyone answers: rings and complete graphs always do, random edges may fall apart."""
+        """Where everyone answers: circles and complete graphs always do, random edges may fall apart."""
         graph = self.setup.graph
         return not isinstance(graph, ErdosRenyi) and not getattr(graph, "mask_p", None)

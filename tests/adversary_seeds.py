@@ -8,7 +8,7 @@ from adversary import Action, Setup, World, setup_from
 from ccesa.protocol.steps import steps_of
 
 MISCHIEF = (
-    "ask",
+    "deliver",
     "send",
     "tamper_request",
     "tamper_reply",
@@ -45,7 +45,7 @@ def play(setup: Setup, actions: Iterable[Action]) -> Counter[str]:
     world = World(setup)
     for action in actions:
         world.do(action)
-    world.finish()
+    world.end()
     world.check()
     return world.counts
 

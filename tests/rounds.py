@@ -1,23 +1,24 @@
 """Rounds for tests: real clients and a real server, step by step, with a hand on every message."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 import pytest
 
-from ccesa import ring
+from attacks.hostile import HostileRound
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import MAX_CLIENTS, Complete, Floor, RoundConfig
 from ccesa.crypto import keys
 from ccesa.errors import FaultyClient
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import ActiveServer, Aggregate, Server
-from ccesa.simulate import chartered
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
+from ccesa.simulate import Federation, chartered
+from ccesa.simulate.enrolment import new_client, new_server
 
 LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
 
@@ -33,55 +34,8 @@ def configure(clients: int = 8, **options) -> RoundConfig:
 def inputs(config: RoundConfig, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [
-        np.frombuffer(rng.bytes(config.vector_bytes), ring.dtype(config.bits)) for _ in range(config.clients)
+        np.frombuffer(rng.bytes(config.vector_bytes), words.dtype(config.bits)) for _ in range(config.clients)
     ]
-
-
-class Play:
-    """A round that a test drives: ``requests`` lie open between steps and may be tampered with."""
-
-    def __init__(
-        self, config: RoundConfig, *, server: type[Server] = Server, seed: int = 0, **client_options
-    ):
-        self.config = config
-        self.vectors = inputs(config, seed)
-        self.clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
-        self.server = self.make_server(server)
-        self.requests = self.server.open()
-        #: What the server was sent, by step and client.
-        self.said = defaultdict(dict)
-
-    def make_client(self, i: int, **options) -> Client:
-        return Client(self.config, i, self.vectors[i], **options)
-
-    def make_server(self, kind: type[Server]) -> Server:
-        return kind(self.config)
-
-    def replies(self, gone: Iterable[int] = ()) -> dict[int, bytes]:
-        gone = set(gone)
-        return {i: self.clients[i].receive(r) for i, r in self.requests.items() if i not in gone}
-
-    def step(self, gone: Iterable[int] = (), tamper: Callable[[int, bytes], bytes] = lambda i, r: r) -> None:
-        for i, reply in self.replies(gone).items():
-            self.said[self.server.step.name][i] = tamper(i, reply)
-            self.server.receive(i, self.said[self.server.step.name][i])
-        self.requests = self.server.close()
-
-    def finish(self, gone: Mapping[str, Iterable[int]] = {}) -> Aggregate:
-        while self.requests:
-            self.step(gone.get(self.server.step.name, ()))
-        return self.server.result()
-
-    def until(self, name: str, gone: Mapping[str, Iterable[int]] = {}) -> "Play":
-        while self.server.step.name != name:
-            self.step(gone.get(self.server.step.name, ()))
-        return self
-
-    def expected(self, survivors: Iterable[int]) -> np.ndarray:
-        total = ring.zeros(self.config.length, self.config.bits)
-        for i in survivors:
-            total = total + self.vectors[i]
-        return total
 
 
 @lru_cache
@@ -110,15 +64,36 @@ def configure_active(clients: int = 8, **options) -> RoundConfig:
     return charter(clients, **options).config(length=length, **left)
 
 
-class ActivePlay(Play):
-    """The same under the guard ``active``: client i has identity i."""
+#: By guard, how a round is configured.
+CONFIGURE = {"curious": configure, "active": configure_active}
 
-    def make_client(self, i: int, **options) -> ActiveClient:
-        options = {"tasks": None, **options}
-        return ActiveClient(self.config, identity(i), charter_of(self.config), self.vectors[i], **options)
 
-    def make_server(self, kind: type[Server]) -> ActiveServer:
-        return ActiveServer(self.config, charter_of(self.config))
+def federation_of(config: RoundConfig) -> Federation | None:
+    """Everyone who is in the charter of a round, if it has one: client i has identity i."""
+    if config.charter not in _CHARTERS:
+        return None
+    return Federation(identities=[identity(i) for i in range(config.clients)], charter=charter_of(config))
+
+
+class Play(HostileRound):
+    """A round that a test drives: random inputs from a seed, under the guard of the configuration."""
+
+    def __init__(
+        self, config: RoundConfig, *, server: type[Server] | None = None, seed: int = 0, **client_options
+    ) -> None:
+        self.config, self.vectors = config, dict(enumerate(inputs(config, seed)))
+        clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
+        made = new_server(config, federation_of(config)) if server is None else server(config)
+        super().__init__(made, clients, self.vectors)
+        #: What the server was sent, by step and client.
+        self.said = defaultdict(dict)
+
+    def hand_over(self, client: int, reply: bytes) -> None:
+        self.said[self.server.step.name][client] = reply
+        super().hand_over(client, reply)
+
+    def make_client(self, i: int, **options) -> Client:
+        return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
 
 
 def read(data: bytes) -> m.AnyMessage:

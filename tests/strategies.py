@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.config import (
     MAX_VECTOR_BYTES,
@@ -24,7 +24,7 @@ from ccesa.config import (
 from ccesa.crypto.shamir import Randomness
 from ccesa.identity import Identity
 
-bits = st.sampled_from(ring.BITS)
+bits = st.sampled_from(words.BITS)
 generators = st.sampled_from(["aes128-ctr", "chacha20"])
 seeds = st.integers(0, 2**32 - 1)
 client_ids = st.integers(0, 2**32 - 2)

@@ -27,7 +27,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
 from rounds import (
-    ActivePlay,
+    Play,
     accused_in,
     changed,
     configure_active,
@@ -178,7 +178,7 @@ def test_a_colluder_that_signs_bad_keys(change, match):
 def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     config = configure_active(30, graph=ErdosRenyi(p=0.2), threshold=Fixed(t=4), min_survivors=2)
     for seed in range(20):
-        play = ActivePlay(config, seed=seed)
+        play = Play(config, seed=seed)
         play.step()
         wide = np.flatnonzero(play.server.graph.degrees + 1 >= 8).tolist()
         if wide:
@@ -188,7 +188,7 @@ def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     aborts(play.clients[wide[0]], request, "two disjoint sets")
 
 
-def sealed_of(play: ActivePlay, members: set[int]) -> bytes:
+def sealed_of(play: Play, members: set[int]) -> bytes:
     """What those of the client's neighbours who are left sealed for client 0."""
     near = play.clients[0]._state.near.neighbours
     texts = dict(zip(near, m.items("sealed", read(play.requests[0]).sealed, len(near), 80), strict=True))
@@ -253,7 +253,7 @@ def test_s10_different_rosters_to_different_clients():
     """Client 0 is shown a roster with a colluder's other keys: nothing it signs fits what others signed."""
     play = played("share", **COMPLETE)
     bundles = bundles_of(play)
-    other = ActivePlay(play.config)
+    other = Play(play.config)
     other.step()
     bundles[5] = bundles_of(other)[5]  # the colluder signs twice
     lied = play.clients[0].receive(introduction(play, bundles, 0))
@@ -304,7 +304,7 @@ def test_s2_a_second_v3_is_never_signed():
     )
 
 
-def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes:
+def shown_to(play: Play, text: bytes, flag: int, client: int = 0) -> bytes:
     """A request of step 3 in which all surviving neighbours signed this text."""
     near = play.clients[client]._state.near.neighbours
     return changed(
@@ -314,7 +314,7 @@ def shown_to(play: ActivePlay, text: bytes, flag: int, client: int = 0) -> bytes
     )
 
 
-def texts_of(play: ActivePlay) -> tuple[bytes, bytes, bytes]:
+def texts_of(play: Play) -> tuple[bytes, bytes, bytes]:
     state = play.clients[0]._state
     return state.root, state.v2, state.v3
 

@@ -18,7 +18,7 @@ from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
 from rounds import (
-    ActivePlay,
+    Play,
     charter_of,
     configure_active,
 )
@@ -31,7 +31,7 @@ THREE_GRAPHS = {
 }
 
 
-def check(play: ActivePlay, gone) -> str:
+def check(play: Play, gone) -> str:
     """An aggregate is the plain sum over those who sent a vector; anything else is a named failure."""
     try:
         aggregate = play.finish(gone)
@@ -59,7 +59,7 @@ def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
     )
     gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3)) for step in STEP_NAMES}
-    check(ActivePlay(config, seed=data.draw(st.integers(0, 100))), gone)
+    check(Play(config, seed=data.draw(st.integers(0, 100))), gone)
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
@@ -68,7 +68,7 @@ def test_losing_any_two_clients_at_each_step(graph, step):
     rng = np.random.default_rng(5)
     for _ in range(3):
         lost = set(rng.choice(20, 2, replace=False).tolist())
-        play = ActivePlay(configure_active(20, graph=graph))
+        play = Play(configure_active(20, graph=graph))
         assert check(play, {step: lost}) == "aggregate"
         stay = step in ("confirm", "unmask")
         assert set(play.server.aggregate.survivors) == set(range(20)) - (set() if stay else lost)
@@ -83,30 +83,30 @@ def test_somebody_drops_in_every_step(name, rule):
     threshold = {"majority": Majority(), "fixed": FIXED[name], "linear": Linear(slope=640, base=1)}[rule]
     gone = {"advertise": {2}, "share": {5}, "mask": {11}, "confirm": {7}, "unmask": {13}}
     config = configure_active(20, graph=THREE_GRAPHS[name], threshold=threshold)
-    assert check(ActivePlay(config), gone) == "aggregate"
+    assert check(Play(config), gone) == "aggregate"
 
 
 @pytest.mark.parametrize("absent", [{0}, {19}, {0, 1, 8, 19}, set(range(0, 18, 2))], ids=str)
 def test_ids_that_never_join(absent):
-    play = ActivePlay(configure_active(20, graph=Harary(degree=8)))
+    play = Play(configure_active(20, graph=Harary(degree=8)))
     assert check(play, {"advertise": absent}) == "aggregate"
     assert set(play.server.aggregate.survivors) == set(range(20)) - absent
 
 
 def test_the_smallest_round():
-    play = ActivePlay(configure_active(3, threshold=Fixed(t=2)))
+    play = Play(configure_active(3, threshold=Fixed(t=2)))
     assert check(play, {}) == "aggregate"
 
 
 def test_the_driver_knows_nothing_of_the_guard():
-    play = ActivePlay(configure_active(8))
+    play = Play(configure_active(8))
     server = ActiveServer(play.config, charter_of(play.config))
     aggregate = run_round(server, in_memory(play.clients, lambda step, i: (step.name, i) == ("confirm", 3)))
     assert np.array_equal(aggregate.vector, play.expected(range(8)))
 
 
 def test_a_vector_counts_although_its_sender_does_not_confirm():
-    play = ActivePlay(configure_active(9))
+    play = Play(configure_active(9))
     aggregate = play.finish({"confirm": {4}})
     assert aggregate.survivors == tuple(range(9))
     assert np.array_equal(aggregate.vector, play.expected(range(9)))
@@ -114,7 +114,7 @@ def test_a_vector_counts_although_its_sender_does_not_confirm():
 
 def test_too_few_confirmations_fail_before_a_share_is_asked_for():
     """Each of five needs four neighbours that confirmed, and has three."""
-    play = ActivePlay(configure_active(6)).until("confirm")
+    play = Play(configure_active(6)).until("confirm")
     with pytest.raises(Unreliable) as failure:
         play.step(gone={0, 1})
     assert failure.value.clients == tuple(range(6))
@@ -122,7 +122,7 @@ def test_too_few_confirmations_fail_before_a_share_is_asked_for():
 
 def test_too_few_survivors_to_confirm_fail_before_anybody_is_asked_to():
     """Four of six are left, and each of them needs four others."""
-    play = ActivePlay(configure_active(6)).until("mask")
+    play = Play(configure_active(6)).until("mask")
     with pytest.raises(Unreliable) as failure:
         play.step(gone={0, 1})
     assert failure.value.clients == tuple(range(6))
@@ -150,7 +150,7 @@ def test_an_honest_round_in_which_everybody_needs_all_its_neighbours_succeeds(da
             ]
         )
     )
-    play = ActivePlay(configure_active(n, graph=graph, threshold=threshold))
+    play = Play(configure_active(n, graph=graph, threshold=threshold))
     play.step()
     if play.server.graph.degrees.min() < 2:  # a majority of one neighbour would be two
         return
@@ -163,7 +163,7 @@ def test_whoever_would_need_itself_does_not_take_part():
     """Where degrees vary, t = d + 1 is seen with the graph: such a client could never release a share."""
     config, short = configure_active(30, graph=ErdosRenyi(p=0.5), threshold=Fixed(t=12)), []
     while not short:
-        play = ActivePlay(config)
+        play = Play(config)
         play.step()
         degrees = play.server.graph.degrees
         for node, degree in enumerate(degrees.tolist()):
@@ -177,7 +177,7 @@ def test_whoever_would_need_itself_does_not_take_part():
 @pytest.mark.parametrize(("gone", "succeeds"), [(set(), True), ({0}, False)], ids=["all there", "one gone"])
 def test_clients_that_have_lost_a_neighbour_they_need_are_left_out_before_they_mask(gone, succeeds):
     """t = 6 of 6 on a ring of 7: without one of them nobody could be shown enough confirmations."""
-    play = ActivePlay(configure_active(7, graph=Harary(degree=6), threshold=Fixed(t=6))).until("share")
+    play = Play(configure_active(7, graph=Harary(degree=6), threshold=Fixed(t=6))).until("share")
     if succeeds:
         assert play.finish().survivors == tuple(range(7))
         return
@@ -187,7 +187,7 @@ def test_clients_that_have_lost_a_neighbour_they_need_are_left_out_before_they_m
 
 def test_fewer_than_min_survivors_confirm():
     with pytest.raises(TooFewClients, match="step confirm"):
-        ActivePlay(configure_active(12, min_survivors=11)).finish({"confirm": {0, 1}})
+        Play(configure_active(12, min_survivors=11)).finish({"confirm": {0, 1}})
 
 
 @settings(max_examples=60)
@@ -197,7 +197,7 @@ def test_whoever_confirmed_is_asked_for_shares_in_a_reliable_round(data):
     n = data.draw(st.integers(4, 12))
     graph = data.draw(active_graphs(n))
     gone = data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3))  # before keys make a difference
-    play = ActivePlay(configure_active(n, graph=graph))
+    play = Play(configure_active(n, graph=graph))
     try:
         play.until("confirm")
         confirmed = set(play.requests) - gone
@@ -211,7 +211,7 @@ def test_vectors_are_not_in_what_the_server_hands_on():
     """Requests grow with the neighbourhood and the roster, never with the vector."""
     sizes = []
     for length in (1, 3000):
-        play, size = ActivePlay(configure_active(6, length=length, round_id=bytes(32))), 0
+        play, size = Play(configure_active(6, length=length, round_id=bytes(32))), 0
         while play.requests:
             size += sum(map(len, play.requests.values()))
             play.step()
@@ -235,7 +235,7 @@ def test_a_neighbourhood_is_that_of_the_whole_graph(data):
 
 @pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
 def test_clients_derive_the_neighbours_that_the_server_drew(graph):
-    play = ActivePlay(configure_active(20, graph=graph)).until("mask", {"advertise": {3, 4}})
+    play = Play(configure_active(20, graph=graph)).until("mask", {"advertise": {3, 4}})
     drawn = play.server.graph
     for i in play.requests:
         node = play.server.graph.nodes[i]

@@ -13,17 +13,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
-from rounds import (
-    ActivePlay,
-    changed,
-    charter_of,
-    configure_active,
-    identity,
-    read,
-    refuses,
-    revectored,
-    total_of,
-)
+from rounds import Play, changed, charter_of, configure_active, identity, read, refuses, revectored, total_of
 
 
 @pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])
@@ -117,7 +107,7 @@ def test_a_refused_client_counts_as_dropped():
 
 
 def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
-    play = ActivePlay(configure_active(6))
+    play = Play(configure_active(6))
     signed = read(play.clients[0].receive(play.requests[0]))
     head = {"context": signed.context, "client": 0}
     unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
@@ -132,7 +122,7 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
 
 @pytest.mark.parametrize("absent", [2, 3])
 def test_a_roster_that_every_client_would_refuse_is_not_shown_to_anyone(absent):
-    play = ActivePlay(configure_active(8, least_roster=6))
+    play = Play(configure_active(8, least_roster=6))
     if absent == 2:
         play.step(gone=range(absent))
         assert np.array_equal(play.finish().vector, play.expected(range(2, 8)))

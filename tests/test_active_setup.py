@@ -13,7 +13,7 @@ from ccesa.errors import ConfigError
 from ccesa.identity import Identity
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
-from rounds import ActivePlay, charter, configure, configure_active, identity
+from rounds import Play, charter, configure, configure_active, identity
 
 
 def vector() -> np.ndarray:
@@ -151,7 +151,7 @@ def test_a_used_round_id():
 
 
 def test_secrets_are_not_in_repr():
-    play = ActivePlay(configure_active(6))
+    play = Play(configure_active(6))
     while play.requests:
         for i, reply in play.replies().items():
             play.server.receive(i, reply)
@@ -165,7 +165,7 @@ def test_secrets_are_not_in_repr():
 def test_the_configuration_travels():
     config = configure_active(8, task=b"a task")
     assert charter(8).decode(config.encode()) == config
-    play = ActivePlay(charter(8).decode(config.encode()))
+    play = Play(charter(8).decode(config.encode()))
     assert np.array_equal(play.finish().vector, play.expected(range(8)))
 
 

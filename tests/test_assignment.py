@@ -97,20 +97,20 @@ def test_harary_degrees_are_exact(size, data, seed):
 
 
 @given(st.integers(3, 60), st.data(), graph_seeds)
-def test_harary_joins_the_nearest_of_one_ring(size, data, seed):
-    """With degree 2 the graph is the ring itself; larger degrees join what is within reach on it."""
+def test_harary_joins_the_nearest_of_one_circle(size, data, seed):
+    """With degree 2 the graph is the circle itself; larger degrees join what is within reach on it."""
     half = data.draw(st.integers(1, (size - 1) // 2))
-    ring = edges_of(draw(Harary(degree=2), seed, np.arange(size)))
-    within = set(ring)
+    circle = edges_of(draw(Harary(degree=2), seed, np.arange(size)))
+    within = set(circle)
     for _ in range(half - 1):
-        within |= {(i, k) for i, j in within for j2, k in ring if j == j2 and i != k}
+        within |= {(i, k) for i, j in within for j2, k in circle if j == j2 and i != k}
     assert edges_of(draw(Harary(degree=2 * half), seed, np.arange(size))) == within
     masks = draw(Complete(mask_degree=2 * half), seed, np.arange(size))
     assert mask_edges_of(masks) == within
 
 
 @given(st.integers(3, 60), graph_seeds)
-def test_a_ring_is_connected(size, seed):
+def test_a_circle_is_connected(size, seed):
     graph = draw(Harary(degree=2), seed, np.arange(size))
     assert len(graph.mask_components(np.ones(size, bool))) == 1
 
@@ -218,7 +218,7 @@ def test_each_pair_is_an_edge_equally_often_over_seeds():
     assert np.abs(apart).max() < 5 * np.sqrt(rounds * p * (1 - p))
 
 
-def test_each_pair_is_close_on_the_ring_equally_often_over_seeds():
+def test_each_pair_is_close_on_the_circle_equally_often_over_seeds():
     size, rounds = 8, 2000
     p, counts = 2 / (size - 1), np.zeros((size, size))
     for number in range(rounds):

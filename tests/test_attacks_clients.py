@@ -63,7 +63,7 @@ def test_c8_the_victims_vector_is_stolen_exactly():
 
 
 def test_c8_under_the_active_guard_clients_refuse_even_without_the_servers_check():
-    """On a ring t = 2, and one confirmation is not enough to release anything (R3)."""
+    """On a circle t = 2, and one confirmation is not enough to release anything (R3)."""
     outcome = leave_together(False, lambda line: None, "active")
     assert not outcome.succeeded
     assert "share holders" in outcome.summary

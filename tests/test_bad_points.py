@@ -10,14 +10,15 @@ import base64
 import numpy as np
 import pytest
 
+from attacks.hostile import HostileRound
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import signed_texts
-from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import ActiveServer, Server
-from ccesa.simulate import chartered
+from ccesa.protocol.server import ActiveServer
+from ccesa.simulate import Federation, chartered
+from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
 
 P = 2**255 - 19
@@ -126,35 +127,30 @@ def test_the_edges_are_not_of_low_order(value):
     assert ladder(8, value)[1] != 0
 
 
-class Stand:
+class Stand(HostileRound):
     """A round in its first step; one client lies about its keys and signs them properly."""
 
     def __init__(self, guard: str) -> None:
-        vector = np.zeros(2, np.uint32)
-        if guard == "active":
-            config = CHARTER.config(length=2)
-            self.server = ActiveServer(config, CHARTER)
-            self.clients = [ActiveClient(config, one, CHARTER, vector, tasks=None) for one in IDENTITIES]
-        else:
-            config = RoundConfig(clients=CLIENTS, length=2, min_survivors=2)
-            self.server = Server(config)
-            self.clients = [Client(config, who, vector) for who in range(CLIENTS)]
-        requests = self.server.open()
-        self.replies = [client.receive(requests[who]) for who, client in enumerate(self.clients)]
+        agreed = {"clients": CLIENTS, "min_survivors": 2}
+        config = CHARTER.config(length=2) if guard == "active" else RoundConfig(length=2, **agreed)
+        members = Federation(identities=IDENTITIES, charter=CHARTER)
+        vectors = {who: np.zeros(2, np.uint32) for who in range(CLIENTS)}
+        clients = {who: new_client(config, who, vector, members) for who, vector in vectors.items()}
+        super().__init__(new_server(config, members), clients, vectors)
+        self.said = self.replies()
 
     def lie(self, field: str, key: bytes) -> bytes:
-        reply = changed(self.replies[LIAR], **{field: key})
+        reply = changed(self.said[LIAR], **{field: key})
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
         text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
-    def requests(self, reply: bytes) -> dict[int, bytes]:
-        """Of step 1, with this reply of the liar among the others."""
-        for who in range(CLIENTS):
-            self.server.receive(who, reply if who == LIAR else self.replies[who])
-        return self.server.close()
+    def after(self, reply: bytes) -> dict[int, bytes]:
+        """The requests of step 1, with this reply of the liar among the others."""
+        self.step(to_server=lambda who, said: reply if who == LIAR else said)
+        return self.requests
 
 
 @bad_points
@@ -166,7 +162,7 @@ def test_the_server_refuses_it_and_the_others_go_on(value, guard, field):
         stand.server.receive(LIAR, stand.lie(field, value.to_bytes(32, "little")))
     assert refusal.value.client == LIAR
     assert LIAR in stand.server.waiting
-    stand.requests(stand.replies[LIAR])
+    stand.after(stand.said[LIAR])
 
 
 @bad_points
@@ -178,7 +174,7 @@ def test_a_client_refuses_it_from_a_server_that_does_not_look(value, guard, fiel
     lie = stand.lie(field, value.to_bytes(32, "little"))
     with monkeypatch.context() as blind:
         blind.setattr(primitives, "check_public_key", lambda public: None)
-        requests = stand.requests(lie)
+        requests = stand.after(lie)
     victim = stand.clients[VICTIM]
     with pytest.raises(FaultyServer, match="low order or not in reduced form"):
         victim.receive(requests[VICTIM])
@@ -191,7 +187,7 @@ def test_a_client_refuses_it_from_a_server_that_does_not_look(value, guard, fiel
 @fields
 def test_valid_edge_cases_are_let_in_by_both(value, guard, field):
     stand = Stand(guard)
-    requests = stand.requests(stand.lie(field, value.to_bytes(32, "little")))
+    requests = stand.after(stand.lie(field, value.to_bytes(32, "little")))
     assert read(stand.clients[VICTIM].receive(requests[VICTIM])).sealed
 
 
@@ -202,7 +198,7 @@ def test_keys_of_another_size(size, guard, field):
     stand = Stand(guard)
     with pytest.raises(FaultyClient, match=f"{field}: expected 32 bytes, got {size}|at most"):
         stand.server.receive(LIAR, stand.lie(field, b"\x09" * size))
-    requests = stand.requests(stand.replies[LIAR])
+    requests = stand.after(stand.said[LIAR])
     keys = read(requests[VICTIM]).keys
     with pytest.raises(FaultyServer, match=r"keys: expected|at most"):
         stand.clients[VICTIM].receive(changed(requests[VICTIM], keys=keys[:-32] + b"\x09" * (size % 32)))
@@ -256,23 +252,23 @@ def test_verification_raises(name):
 @bad_signature
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
-    said = read(stand.replies[LIAR])
+    said = read(stand.said[LIAR])
     text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
-        stand.server.receive(LIAR, changed(stand.replies[LIAR], signature=signature))
-    stand.requests(stand.replies[LIAR])
+        stand.server.receive(LIAR, changed(stand.said[LIAR], signature=signature))
+    stand.after(stand.said[LIAR])
 
 
 @bad_signature
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
-    said = read(stand.replies[LIAR])
+    said = read(stand.said[LIAR])
     text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
         blind.setattr(ActiveServer, "_verify", lambda *_: None)
-        requests = stand.requests(changed(stand.replies[LIAR], signature=signature))
+        requests = stand.after(changed(stand.said[LIAR], signature=signature))
     with pytest.raises(FaultyServer, match=f"client {LIAR} did not sign its keys"):
         stand.clients[VICTIM].receive(requests[VICTIM])
 
@@ -281,8 +277,8 @@ def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch)
 def test_signatures_of_another_size(size):
     stand = Stand("active")
     with pytest.raises(FaultyClient, match=r"signature: expected|at most"):
-        stand.server.receive(LIAR, changed(stand.replies[LIAR], signature=bytes(size)))
-    requests = stand.requests(stand.replies[LIAR])
+        stand.server.receive(LIAR, changed(stand.said[LIAR], signature=bytes(size)))
+    requests = stand.after(stand.said[LIAR])
     with pytest.raises(FaultyServer, match=r"signatures: expected|at most"):
         stand.clients[VICTIM].receive(changed(requests[VICTIM], signatures=bytes(size)))
 

@@ -124,7 +124,7 @@ def played(clients: int, graph: Graph, liars: set[int], dealing: float, sending:
     try:
         play.until("unmask", {"mask": set(rng.choice(clients, 2, replace=False).tolist()) - liars})
         play.step(
-            tamper=lambda i, reply: spoilt(reply, rng.random(clients) < sending) if i in liars else reply
+            to_server=lambda i, reply: spoilt(reply, rng.random(clients) < sending) if i in liars else reply
         )
     except RoundFailed:
         assert play.server.aggregate is None
@@ -175,7 +175,7 @@ def test_a_failure_has_the_wrong_shares_of_all_other_secrets():
     play.clients[3] = lying_dealer(np.ones(20, bool))(play.config, 3, play.vectors[3])
     play.until("unmask")
     with pytest.raises(CorruptShares) as failure:
-        play.step(tamper=lambda i, reply: spoilt(reply, np.ones(20, bool)) if i == 7 else reply)
+        play.step(to_server=lambda i, reply: spoilt(reply, np.ones(20, bool)) if i == 7 else reply)
     assert failure.value.client == 3
     found = {(one.sender, one.dealer) for one in failure.value.evidence.wrong_shares}
     assert found >= {(7, dealer) for dealer in range(20) if dealer != 3}
@@ -190,7 +190,7 @@ def test_c12_liars_that_spoil_the_shares_of_one_dealer_do_not_make_it_a_suspect(
     victim, liars = 11, set(range(k))
     play = Play(configure(20, length=2)).until("unmask")
     only = np.arange(20) == victim
-    play.step(tamper=lambda i, reply: spoilt(reply, only) if i in liars else reply)
+    play.step(to_server=lambda i, reply: spoilt(reply, only) if i in liars else reply)
     evidence = play.server.result().evidence
     assert {(one.sender, one.dealer) for one in evidence.wrong_shares} == {(liar, victim) for liar in liars}
     assert evidence.suspects(liars=k) == set()
@@ -228,7 +228,7 @@ def test_c12_liars_that_agree_on_other_shares_of_the_same_secrets_frame_nobody()
         words[honest] = (words[honest] + added) % FIELD
         return changed(reply, shares=words.astype("<u2").tobytes())
 
-    play.step(gone=gone, tamper=lambda i, reply: other(i, reply) if i in liars else reply)
+    play.step(gone=gone, to_server=lambda i, reply: other(i, reply) if i in liars else reply)
     aggregate = play.server.result()
     assert np.array_equal(aggregate.vector, play.expected(range(10)))
     assert any(victim in pair for pair in aggregate.evidence.pairs())  # the frame is there

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from experiments import bounds
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.config import ErdosRenyi
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import draw
-from ccesa.plan import bounds
+from ccesa.plan import paper
 
 NS = range(100, 1001, 100)
 #: The paper's table of p*, printed with three digits.
@@ -36,40 +37,40 @@ ROWS = [
     [(n, q, p) for q, row in P_STAR.items() for n, p in zip(NS, row, strict=True)],
 )
 def test_p_star_is_the_printed_one(n, q_total, printed):
-    assert bounds.p_star(n, q_total) == pytest.approx(printed, abs=0.0016)  # some are cut, some rounded
+    assert paper.p_star(n, q_total) == pytest.approx(printed, abs=0.0016)  # some are cut, some rounded
 
 
 @pytest.mark.parametrize(("n", "q_total", "t", "p"), ROWS)
 def test_t_and_p_of_the_running_time_table(n, q_total, t, p):
-    assert bounds.p_star(n, q_total) == pytest.approx(p, abs=5e-5)
-    assert bounds.threshold(n, bounds.p_star(n, q_total)) == t
+    assert paper.p_star(n, q_total) == pytest.approx(p, abs=5e-5)
+    assert paper.threshold(n, paper.p_star(n, q_total)) == t
 
 
 def test_p_star_ends_where_it_would_exceed_one():
-    assert bounds.p_star(55, 0.1) <= 1
+    assert paper.p_star(55, 0.1) <= 1
     for n in range(3, 55):
         with pytest.raises(ConfigError):
-            bounds.p_star(n, 0.1)
+            paper.p_star(n, 0.1)
     with pytest.raises(ConfigError, match="below 1/2"):
-        bounds.p_star(1000, 0.5)
+        paper.p_star(1000, 0.5)
 
 
 @given(st.floats(0, 0.99))
 def test_q_in_each_step_adds_up_to_q_total(q_total):
     for steps in (4, 5):
-        q = bounds.step_dropout(q_total, steps)
+        q = paper.step_dropout(q_total, steps)
         assert 1 - (1 - q) ** steps == pytest.approx(q_total, abs=1e-12)
 
 
 def test_bounds_reach_far_below_what_a_float_can_hold():
-    log10 = bounds.log_privacy_error(1000, bounds.p_star(1000, 0.1), 0.1) / math.log(10)
+    log10 = bounds.log_privacy_error(1000, paper.p_star(1000, 0.1), 0.1) / math.log(10)
     assert -200 < log10 < -100
     assert bounds.log_privacy_error(1000, 1.0, 0.0) < -1e5
 
 
 def test_privacy_bound_is_the_plain_sum_where_that_can_be_computed():
     n, p, q_total = 12, 0.4, 0.2
-    alive = (1 - bounds.step_dropout(q_total)) ** 3
+    alive = (1 - paper.step_dropout(q_total)) ** 3
     plain = sum(
         math.comb(n, m)
         * alive**m
@@ -128,7 +129,7 @@ def test_operations_grow_as_in_table_one():
     assert bounds.server_operations(100, 10, 5) == {"rebuilding": 10_000, "mask_words": 500}
 
 
-@pytest.mark.parametrize("call", [bounds.threshold, bounds.reliability_term, bounds.privacy_term])
+@pytest.mark.parametrize("call", [paper.threshold, paper.reliability_term, paper.privacy_term])
 def test_too_few_clients_are_refused(call):
     with pytest.raises(ConfigError):
         call(2, 0.1)

@@ -90,7 +90,7 @@ def test_disconnected_counted_one_by_one(graph, n):
 
 
 @pytest.mark.parametrize(("n", "degree"), [(4, 2), (5, 2), (7, 2), (7, 4), (9, 4), (8, 6), (10, 6)])
-def test_pairs_of_gaps_in_a_ring_are_counted_exactly(n, degree):
+def test_pairs_of_gaps_in_a_circle_are_counted_exactly(n, degree):
     """The bound is the mean number of pairs of gaps, for each kind of fate; falling apart needs one pair."""
     places, half = np.arange(n), degree // 2
     for fate in FATES:
@@ -99,14 +99,14 @@ def test_pairs_of_gaps_in_a_ring_are_counted_exactly(n, degree):
         followers = np.array([alive[:, (places + step) % n] for step in range(1, half + 1)])
         gaps = (alive & ~followers.any(axis=0)).sum(axis=1)
         pairs = float(weights @ (gaps * (gaps - 1) / 2))
-        assert math.exp(connectivity.ring(population, degree)) == pytest.approx(min(1.0, pairs), abs=1e-12)
+        assert math.exp(connectivity.circle(population, degree)) == pytest.approx(min(1.0, pairs), abs=1e-12)
         apart = enumeration.p_disconnected(Complete(mask_degree=degree), population)
         assert float(weights @ (gaps >= 2)) == pytest.approx(apart, abs=1e-12)
 
 
 @pytest.mark.parametrize(("n", "degree"), [(4, 4), (5, 4), (8, 7), (7, 6), (3, 2)])
-def test_a_ring_that_joins_everyone_cannot_fall_apart(n, degree):
-    assert connectivity.ring(Population(clients=n, dropout=0.5), degree) == -math.inf
+def test_a_circle_that_joins_everyone_cannot_fall_apart(n, degree):
+    assert connectivity.circle(Population(clients=n, dropout=0.5), degree) == -math.inf
 
 
 def plain_cuts(population: Population, p: float) -> float:
@@ -139,7 +139,7 @@ def test_cuts_in_groups_are_never_below_the_plain_sum(dropout, collusion, exact)
     st.floats(0, 0.9),
     st.booleans(),
 )
-def test_certificates_of_a_ring_are_above_the_exact_sum_and_just_above(
+def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
     n, degree, t, dropout, collusion, exact
 ):
     """The slack falls on the safe side of exact fractions, and it is all that is added."""
@@ -165,7 +165,7 @@ def test_certificates_of_a_ring_are_above_the_exact_sum_and_just_above(
     ids=repr,
 )
 @pytest.mark.parametrize("threshold", [Majority(), Linear(slope=600, base=1), Fixed(t=12)], ids=repr)
-def test_rosters_that_are_too_small_for_a_ring_are_counted(graph, n, threshold):
+def test_rosters_that_are_too_small_for_a_circle_are_counted(graph, n, threshold):
     """Everyone who vanishes does so in step 0, so that neighbourhoods and thresholds shrink."""
     rng, graphs = np.random.default_rng(8), 400
     population = Population(clients=n, dropout=0.3, collusion=0.375)
@@ -238,7 +238,7 @@ def test_privacy_sums_what_counts_under_the_guard():
 
 
 @pytest.mark.parametrize(("n", "collusion", "degree"), [(1000, 0.0, 18), (1000, 0.1, 26), (100_000, 0.0, 22)])
-def test_thinnest_ring_of_masks(n, collusion, degree):
+def test_thinnest_circle_of_masks(n, collusion, degree):
     population = Population(clients=n, dropout=0.1, collusion=collusion)
     for width, enough in ((degree, True), (degree - 2, False)):
         graph = Complete(mask_degree=width)

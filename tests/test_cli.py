@@ -7,13 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from attacks.registry import ATTACKS
 from ccesa.cli.output import check_output
 from ccesa.errors import ConfigError
 
@@ -164,7 +161,6 @@ def test_a_mistake_ends_in_one_clear_line(arguments, says):
     ("arguments", "shows"),
     [
         (["simulate", "--clints", "3"], "ccesa simulate --help"),
-        (["attack"], "ccesa attack --help"),
         (["identity", "new"], "ccesa identity new --help"),
         (["--clients", "3"], "ccesa --help"),
     ],
@@ -190,13 +186,11 @@ def complete(*words: str, at: str = "bash") -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_shell_completes_commands_options_and_names_of_attacks():
+def test_the_shell_completes_commands_and_options():
     assert complete("si") == ["simulate"]
+    assert "simulate\tRun one round" in complete("si", at="fish")[0]
     assert "--dropout" in complete("simulate", "--")
     assert complete("simulate", "--graph", "er") == ["erdos-renyi"]
-    assert complete("attack", "lis") == ["list"]
-    assert {name for name in ATTACKS if name.startswith("s")} == set(complete("attack", "s"))
-    assert complete("attack", "spl", at="fish") == [f"split-view\t{ATTACKS['split-view'].title}"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -277,36 +271,53 @@ def test_progress_is_shown_to_a_person_watching():
     assert "/60" in shown
 
 
-@contextmanager
-def on_ctrl_c(handler):
-    """What is started inside inherits whether Ctrl-C is ignored: as it is for a job in the background."""
-    before = signal.signal(signal.SIGINT, handler)
+def start(command: list[str], stderr: int) -> subprocess.Popen:
+    """A process that minds Ctrl-C, also where these tests run in the background, whose children do not."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def read_until(stream: int, sign: bytes) -> bytes:
+    """What comes up to this pattern, or up to the end."""
+    said = b""
+    while not re.search(sign, said):
+        try:
+            more = os.read(stream, 1 << 16)
+        except OSError:  # the end of a terminal
+            more = b""
+        if not more:
+            break
+        said += more
+    return said
+
+
+@pytest.mark.parametrize(
+    ("switches", "sign", "ends"),
+    [
+        (["-X", "importtime"], rb" ccesa\.cli\n.*\n", os.pipe),  # the command is there, and imports more
+        ([], rb"advertise", pty.openpty),  # the bar of the first step, which only a terminal is shown
+    ],
+    ids=["while importing", "while working"],
+)
+def test_ctrl_c_says_stopped(switches, sign, ends):
+    ours, theirs = ends()
+    command = [sys.executable, *switches, *COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
+    running = start(command, theirs)
+    os.close(theirs)
     try:
-        yield
+        assert re.search(sign, read_until(ours, sign))
+        running.send_signal(signal.SIGINT)
+        said = read_until(ours, rb"\0").decode()
+        assert running.wait(60) == 130
     finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
-def _job(request):
-    """How these tests themselves were started."""
-    with on_ctrl_c(request.param):
-        yield
-
-
-@pytest.mark.usefixtures("_job")
-@pytest.mark.parametrize("after", [0.05, 2.0], ids=["while importing", "while working"])
-def test_ctrl_c_says_stopped(after):
-    command = [*COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
-    with on_ctrl_c(signal.default_int_handler):
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(after)
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=60)
-    if after < 1 and running.returncode == -signal.SIGINT:
-        return  # caught before Python itself had set up; there is nobody to say anything yet
-    assert running.returncode == 130
-    assert said.strip().splitlines()[-1] == "ccesa: stopped"
+        running.kill()
+        os.close(ours)
+    assert said.splitlines()[-1].endswith("ccesa: stopped")
     assert "Traceback" not in said
 
 

@@ -17,12 +17,11 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate
 from rounds import (
-    ActivePlay,
+    CONFIGURE,
     Play,
     accused_in,
     changed,
     configure,
-    configure_active,
     ids,
     read,
     refuses,
@@ -30,13 +29,11 @@ from rounds import (
 from strategies import randomness
 
 N, GARBLER = 9, 4
-PLAYS = {"curious": (Play, configure), "active": (ActivePlay, configure_active)}
-guards = pytest.mark.parametrize("guard", PLAYS)
+guards = pytest.mark.parametrize("guard", CONFIGURE)
 
 
 def fresh(guard: str, **options) -> Play:
-    kind, make = PLAYS[guard]
-    return kind(make(N, **options))
+    return Play(CONFIGURE[guard](N, **options))
 
 
 def garbled(play: Play, victims: set[int]) -> Play:
@@ -49,7 +46,7 @@ def garbled(play: Play, victims: set[int]) -> Play:
         garbage = [bytes(80) if j in victims else text for j, text in zip(near, texts, strict=bool(texts))]
         return changed(reply, sealed=b"".join(garbage)) if i == GARBLER else reply
 
-    play.step(tamper=garble)
+    play.step(to_server=garble)
     return play
 
 
@@ -128,7 +125,7 @@ def test_complaints_and_wrong_shares_are_in_one_result(guard):
         words[3] = (words[3] + 1) % 65521
         return changed(reply, shares=words.astype("<u2").tobytes()) if i == 7 else reply
 
-    play.step(tamper=spoil)
+    play.step(to_server=spoil)
     evidence = play.server.result().evidence
     assert evidence.complaints == of({0})
     assert {(one.sender, one.dealer) for one in evidence.wrong_shares} == {(7, 3)}

@@ -189,7 +189,7 @@ def test_what_is_no_probability_is_refused_everywhere(p):
 
 
 @given(st.integers(-5, 400).filter(lambda degree: degree < 2 or degree % 2))
-def test_ring_degrees_are_even_and_positive(degree):
+def test_circle_degrees_are_even_and_positive(degree):
     for make in (
         lambda: Harary(degree=degree),
         lambda: Harary(degree=400, mask_degree=degree),

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities
 from strategies import seeds
@@ -34,10 +34,10 @@ def test_the_same_seed_draws_the_same_sets(model, clients, seed):
 
 
 @given(models, counts, seeds)
-def test_only_enrolled_clients_vanish_in_known_steps(model, clients, seed):
-    vanishing = drawn(model, clients, seed)
-    assert set(vanishing) <= set(NAMES)
-    assert all(gone <= frozenset(range(clients)) for gone in vanishing.values())
+def test_only_enrolled_clients_drop_out_in_known_steps(model, clients, seed):
+    dropouts = drawn(model, clients, seed)
+    assert set(dropouts) <= set(NAMES)
+    assert all(gone <= frozenset(range(clients)) for gone in dropouts.values())
 
 
 @given(models, counts)
@@ -63,27 +63,27 @@ def test_independent_steps_lose_the_total_together(total, steps):
 @pytest.mark.parametrize("total", [0.01, 0.1, 0.5, 0.9])
 def test_independent_dropout_adds_up_over_a_round(total):
     clients = 100_000
-    vanishing = drawn(Independent(total), clients)
+    dropouts = drawn(Independent(total), clients)
     q = step_dropout(total, len(NAMES))
-    for gone in vanishing.values():
+    for gone in dropouts.values():
         assert abs(len(gone) - q * clients) < 5 * math.sqrt(clients * q * (1 - q))
-    ever = len(frozenset().union(*vanishing.values()))
+    ever = len(frozenset().union(*dropouts.values()))
     assert abs(ever - total * clients) < 5 * math.sqrt(clients * total * (1 - total))
 
 
 def test_step_probabilities_hold_step_by_step():
     clients, wanted = 100_000, {"share": 0.02, "unmask": 0.7}
-    vanishing = drawn(StepProbabilities(wanted), clients)
+    dropouts = drawn(StepProbabilities(wanted), clients)
     for name in NAMES:
         q = wanted.get(name, 0.0)
-        assert abs(len(vanishing[name]) - q * clients) <= 5 * math.sqrt(clients * q * (1 - q))
+        assert abs(len(dropouts[name]) - q * clients) <= 5 * math.sqrt(clients * q * (1 - q))
 
 
 @given(names, fractions, counts, seeds)
 def test_a_burst_takes_its_fraction_in_its_step_only(name, fraction, clients, seed):
-    vanishing = drawn(Burst(name, fraction), clients, seed)
-    assert list(vanishing) == [name]
-    assert abs(len(vanishing[name]) - fraction * clients) <= 0.5
+    dropouts = drawn(Burst(name, fraction), clients, seed)
+    assert list(dropouts) == [name]
+    assert abs(len(dropouts[name]) - fraction * clients) <= 0.5
 
 
 def test_a_burst_takes_everyone_equally_often():
@@ -104,17 +104,17 @@ def test_probability_zero_loses_nobody(clients, seed):
 
 
 @given(st.dictionaries(names, st.frozensets(st.integers(0, 59))), seeds)
-def test_named_clients_vanish_exactly(sets, seed):
+def test_named_clients_drop_out_exactly(sets, seed):
     assert drawn(Exactly(sets), 60, seed) == sets
 
 
 @given(names, st.lists(st.integers(0, 9)))
-def test_repeated_clients_vanish_once(name, members):
+def test_repeated_clients_drop_out_once(name, members):
     assert drawn(Exactly({name: members}), 10) == {name: frozenset(members)}
 
 
 @given(names, st.integers(-5, 30), counts)
-def test_clients_that_were_never_enrolled_cannot_vanish(name, stranger, clients):
+def test_clients_that_were_never_enrolled_cannot_drop_out(name, stranger, clients):
     assume(not 0 <= stranger < clients)
     with pytest.raises(ConfigError, match=rf"client {stranger} is not in 0..{clients - 1}"):
         drawn(Exactly({name: [0, stranger]}), clients)

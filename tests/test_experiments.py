@@ -11,7 +11,7 @@ from pathlib import Path
 import experiments.__main__ as runner
 import numpy as np
 import pytest
-from experiments import faces, record, rounds, softmax
+from experiments import cost_curve, faces, record, rounds, softmax
 from experiments.cifar_reliability import outcomes
 from experiments.costs import run as costs
 from experiments.faces_inversion import run as inversion
@@ -20,7 +20,7 @@ from experiments.running_time import run as running_time
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.protocol.server import Aggregate
 from ccesa.quantize import Quantizer
 
@@ -220,7 +220,7 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
     )
     masked, skipped, ends = softmax.new_model(data), softmax.new_model(data), set()
     for number in range(6):
-        gone = rounds.vanishing(0.15, data.clients, [3, number])
+        gone = rounds.dropouts(0.15, data.clients, [3, number])
         config = rounds.configured([4, number], data.clients, quantizer.length, graph, Majority())
         seeds = {}
 
@@ -267,7 +267,7 @@ def test_local_training_is_gradient_descent(packed):
 def test_a_seed_repeats_a_round_with_its_graph():
     def survivors_and_bytes():
         config = rounds.configured([1, 2], 12, 3, ErdosRenyi(p=0.8), Fixed(t=7))
-        gone = rounds.vanishing(0.1, 12, [3])
+        gone = rounds.dropouts(0.1, 12, [3])
         found = rounds.ran(config, lambda client: np.full(3, client, "<u4"), gone, [4])
         return found.outcome, found.sent, found.received, found.result.survivors, found.result.vector.tolist()
 
@@ -537,3 +537,12 @@ def test_no_growth_without_points():
     assert costs.exponent([(10, 1.0)]) is None
     assert costs.exponent([(10, 0.0), (20, 3.0)]) is None
     assert costs.exponent([(n, math.sqrt(n)) for n in (10, 20, 40)]) == pytest.approx(0.5)
+
+
+def test_the_curve_of_costs_is_drawn(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost_curve, "CLIENTS", (3, 100, 1000))  # too few for any plan, and some
+    cost_curve.main(["--collusion", "0.05", "--output", str(tmp_path / "curve.svg")])
+    assert (tmp_path / "curve.svg").stat().st_size > 10_000
+    monkeypatch.setattr(cost_curve, "CLIENTS", (3,))
+    with pytest.raises(ImpossiblePlan):
+        cost_curve.main(["--collusion", "0.4", "--guard", "active", "--output", str(tmp_path / "none.png")])

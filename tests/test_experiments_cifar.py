@@ -226,7 +226,7 @@ def test_the_protocol_and_its_rules_agree(graph, threshold, dropout, clients):
     names = set()
     for number in range(12):
         seed = [7, number]
-        gone = rounds.vanishing(dropout, clients, seed)
+        gone = rounds.dropouts(dropout, clients, seed)
         config = rounds.configured(seed, clients, 4, graph, threshold)
         outcome, graph_seed = outcomes.real(config, gone, seed)
         assert outcomes.ruled(config, gone, graph_seed) == outcome
@@ -239,7 +239,7 @@ def test_both_ways_have_been_seen_to_fail_and_to_succeed():
     names = set()
     for p, dropout in ((0.6, 0.05), (0.15, 0.3), (0.4, 0.3)):
         for number in range(25):
-            gone = rounds.vanishing(dropout, 24, [8, number])
+            gone = rounds.dropouts(dropout, 24, [8, number])
             config = rounds.configured([8, number], 24, 4, ErdosRenyi(p=p), Majority())
             names.add(outcomes.ruled(config, gone, bytes([number]) * 32).name)
     assert {"aggregate", "Unreliable"} <= names
@@ -251,7 +251,7 @@ def test_the_rounds_come_back_from_their_file(tmp_path):
     found = outcomes.read(path)
     assert found.clients == 60
     assert found.real["ours"] == 1
-    gone = [rounds.vanishing(0.1, 60, [3, 0, number]) for number in range(3)]
+    gone = [rounds.dropouts(0.1, 60, [3, 0, number]) for number in range(3)]
     before = [set().union(*(one[step] for step in ("advertise", "share", "mask"))) for one in gone]
     for key in ("sa", "ours"):
         for members, missing in zip(found.survivors[key], before, strict=True):
@@ -404,7 +404,7 @@ def test_a_small_network_trained_with_real_masks_and_without_them(data):
     skipped = masked = network.new(1, "cpu")
     quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0, bits=32)
     for number in range(3):
-        gone = rounds.vanishing(0.4, count, [9, number])
+        gone = rounds.dropouts(0.4, count, [9, number])
         config = rounds.configured([9, number], count, quantizer.length, Complete(), Majority())
         survivors = outcomes.ruled(config, gone, bytes(32)).survivors
         assert 3 <= len(survivors) < count, "some vanish, and the round is not lost"

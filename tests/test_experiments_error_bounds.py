@@ -3,12 +3,14 @@
 import itertools
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from experiments import bounds
 from experiments.error_bounds import exact, run
 
-from ccesa.plan import bounds
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def disconnected(m, p):
@@ -50,6 +52,21 @@ def test_no_exact_value_lies_above_the_papers_bound(n, q_total):
     assert row["private_exact"] <= row["private_bound"] + 1e-9
     assert row["unreliable_exact"] <= row["unreliable_bound"]
     assert row["private_certificate"] >= row["private_exact"] - 1e-9
+
+
+def test_the_looseness_of_the_reliability_bound_is_what_both_pages_say():
+    kept = json.loads((Path(run.__file__).parent / "results.json").read_text())["at_p_star"]
+    for row in kept[::9]:
+        assert row == pytest.approx(run.at_p_star(row["n"], row["q_total"]))
+    loose = {
+        name: [10 ** (row["unreliable_bound"] - row[f"unreliable_{name}"]) for row in kept]
+        for name in ("others", "exact")
+    }
+    assert [round(edge(values)) for values in loose.values() for edge in (min, max)] == [7, 12, 17, 20]
+    for page in ("planning.md", "reproduction.md"):
+        text = " ".join((DOCS / page).read_text(encoding="utf-8").split())
+        assert "7 to 12 times too large" in text
+        assert "17 to 20" in text
 
 
 def test_a_bound_that_is_loose_where_clients_are_few():

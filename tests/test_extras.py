@@ -14,14 +14,10 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 ]
 #: A part, the module it needs, and the extra that brings it.
 PARTS = {
-    "drawing": (
-        "from pathlib import Path; from ccesa.plan import curve; curve.draw(Path('a.png'), {})",
-        "plots",
-    ),
     "the demo": ("from ccesa.demo import learning; learning.digits(10, 1)", "demo"),
     "ccesa.flower": ("import ccesa.flower", "flower"),
 }
-MODULES = {"plots": "matplotlib", "demo": "sklearn", "flower": "flwr"}
+MODULES = {"demo": "sklearn", "flower": "flwr"}
 
 
 @pytest.mark.parametrize("part", PARTS)

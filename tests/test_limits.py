@@ -9,10 +9,9 @@ from ccesa.errors import FaultyClient, FaultyServer, LateMessage
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of
-from rounds import ActivePlay, Play, configure, configure_active, read, refuses
+from rounds import CONFIGURE, Play, read, refuses
 
-PLAYS = {"curious": (Play, configure), "active": (ActivePlay, configure_active)}
-guards = pytest.mark.parametrize("guard", PLAYS)
+guards = pytest.mark.parametrize("guard", CONFIGURE)
 steps = pytest.mark.parametrize(
     ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps_of(guard)]
 )
@@ -23,8 +22,7 @@ LITTLE = 1 << 16
 
 
 def opened(guard: str, step: str, **options) -> Play:
-    kind, make = PLAYS[guard]
-    return kind(make(5, **options)).until(step)
+    return Play(CONFIGURE[guard](5, **options)).until(step)
 
 
 def padded(message: bytes, size: int) -> bytes:

@@ -4,7 +4,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa import ring
+from ccesa import words
 from ccesa.crypto import masks
 from ccesa.crypto.masks import GENERATORS, Mask, add_masks, mask_words
 from strategies import bits, generators, seeds
@@ -23,7 +23,7 @@ def keystream(generator: str, key: bytes, size: int) -> bytes:
 
 
 def whole(generator: str, key: bytes, length: int, width: int) -> np.ndarray:
-    return np.frombuffer(keystream(generator, key, length * width // 8), ring.dtype(width))
+    return np.frombuffer(keystream(generator, key, length * width // 8), words.dtype(width))
 
 
 def key_of(generator: str, seed: int) -> bytes:
@@ -36,7 +36,7 @@ def random_masks(generator: str, seed: int, count: int) -> list[Mask]:
 
 
 def random_vector(length: int, width: int, seed: int) -> np.ndarray:
-    return np.frombuffer(np.random.default_rng(seed).bytes(length * width // 8), ring.dtype(width)).copy()
+    return np.frombuffer(np.random.default_rng(seed).bytes(length * width // 8), words.dtype(width)).copy()
 
 
 def plainly(vector: np.ndarray, chosen: list[Mask], generator: str) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_a_mask_is_the_library_keystream(generator, width, length, seed):
 def test_a_slice_equals_that_part_of_the_whole(generator, width, start, count, seed):
     key = key_of(generator, seed)
     part = mask_words(generator, key, start, count, width)
-    assert part.dtype == ring.dtype(width)
+    assert part.dtype == words.dtype(width)
     assert np.array_equal(part, whole(generator, key, start + count, width)[start:])
 
 
@@ -78,7 +78,7 @@ def test_masks_are_added_and_subtracted_by_sign(generator, width, length, count,
     expected = plainly(vector, chosen, generator)
     add_masks(vector, chosen, generator, workers)
     assert np.array_equal(vector, expected)
-    assert vector.dtype == ring.dtype(width)
+    assert vector.dtype == words.dtype(width)
 
 
 @given(generators, bits, lengths, threads, seeds)
@@ -100,7 +100,7 @@ def test_different_keys_give_different_masks(generator, width, length, seed):
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-@pytest.mark.parametrize("width", ring.BITS)
+@pytest.mark.parametrize("width", words.BITS)
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_vectors_longer_than_a_slice(generator, width, workers):
     slice_bytes = masks.SLICE_BYTES if workers == 1 else masks.THREADED_SLICE_BYTES

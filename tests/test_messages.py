@@ -196,7 +196,7 @@ def test_the_largest_honest_message_fits_and_little_more_does(kind, config, leng
 
 @every_kind
 def test_limits_hold_for_the_largest_headers(kind):
-    clients = 2**20 if kind.sets else 2**32 - 1  # a set of all ids has half a gigabyte
+    clients = 2**20 if m.body(kind).sets else 2**32 - 1  # a set of all ids has half a gigabyte
     config = RoundConfig(clients=clients, length=2**20, bits=8, graph=Harary(degree=2000))
     message = largest(kind, config)
     assert m.decode(message.encode(), m.limit(kind, config)) == message
@@ -207,11 +207,46 @@ def test_only_masked_vectors_grow_with_the_length(config, length):
     longer = msgspec.structs.replace(config, length=length)
     for kind in m.MESSAGES:
         more = m.limit(kind, longer) - m.limit(kind, config)
-        assert more == kind.per_vector_byte * (longer.vector_bytes - config.vector_bytes)
-    assert [kind for kind in m.MESSAGES if kind.per_vector_byte] == [m.MaskReply, m.SignedMaskReply]
+        assert more == m.body(kind).per_vector_byte * (longer.vector_bytes - config.vector_bytes)
+    assert [kind for kind in m.MESSAGES if m.has_vector(kind)] == [m.MaskReply, m.SignedMaskReply]
+
+
+@every_kind
+@settings(max_examples=30)
+@given(config=configs(), neighbours=st.integers(0, 40), data=st.data())
+def test_a_field_that_is_a_byte_longer_or_shorter_than_declared_is_refused(kind, config, neighbours, data):
+    known = {"clients": config.clients, "vector_bytes": config.vector_bytes, "neighbours": neighbours}
+    due = {name: size.of(**known) for name, size in m.sizes(kind).items()}
+    right = kind(context=bytes(32), client=0, **{name: bytes(size) for name, size in due.items()})
+    assert m.checked(right, config, neighbours) is right
+    for name, size in due.items():
+        wrong = max(0, size + data.draw(st.sampled_from([-1, 1])))
+        other = msgspec.structs.replace(right, **{name: bytes(wrong)})
+        if wrong == size or not m.sizes(kind)[name].is_exact:
+            assert m.checked(other, config, neighbours) is other
+            continue
+        with pytest.raises(MalformedMessage, match=f"^{name}: expected {size} bytes, got {wrong}$"):
+            m.checked(other, config, neighbours)
+
+
+def test_only_lists_of_named_clients_and_proofs_have_a_size_that_nobody_knows_before():
+    varying = {name for kind in m.MESSAGES for name, size in m.sizes(kind).items() if not size.is_exact}
+    assert varying == {"dropped", "accused", "proof"}
+
+
+@every_kind
+def test_every_field_declares_its_size(kind):
+    assert list(m.sizes(kind)) == field_names(kind)
 
 
 # Parts
+
+
+def test_a_field_is_cut_into_one_item_per_neighbour():
+    reply = m.ShareReply(context=bytes(32), client=0, commitment=bytes(32), sealed=bytes(80) + b"1" * 80)
+    assert m.each(reply, "sealed") == [bytes(80), b"1" * 80]
+    with pytest.raises(MalformedMessage, match="sealed: expected 80 bytes, got 81"):
+        m.each(msgspec.structs.replace(reply, sealed=bytes(81)), "sealed")
 
 
 @given(any_message, st.sampled_from(m.MESSAGES))

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from experiments import montecarlo
+from experiments.montecarlo import estimate
 
 import enumeration
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import draw
-from ccesa.plan import montecarlo
 from ccesa.plan.certify import certify
-from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 
 EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")
@@ -22,7 +22,7 @@ def people(clients, dropout, collusion=0.0, exact=False):
 
 
 #: Each event that is named is rare but visible, and happens at least this fraction of its bound. Clients of
-#: a random graph fail almost independently, neighbours on a ring often together, in a complete graph all
+#: a random graph fail almost independently, neighbours on a circle often together, in a complete graph all
 #: at once: then the union over n clients costs a factor n.
 CASES = [
     (ErdosRenyi(p=0.2, mask_p=0.075), Majority(), people(100, 0.1), {"unreliable": 0.5, "disconnected": 0.7}),
@@ -115,7 +115,7 @@ def compare(graph, threshold, population, visible, graphs):
             assert frequency >= visible[name] * bound
 
 
-#: The same at the size that plans are made for: rings are arithmetic, edges are drawn.
+#: The same at the size that plans are made for: circles are arithmetic, edges are drawn.
 THOUSAND = [
     (
         Harary(degree=22, mask_degree=8),

@@ -28,7 +28,7 @@ from ccesa.errors import CcesaError, FaultyServer
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from rounds import ActivePlay, Play, changed, configure, configure_active, read
+from rounds import CONFIGURE, Play, changed, read
 
 #: Of the arguments and the result of each primitive, those that are secret.
 RECORDED = {
@@ -46,9 +46,7 @@ SHOWING: set[str] = set()
 LEAST = 12  # bytes of a secret in a row that count as seen
 
 
-guards = pytest.mark.parametrize(
-    ("kind", "make"), [(Play, configure), (ActivePlay, configure_active)], ids=["curious", "active"]
-)
+guards = pytest.mark.parametrize("make", CONFIGURE.values(), ids=CONFIGURE)
 
 
 @pytest.fixture
@@ -181,14 +179,14 @@ def every_log(caplog):
 
 
 @guards
-def test_rounds(kind, make, secrets, every_log, capsys):
+def test_rounds(make, secrets, every_log, capsys):
     config = make(5, length=3)
     texts: list[str] = []
-    play = kind(config)
+    play = Play(config)
     while play.requests:
         name = play.server.step.name
         for _ in range(2):
-            lying_server(kind(make(5, length=3)).until(name), texts)
+            lying_server(Play(make(5, length=3)).until(name), texts)
         texts.append(shown(play.server, play.clients, play.requests))
         replies = play.replies({4} if name == "mask" else ())
         texts.append(shown(play.server, play.clients))
@@ -205,15 +203,15 @@ def test_rounds(kind, make, secrets, every_log, capsys):
 
 
 @guards
-def test_failures_of_the_server(kind, make, secrets, every_log):
+def test_failures_of_the_server(make, secrets, every_log):
     """Of each kind: too few clients, too few holders, wrong shares."""
     texts = []
     for gone, at in (({0, 1, 2, 3}, "share"), ({0, 1, 2}, "mask"), ({0, 1, 2}, "unmask")):
-        play = kind(make(5, length=3, min_survivors=2))
+        play = Play(make(5, length=3, min_survivors=2))
         with pytest.raises(CcesaError) as failure:
             play.finish({at: gone})
         texts += [without_locals(failure.value), shown(play.server, play.clients, failure.value)]
-    play = kind(make(5, length=3)).until("unmask")
+    play = Play(make(5, length=3)).until("unmask")
     for i, reply in play.replies().items():
         shares = read(reply).shares
         play.server.receive(i, changed(reply, shares=shares[32:] + shares[:32]))
@@ -252,9 +250,9 @@ def bytes_within(left: list[object]) -> set[bytes]:
 
 @guards
 @pytest.mark.parametrize("lie", [garbled, cut_short])
-def test_a_client_that_has_left_keeps_no_secret_alive(kind, make, lie, secrets):
+def test_a_client_that_has_left_keeps_no_secret_alive(make, lie, secrets):
     """Neither itself nor its exception leads to one any more, however deep one looks."""
-    play = kind(make(5, length=3)).until("mask")
+    play = Play(make(5, length=3)).until("mask")
     client = play.clients[0]
     held = set(secrets_of(client._state))
     assert len(bytes_within([vars(client)]) & held) > 3
@@ -356,17 +354,17 @@ def test_locals_are_in_the_text_of_a_traceback():
 
 
 @guards
-def test_the_shares_that_the_server_holds(kind, make, secrets):
-    play = kind(make(5, length=3)).until("unmask")
+def test_the_shares_that_the_server_holds(make, secrets):
+    play = Play(make(5, length=3)).until("unmask")
     for i, reply in play.replies().items():
         play.server.receive(i, reply)
     assert seen(secrets, shown(play.server, passed_over=set())) == []
 
 
 @guards
-def test_a_vector_that_cannot_be_made(kind, make, secrets):
+def test_a_vector_that_cannot_be_made(make, secrets):
     """The caller's own function fails in the middle of step 2: a crash reporter may print the locals."""
-    play = kind(make(5, length=3)).until("mask")
+    play = Play(make(5, length=3)).until("mask")
 
     def training():
         raise MemoryError("the caller's own fault")

@@ -31,10 +31,6 @@ def with_flipped_key(reply: bytes, bit: int) -> bytes:
     return changed(reply, sealing_key=both[:32], mask_key=both[32:])
 
 
-def as_it_is(client: int, message: bytes) -> bytes:
-    return message
-
-
 class Carried(Play):
     """A round among honest parties, to whom not all messages come as they were sent."""
 
@@ -43,24 +39,28 @@ class Carried(Play):
         self.refused: set[int] = set()
         self.accused: dict[int, set[int]] = {}
 
-    def carry(self, to_client=as_it_is, to_server=as_it_is) -> None:
-        """One step; whose message is refused by either side has dropped out."""
-        for i, request in self.requests.items():
-            try:
-                reply = self.clients[i].receive(to_client(i, request))
-                self.server.receive(i, to_server(i, reply))
-            except (FaultyServer, FaultyClient, OrderError):
-                self.refused.add(i)
-                continue
-            if isinstance(read(reply), m.Complaint):
-                self.accused[i] = accused_in(reply)
-        self.requests = self.server.close()
+    def ask(self, client: int, request: bytes) -> bytes | None:
+        """Whose message is refused by either side has dropped out."""
+        try:
+            return super().ask(client, request)
+        except (FaultyServer, OrderError):
+            self.refused.add(client)
+            return None
+
+    def hand_over(self, client: int, reply: bytes) -> None:
+        try:
+            super().hand_over(client, reply)
+        except FaultyClient:
+            self.refused.add(client)
+            return
+        if isinstance(read(reply), m.Complaint):
+            self.accused[client] = accused_in(reply)
 
     def run(self, step: str, **on_the_way) -> None:
         """To the end. In this step messages change; what comes of it is the exact sum, or none."""
         try:
             while self.requests:
-                self.carry(**on_the_way if self.server.step.name == step else {})
+                self.step(**on_the_way if self.server.step.name == step else {})
         except RoundFailed as failure:
             assert self.server.aggregate is None
             evidence = failure.evidence
@@ -88,7 +88,7 @@ def test_a_public_key_changed_on_its_way_to_the_server(victim, bit, graph):
 def test_a_public_key_changed_on_its_way_to_one_neighbour(recipient, place, bit, graph):
     """Sealing key or mask key: both ends know it before a vector is masked with it."""
     play = Carried(graph)
-    play.carry()
+    play.step()
     near = m.unpack_ids("neighbours", read(play.requests[recipient]).neighbours, N).tolist()
     place %= len(near)
 
@@ -160,7 +160,7 @@ def flags_of(request: bytes, places) -> bytes:
 def opened(step: str) -> Carried:
     play = Carried()
     while play.server.step.name != step:
-        play.carry()
+        play.step()
     return play
 
 

@@ -9,7 +9,7 @@ import traceback
 import numpy as np
 import pytest
 
-from ccesa import labels, ring
+from ccesa import labels, words
 from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives
 from ccesa.errors import CcesaError, VectorError
@@ -73,8 +73,8 @@ def test_no_key_and_nonce_pair_is_used_twice(monkeypatch):
     assert len({key for key, _ in pairs}) == len(pairs)
 
 
-@pytest.mark.parametrize("bits", ring.BITS)
-def test_ring_overflow_all_maximum_and_all_minimum_sum_exactly(bits):
+@pytest.mark.parametrize("bits", words.BITS)
+def test_overflow_all_maximum_and_all_minimum_sum_exactly(bits):
     clients = 5
     quantizer = Quantizer.for_model([np.zeros(3)], clients=clients, clip=2.0, bits=bits, rounding="nearest")
     for value in (2.0, -2.0):

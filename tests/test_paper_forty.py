@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 import pytest
+from experiments.montecarlo import estimate
 
 from ccesa.config import ErdosRenyi, Fixed, RoundConfig
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, reliable
-from ccesa.plan.bounds import step_dropout
 from ccesa.plan.certify import Degrees, unreliable
-from ccesa.plan.montecarlo import estimate
+from ccesa.plan.paper import step_dropout
 from ccesa.plan.population import Population
 from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn

@@ -51,12 +51,12 @@ GOOGLE = [
 
 
 @pytest.mark.parametrize(
-    ("clients", "collusion", "guard", "reliable", "private", "edges", "ring", "t"), REFERENCE
+    ("clients", "collusion", "guard", "reliable", "private", "edges", "circle", "t"), REFERENCE
 )
-def test_degrees_match_the_reference(clients, collusion, guard, reliable, private, edges, ring, t):
+def test_degrees_match_the_reference(clients, collusion, guard, reliable, private, edges, circle, t):
     demands = {"collusion": collusion, "guard": guard, "reliability_bits": reliable, "privacy_bits": private}
     harary = plan(clients, 0.1, graph="harary", **demands)
-    assert (harary.degree, harary.t) == (ring, t)
+    assert (harary.degree, harary.t) == (circle, t)
     assert plan(clients, 0.1, **demands).graph == harary.graph
     assert plan(clients, 0.1, graph="erdos-renyi", **demands).degree <= edges
 
@@ -106,7 +106,7 @@ def googles_way(population, unmaskable):
         bad = bad + math.log(population.clients - population.colluders)
         t = np.flatnonzero(live <= reliable)[-1]
         place = max(2 * t - degree, 0) if unmaskable else t
-        privacy = np.logaddexp.reduce([bad[t], bad[place], connectivity.ring(population, degree)])
+        privacy = np.logaddexp.reduce([bad[t], bad[place], connectivity.circle(population, degree)])
         if privacy <= private:
             half = [
                 x for x in range(2, t) if bad[max(2 * x - degree, 0) if unmaskable else x] <= private - LN2
@@ -135,13 +135,13 @@ def test_ours_costs_two_neighbours_more_where_a_client_must_not_be_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("clients", "collusion", "ring", "edges"),
+    ("clients", "collusion", "circle", "edges"),
     [(1000, 0, 18, 38.5), (1000, 0.1, 26, 42.7), (100_000, 0, 22, 44.9)],
 )
-def test_thinnest_masks(clients, collusion, ring, edges):
+def test_thinnest_masks(clients, collusion, circle, edges):
     population = Population(clients=clients, dropout=0.1, collusion=collusion)
     budget = -41 * math.log(2)
-    assert search.ring_masks(population, budget, 60) == ring
+    assert search.circle_masks(population, budget, 60) == circle
     assert search.edge_masks(population, budget, 60 / (clients - 1)) * (clients - 1) <= edges
 
 

@@ -9,13 +9,14 @@ import math
 
 import numpy as np
 import pytest
+from experiments import samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import extended, flags, informative
-from ccesa.plan import plan, samples
+from ccesa.plan import plan
 from ccesa.plan.rules import thresholds
 
 FULL = [Harary(degree=4), Harary(degree=6), ErdosRenyi(p=0.6), Complete()]

@@ -17,7 +17,7 @@ from ccesa.graphs.assignment import draw
 MOST = 11
 
 
-def on_a_ring(m, colluders, ghosts, d, c):
+def on_a_circle(m, colluders, ghosts, d, c):
     """P(no ghost and c colluders among the d neighbours of an honest client), in a roster of m places."""
     honest = m - 1 - colluders - ghosts
     return Fraction(math.comb(colluders, c) * math.comb(honest, d - c), math.comb(m - 1, d))
@@ -38,14 +38,14 @@ def places():
                 yield m, colluders, ghosts
 
 
-def test_the_chance_of_a_ring_is_that_of_counting_all_neighbourhoods():
+def test_the_chance_of_a_circle_is_that_of_counting_all_neighbourhoods():
     for m, colluders, ghosts in places():
         kinds = ["c"] * colluders + ["g"] * ghosts + ["h"] * (m - 1 - colluders - ghosts)
         for d in range(m):
             chosen = [some for some in itertools.combinations(kinds, d) if "g" not in some]
             for c in range(d + 1):
                 counted = Fraction(sum(some.count("c") == c for some in chosen), math.comb(m - 1, d))
-                assert on_a_ring(m, colluders, ghosts, d, c) == counted
+                assert on_a_circle(m, colluders, ghosts, d, c) == counted
 
 
 def test_one_more_ghost_never_makes_any_neighbourhood_likelier():
@@ -53,7 +53,7 @@ def test_one_more_ghost_never_makes_any_neighbourhood_likelier():
     for m, colluders, ghosts in places():
         for d in range(m):
             for c in range(d + 1):
-                fewer, more = (on_a_ring(m, colluders, g, d, c) for g in (ghosts, ghosts + 1))
+                fewer, more = (on_a_circle(m, colluders, g, d, c) for g in (ghosts, ghosts + 1))
                 assert more <= fewer
 
 

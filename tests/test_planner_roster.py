@@ -12,7 +12,7 @@ from scipy.stats import binom
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import TooFewClients
 from ccesa.graphs.assignment import draw
-from ccesa.plan import check, connectivity, plan, rings
+from ccesa.plan import check, circles, connectivity, plan
 from ccesa.plan.certify import Around, certify, disconnected
 from ccesa.plan.events import either, exposed, fewer_honest, more_colluders, unmaskable
 from ccesa.plan.population import Population
@@ -173,7 +173,7 @@ events_of_all_kinds = st.one_of(
 )
 
 
-def union_over_a_ring(degree, rule, size, colluders, event):
+def union_over_a_circle(degree, rule, size, colluders, event):
     """The mean number of honest clients with enough colluding neighbours, in a roster of this size."""
     d = min(degree, size - 1)
     place = int(event(np.array(rule.of(d)), np.array(d)))
@@ -183,15 +183,15 @@ def union_over_a_ring(degree, rule, size, colluders, event):
 
 @settings(deadline=None, max_examples=200)
 @given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.sampled_from([3, 10, 20, 40]))
-def test_rings_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, event, bits):
+def test_circles_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, event, bits):
     """By all sizes from F on, with as many colluders as the fraction allows, and with the number promised."""
     found = roster(Population(**case), bits, chosen=True)
     degree = min(2 * half, case["clients"] - 1)
-    bound = math.exp(rings.chosen(degree, rule, found, event))
+    bound = math.exp(circles.chosen(degree, rule, found, event))
     for size in range(found.least, case["clients"] + 1):
         for colluders in {found.colluders, found.of(size)}:
             if colluders < size:
-                truth = union_over_a_ring(degree, rule, size, colluders, event)
+                truth = union_over_a_circle(degree, rule, size, colluders, event)
                 assert min(truth, 1.0) <= bound * (1 + 1e-9)
 
 
@@ -202,13 +202,13 @@ HALF = {"clients": 150, "dropout": 0.3, "collusion": 0.1, "exact": False}
 @example(case=HALF, half=20, rule=Fixed(t=30), event=more_colluders(10), anywhere=15)
 @settings(deadline=None, max_examples=100)
 @given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.integers(1, 20))
-def test_rings_are_certified_for_so_many_colluders_anywhere(case, half, rule, event, anywhere):
+def test_circles_are_certified_for_so_many_colluders_anywhere(case, half, rule, event, anywhere):
     found = replace(roster(Population(**case), 10, chosen=True), anywhere=anywhere)
     degree = min(2 * half, case["clients"] - 1)
-    bound = math.exp(rings.chosen(degree, rule, found, event))
+    bound = math.exp(circles.chosen(degree, rule, found, event))
     for size in range(found.least, case["clients"] + 1):
         if anywhere < size:
-            assert min(union_over_a_ring(degree, rule, size, anywhere, event), 1.0) <= bound
+            assert min(union_over_a_circle(degree, rule, size, anywhere, event), 1.0) <= bound
 
 
 def union_over_edges(p, rule, size, colluders, event):
@@ -247,7 +247,7 @@ def test_the_bound_over_all_rosters_is_hardly_above_the_worst_of_them():
 
 @settings(deadline=None, max_examples=40)
 @given(cases, st.integers(1, 40))
-def test_masks_on_a_ring_are_certified_for_every_roster(case, half):
+def test_masks_on_a_circle_are_certified_for_every_roster(case, half):
     population = Population(**case)
     if population.dropout >= 0.5:
         return
@@ -259,7 +259,7 @@ def test_masks_on_a_ring_are_certified_for_every_roster(case, half):
             continue  # the one colluder of a list that has less than one
         smaller = Population(clients=size, dropout=case["dropout"], collusion=share)
         if not case["exact"]:
-            assert connectivity.ring(smaller, 2 * half) <= bound + 1e-9
+            assert connectivity.circle(smaller, 2 * half) <= bound + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ def test_no_plan_falls_short_of_its_own_promise(demands):
 
 
 def test_a_privacy_that_a_graph_just_misses_is_no_plan():
-    """The bound of a ring of 18 masks is 41.19… bits before what rounding may do is taken off."""
+    """The bound of a circle of 18 masks is 41.19… bits before what rounding may do is taken off."""
     population = Population(clients=1000, dropout=0.1)
-    bits = -connectivity.ring(population, 18) / math.log(2)
+    bits = -connectivity.circle(population, 18) / math.log(2)
     assert plan(1000, 0.1, privacy_bits=bits).mask_degree == 20
     assert plan(1000, 0.1, privacy_bits=bits - 1e-5).mask_degree == 18
 
@@ -139,7 +139,7 @@ few = st.fixed_dictionaries(
 )
 @settings(deadline=None, max_examples=25)
 @given(few)
-def test_no_ring_with_fewer_neighbours_would_do(demands):
+def test_no_circle_with_fewer_neighbours_would_do(demands):
     made = planned({**demands, "graph": "harary"})
     largest = int(made.degree) - 2 if made else (demands["clients"] - 2) // 2 * 2
     for degree in range(largest, max(0, largest - 30), -2):
@@ -151,7 +151,7 @@ def test_no_ring_with_fewer_neighbours_would_do(demands):
 
 
 def certified(degree, t, demands):
-    """What ``check`` says of a ring."""
+    """What ``check`` says of a circle."""
     majority = t == Majority().of(degree) and demands["collusion"] == 0 and demands["guard"] == "curious"
     config = RoundConfig(
         clients=demands["clients"],

@@ -23,8 +23,15 @@ KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
 ]
-#: Sizes of fields that do not vary; all others do.
-FIXED = {"sealing_key": 32, "mask_key": 32, "commitment": 32, "root": 32, "digest": 32, "signature": 64}
+#: How the page counts the bytes of a field: d, l and e are neighbours, m w is the vector, S a set.
+UNITS = {
+    "": "constant",
+    **dict.fromkeys(["d", "l", "e"], "per_neighbour"),
+    **dict.fromkeys(["(d − l)", "each"], "per_named"),
+    "m w": "per_vector_byte",
+    "S": "sets",
+    "at most P": "proofs",
+}
 
 
 def rows_of(header: list[str]) -> list[list[str]]:
@@ -52,25 +59,46 @@ def test_every_message_and_each_of_its_fields_is_named():
             assert field in ("context", "client") or f"`{field}`" in PAGE
 
 
+def told_size(cell: str) -> m.Size:
+    number, unit = re.fullmatch(r"(\d*) ?(.*)", cell).groups()
+    if unit == "(l + 1)":
+        return m.Size(int(number), per_neighbour=int(number))
+    return m.Size(**{UNITS[unit]: int(number or 1)})
+
+
+def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
+    found, message = {}, ""
+    for row in ROWS[ROWS.index(["step", "name", "fields after `client`, in order", "bytes"]) :]:
+        message = row[1].strip("`") if len(row) == 4 and row[1].strip("`") in KINDS else message
+        if len(row) == 4 and row[2].startswith("`") and (row[1] == "" or row[1].strip("`") in KINDS):
+            name = row[2].split("`")[1]
+            found.setdefault(message, {})[name] = told_size(row[3])
+    assert found == {name: m.sizes(kind) for name, kind in KINDS.items() if m.sizes(kind)}
+    for name, kind in KINDS.items():
+        assert list(found.get(name, {})) == list(kind.__struct_fields__[2:])
+
+
 def test_the_limits_are_those_of_the_messages():
     curious = rows_of(["message", "constant", "per neighbour", "per vector byte"])
     active = rows_of(["message", "constant", "per neighbour", "per vector byte", "sets", "proofs"])
     found = {name: [int(number) for number in numbers] for name, *numbers in [*curious, *active]}
     assert found.keys() == KINDS.keys()
     for name, kind in KINDS.items():
-        attributes = [kind.constant, kind.per_neighbour, kind.per_vector_byte, kind.sets, int(kind.proofs)]
-        assert (found[name] + [0, 0])[:5] == attributes
+        constant, per_neighbour, per_named, *others = m.body(kind)
+        assert (found[name] + [0, 0])[:5] == [constant, per_neighbour + per_named, *others]
 
 
 def head_bytes(kind: type[m.Message], client: int, varying: int) -> int:
     """Of a message without what varies in it."""
     sizes = {
-        name: FIXED.get(name, min(varying, 65519) if name in ("masked", "confirmed") else varying)
-        for name in kind.__struct_fields__
-        if name not in ("context", "client")
+        name: size.constant
+        if m.Size(size.constant) == size
+        else min(varying, 65519 if size.per_neighbour == 1 else varying)
+        for name, size in m.sizes(kind).items()
     }
     message = kind(context=bytes(32), client=client, **{name: bytes(size) for name, size in sizes.items()})
-    return len(message.encode()) - sum(size for name, size in sizes.items() if name not in FIXED)
+    fixed = sum(size.constant for size in m.sizes(kind).values() if m.Size(size.constant) == size)
+    return len(message.encode()) - sum(sizes.values()) + fixed
 
 
 def test_the_heads_are_those_of_the_messages():

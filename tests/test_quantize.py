@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import ConfigError, VectorError
 from ccesa.quantize import WEIGHT_UNITS, Layout, Quantizer
 from strategies import bits, seeds
@@ -128,7 +128,7 @@ def test_a_client_of_weight_zero_contributes_nothing(width, value):
 def test_weights_that_sum_to_zero_have_no_mean(width):
     quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, bits=width)
     with pytest.raises(VectorError, match="weights sum to zero"):
-        quantizer.decode(ring.zeros(quantizer.length, width))
+        quantizer.decode(words.zeros(quantizer.length, width))
 
 
 # Rounding
@@ -217,7 +217,7 @@ def test_clips_that_do_not_fit_are_refused(named, clip, text):
 
 
 exact_settings = st.sampled_from(
-    [(width, rounding) for width in ring.BITS for rounding in ("nearest", "stochastic")]
+    [(width, rounding) for width in words.BITS for rounding in ("nearest", "stochastic")]
 )
 
 
@@ -245,7 +245,7 @@ def test_one_level_more_is_refused_with_the_largest_that_fits(width, data):
 
 
 @given(bits, st.integers(0, 1000))
-def test_more_clients_than_the_ring_can_add_are_refused(width, excess):
+def test_more_clients_than_a_word_can_add_are_refused(width, excess):
     most = 2 ** (width - 1) - 1
     with pytest.raises(ConfigError, match=f"at most {most} clients fit, or take more bits"):
         Quantizer.for_model(one_value(), clients=most + 1 + excess, clip=CLIP, bits=width)
@@ -283,7 +283,7 @@ def test_the_length_counts_values_and_digits(width, layout, clients, seed):
     arrays = model(layout, np.random.default_rng(seed))
     quantizer = Quantizer.for_model(arrays, clients=clients, clip=CLIP, bits=width)
     vector = quantizer.encode(arrays).vector
-    assert ring.check(vector, quantizer.length, width) is vector
+    assert words.check(vector, quantizer.length, width) is vector
     assert quantizer.length > sum(value.size for value in arrays) == quantizer.layout.size
 
 
@@ -349,7 +349,7 @@ def test_only_sums_of_this_quantizer_are_decoded(width, found, length):
     quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, bits=width)
     assume(width != found or length != quantizer.length)
     with pytest.raises(VectorError, match="the round adds"):
-        quantizer.decode(np.ones(length, ring.dtype(found)))
+        quantizer.decode(np.ones(length, words.dtype(found)))
 
 
 @pytest.mark.parametrize(

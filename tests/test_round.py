@@ -91,11 +91,10 @@ def test_masks_on_a_thinner_subgraph_cancel_as_well(graph):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads):
     config = configure(10, length=50_000, bits=32)
-    vectors = Play(config).vectors
-    clients = {i: Client(config, i, vectors[i], threads=threads) for i in range(10)}
+    play = Play(config, threads=threads)
     server = Server(config, threads=threads)
-    aggregate = run_round(server, in_memory(clients, lambda step, i: (step.name, i) == ("mask", 3)))
-    assert np.array_equal(aggregate.vector, sum(v for i, v in enumerate(vectors) if i != 3).astype(np.uint32))
+    aggregate = run_round(server, in_memory(play.clients, lambda step, i: (step.name, i) == ("mask", 3)))
+    assert np.array_equal(aggregate.vector, play.expected(set(range(10)) - {3}))
 
 
 def test_fixed_threshold_of_the_paper():

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from experiments import samples
+from experiments.samples import Circle, Edges, Whole
 
 import enumeration
 from ccesa.config import Complete, ErdosRenyi, Harary
-from ccesa.plan import samples
-from ccesa.plan.samples import Edges, Ring, Whole
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 9])
@@ -58,8 +58,8 @@ def test_thinned_edges_are_some_of_the_edges():
     ],
     ids=repr,
 )
-def test_rings_count_like_a_graph_for_every_set_of_clients(graph, n):
-    """All sets at once, one a row; the columns are the places on the ring."""
+def test_circles_count_like_a_graph_for_every_set_of_clients(graph, n):
+    """All sets at once, one a row; the columns are the places on the circle."""
     alive = enumeration.subsets(n)
     shares, masks = samples.draw(graph, alive.shape, np.random.default_rng(4))
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
@@ -86,7 +86,7 @@ def test_edges_count_like_a_graph_for_every_set_of_clients():
     assert sample.falls_apart(alive).tolist() == truth
 
 
-@pytest.mark.parametrize("sample", [Whole(), Ring(2), Edges((3, 6), np.zeros(0, int), np.zeros(0, int))])
+@pytest.mark.parametrize("sample", [Whole(), Circle(2), Edges((3, 6), np.zeros(0, int), np.zeros(0, int))])
 def test_one_alone_or_nobody_is_connected(sample):
     alive = np.zeros((3, 6), bool)
     alive[1, 4] = True

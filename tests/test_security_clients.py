@@ -40,7 +40,7 @@ def named(aggregate) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("liars", [{0}, {1, 2}, {0, 3}, {10}, {9, 10}], ids=str)
 def test_c1_wrong_shares_are_corrected_and_their_senders_suspected(liars):
     play = Play(configure(12, threshold=Fixed(t=7))).until("unmask", {"mask": {11}})
-    play.step(tamper=lambda i, reply: spoil(reply) if i in liars else reply)
+    play.step(to_server=lambda i, reply: spoil(reply) if i in liars else reply)
     aggregate = play.server.aggregate
     assert np.array_equal(aggregate.vector, play.expected(range(11)))
     assert named(aggregate) == {(liar, dealer) for liar in liars for dealer in range(12)}
@@ -81,7 +81,7 @@ class Dealing:
 def test_c1_no_honest_client_is_named_in_a_sparse_round_with_dropouts():
     config = configure(40, graph=ErdosRenyi(p=0.6))
     play = Play(config).until("unmask", {"share": {3}, "mask": {5, 17}})
-    play.step(gone={8, 30}, tamper=lambda i, reply: spoil(reply) if i in (39, 2) else reply)
+    play.step(gone={8, 30}, to_server=lambda i, reply: spoil(reply) if i in (39, 2) else reply)
     aggregate = play.server.aggregate
     assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
     assert aggregate.evidence.suspects(liars=2) == {2, 39}
@@ -90,14 +90,15 @@ def test_c1_no_honest_client_is_named_in_a_sparse_round_with_dropouts():
 def test_c1_more_wrong_shares_than_can_be_corrected_fail_without_a_sum():
     play = Play(configure(12, threshold=Fixed(t=7))).until("unmask")
     with pytest.raises(CorruptShares):
-        play.step(tamper=lambda i, reply: spoil(reply) if i < 3 else reply)  # 12 shares, t = 7: two at most
+        # Twelve shares, t = 7: two at most.
+        play.step(to_server=lambda i, reply: spoil(reply) if i < 3 else reply)
     assert play.server.aggregate is None
 
 
 def test_c1_wrong_share_and_none_to_spare():
     play = Play(configure(9, threshold=Fixed(t=7))).until("unmask")
     with pytest.raises(CorruptShares):
-        play.step(gone={7, 8}, tamper=lambda i, reply: spoil(reply) if i == 0 else reply)
+        play.step(gone={7, 8}, to_server=lambda i, reply: spoil(reply) if i == 0 else reply)
 
 
 @pytest.mark.parametrize("victim", ["self", "mask"])
@@ -292,7 +293,7 @@ def test_c1_one_liar_is_decoded_once_not_once_for_each_neighbour(monkeypatch):
 
     monkeypatch.setattr(unmasking.shamir, "correct", counted)
     play = Play(configure(20)).until("unmask")
-    play.step(tamper=lambda i, reply: spoil(reply) if i == 0 else reply)
+    play.step(to_server=lambda i, reply: spoil(reply) if i == 0 else reply)
     assert np.array_equal(play.server.aggregate.vector, play.expected(range(20)))
     assert named(play.server.aggregate) == {(0, dealer) for dealer in range(20)}
     assert len(calls) == 1

@@ -84,7 +84,7 @@ def test_mean_reports_what_it_clipped():
     models = [[np.array([0.5, float(i)])] for i in range(4)]
     result = ccesa.aggregate(models, clip=1.0)
     assert (result.clipped, result.clipped_by, result.values) == (2, (0, 0, 1, 1), 8)
-    assert repr(result) == "FirstTry(4 of 4 clients in the mean, weight 4, 2 of 8 values clipped)"
+    assert repr(result) == "AggregatedModels(4 of 4 clients in the mean, weight 4, 2 of 8 values clipped)"
     assert np.allclose(result.mean[0], [0.5, (0 + 1 + 1 + 1) / 4], atol=1e-6)
 
 

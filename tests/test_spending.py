@@ -12,7 +12,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Aggregate
 from rounds import (
-    ActivePlay,
     Play,
     accused_in,
     changed,
@@ -48,7 +47,7 @@ class Site:
 
     def round(self, task: bytes = TASK, **options) -> Play:
         config = self.config(task)
-        play = (Play if self.guard == "curious" else ActivePlay)(config)
+        play = Play(config)
         play.vectors[0] = np.ones(5, np.uint16)
         play.clients[0] = self.client(config, **options)
         return play

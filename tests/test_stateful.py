@@ -60,8 +60,8 @@ class HostileNetwork(RuleBasedStateMachine):
         self.world.close()
 
     @rule(who=people)
-    def ask(self, who):
-        self.world.ask(who)
+    def deliver(self, who):
+        self.world.deliver(who)
 
     @rule(who=people)
     def send(self, who):
@@ -97,7 +97,7 @@ class HostileNetwork(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "world"):
-            self.world.finish()
+            self.world.end()
             self.world.check()
 
 
@@ -195,7 +195,7 @@ SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_model_notices_a_faulty_server(monkeypatch, server, actions, text):
-    monkeypatch.setattr(adversary, "new_server", server)
+    monkeypatch.setattr(adversary, "new_server", lambda config, federation: server(config))
     with pytest.raises(AssertionError, match=text):
         play(PLAIN, actions)
 
@@ -223,23 +223,27 @@ class ReleasesTwice(Client):
 
 
 TO_UNMASK = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 3
+DELIVER = ("deliver", 0, 0, 0, 0)
 DROP_ONE = next(place for place, how in enumerate(TAMPERINGS) if how.__name__ == "_drop_one")
 
 
 @pytest.mark.parametrize(
     ("client", "actions"),
     [
-        (SpeaksAfterAbort, [("ask", 0, 0, 0, 0), ("replay_to_client", 0, 0, 0, 0), ("ask", 0, 0, 0, 0)]),
-        (ReleasesTwice, [*TO_UNMASK, ("ask", 0, 0, 0, 0), ("tamper_request", 0, DROP_ONE, 3, 0)]),
+        (
+            SpeaksAfterAbort,
+            [DELIVER, ("replay_to_client", 0, 0, 0, 0), DELIVER],
+        ),
+        (ReleasesTwice, [*TO_UNMASK, DELIVER, ("tamper_request", 0, DROP_ONE, 3, 0)]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_model_notices_a_faulty_client(monkeypatch, client, actions):
-    def new_client(config, who, vector, source, used_rounds):
+    def player(config, who, vector, source, used_rounds):
         return client(config, who, vector, floor=adversary.FLOOR, random=source, used_rounds=used_rounds)
 
     play(PLAIN, actions)
-    monkeypatch.setattr(adversary, "new_client", new_client)
+    monkeypatch.setattr(adversary, "player", player)
     with pytest.raises(AssertionError):
         play(PLAIN, actions)
 

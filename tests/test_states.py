@@ -10,7 +10,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_of
-from rounds import ActivePlay, Play, changed, configure, configure_active, read
+from rounds import CONFIGURE, Play, changed, configure, read
 
 ROUND = {"round_id": bytes(32)}
 TABLES = {guard: steps_of(guard) for guard in GUARDS}
@@ -18,7 +18,7 @@ NAMES = {guard: [step.name for step in steps] for guard, steps in TABLES.items()
 
 
 def fresh(guard: str) -> Play:
-    return ActivePlay(configure_active(5, **ROUND)) if guard == "active" else Play(configure(5, **ROUND))
+    return Play(CONFIGURE[guard](5, **ROUND))
 
 
 def transcript(guard: str) -> tuple[dict[str, bytes], dict[str, bytes]]:

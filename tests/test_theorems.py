@@ -5,8 +5,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs.assignment import from_edges
 from ccesa.graphs.evolution import Evolution, private, reliable
@@ -14,7 +15,7 @@ from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Settled
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.summing import settle
-from ccesa.simulate import Eavesdropper, Exactly, simulate
+from ccesa.simulate import Exactly, simulate
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 
@@ -29,39 +30,44 @@ class Reckless(Weakened, Server):
     )
 
 
-def answers(play: Play, gone) -> dict[int, bytes]:
-    """Replies; a client that has fewer than t_i survivors around it when it is to unmask aborts instead."""
-    replies = {}
-    for i in play.requests.keys() - gone:
+class Tapped(Play):
+    """A round on a tapped wire; a client that has fewer than t_i survivors around it aborts at the end."""
+
+    def __init__(self, config: RoundConfig, **options) -> None:
+        super().__init__(config, server=Reckless, **options)
+        self.ear, self.v4 = Eavesdropper(config), set()
+
+    def ask(self, client: int, request: bytes) -> bytes | None:
         try:
-            replies[i] = play.clients[i].receive(play.requests[i])
+            reply = super().ask(client, request)
         except FaultyServer:
-            assert play.server.step.name == "unmask"
-    return replies
+            assert self.server.step.name == "unmask"
+            return None
+        self.ear.overhear(client, reply)
+        return reply
 
+    def step(self, gone=()) -> None:
+        for client, request in self.requests.items():
+            self.ear.overhear(client, request)
+        self.v4 = set()
+        super().step(gone() if callable(gone) else gone)
 
-def overheard(play: Play, gone) -> tuple[Eavesdropper, Evolution | None, RoundFailed | None]:
-    """A whole round on a tapped wire; the evolution is there if the last step was reached."""
-    eavesdropper, failure, v4 = Eavesdropper(play.config), None, set()
-    try:
-        while play.requests:
-            name = play.server.step.name
-            for i, request in play.requests.items():
-                eavesdropper.overhear(i, request)
-            lost = gone[name]
-            replies = answers(play, lost() if callable(lost) else lost)
-            v4 = set(replies)
-            for i, reply in replies.items():
-                eavesdropper.overhear(i, reply)
-                play.server.receive(i, reply)
-            play.requests = play.server.close()
-    except RoundFailed as error:
-        failure = error
-    state = play.server._state
-    if not isinstance(state, Settled):
-        return eavesdropper, None, failure
-    evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, state.graph.flags(v4))
-    return eavesdropper, evolution, failure
+    def hand_over(self, client: int, reply: bytes) -> None:
+        super().hand_over(client, reply)
+        self.v4.add(client)
+
+    def overheard(self, gone) -> tuple[Eavesdropper, Evolution | None, RoundFailed | None]:
+        """The whole round; the evolution is there if the last step was reached."""
+        failure = None
+        try:
+            self.finish(gone)
+        except RoundFailed as error:
+            failure = error
+        state = self.server._state
+        if not isinstance(state, Settled):
+            return self.ear, None, failure
+        evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, state.graph.flags(self.v4))
+        return self.ear, evolution, failure
 
 
 @st.composite
@@ -88,8 +94,8 @@ def tiny_rounds(draw):
 @given(tiny_rounds())
 def test_server_and_eavesdropper_succeed_exactly_when_the_theorems_say_so(case):
     config, gone = case
-    play = Play(config, server=Reckless, floor=LOOSE)
-    eavesdropper, evolution, failure = overheard(play, gone)
+    play = Tapped(config, floor=LOOSE)
+    eavesdropper, evolution, failure = play.overheard(gone)
     if evolution is None or isinstance(failure, TooFewClients):
         return
     event(f"reliable {reliable(evolution).holds}, private {private(evolution).holds}")
@@ -114,8 +120,8 @@ def test_server_and_eavesdropper_succeed_exactly_when_the_theorems_say_so(case):
 def test_sums_the_eavesdropper_finds_are_all_there_are(case):
     """Brute force over all subsets: a subset can be opened only if it is a union of the ones found."""
     config, gone = case
-    play = Play(config, server=Reckless, floor=LOOSE)
-    eavesdropper, evolution, _ = overheard(play, gone)
+    play = Tapped(config, floor=LOOSE)
+    eavesdropper, evolution, _ = play.overheard(gone)
     if evolution is None:
         return
     sums = eavesdropper.partial_sums()
@@ -147,10 +153,10 @@ def test_the_real_server_refuses_before_anything_leaks():
 
 def test_disconnected_survivors_do_leak_without_the_refusal():
     config = configure(12, graph=Harary(degree=8, mask_degree=2), bits=64)
-    play = Play(config, server=Reckless)
+    play = Tapped(config)
     gone = {name: set() for name in STEP_NAMES}
     gone["mask"] = lambda: opposite_points(play)  # known only once the graph is drawn
-    eavesdropper, _, _ = overheard(play, gone)
+    eavesdropper, _, _ = play.overheard(gone)
     sums = eavesdropper.partial_sums()
     assert sorted(len(members) for members in sums) == [5, 5]
     for members, total in sums.items():
@@ -158,13 +164,13 @@ def test_disconnected_survivors_do_leak_without_the_refusal():
 
 
 def opposite_points(play: Play) -> set[int]:
-    """Two opposite points of the mask ring: without them it falls into halves."""
-    around = np.argsort(_ring(play))
+    """Two opposite points of the mask circle: without them it falls into halves."""
+    around = np.argsort(_circle(play))
     return {int(around[0]), int(around[6])}
 
 
-def _ring(play: Play) -> np.ndarray:
-    """Positions around the mask ring, by walking it."""
+def _circle(play: Play) -> np.ndarray:
+    """Positions around the mask circle, by walking it."""
     graph = play.server.graph
     order, seen = [0], {0}
     while len(order) < graph.size:

@@ -8,7 +8,7 @@ import pytest
 
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, UsageError
 from ccesa.protocol.client import Client
-from rounds import ActivePlay, Play, changed, configure, configure_active, ids, read
+from rounds import CONFIGURE, Play, changed, configure, ids, read
 
 
 def test_a_second_request_while_the_first_is_answered_is_refused():
@@ -72,16 +72,14 @@ def interrupting(interruption):
 
 INTERRUPTIONS = [KeyboardInterrupt, SystemExit, GeneratorExit]
 interruptions = pytest.mark.parametrize("interruption", INTERRUPTIONS, ids=lambda kind: kind.__name__)
-guards = pytest.mark.parametrize(
-    ("kind", "make"), [(Play, configure), (ActivePlay, configure_active)], ids=["curious", "active"]
-)
+guards = pytest.mark.parametrize("make", CONFIGURE.values(), ids=CONFIGURE)
 
 
 @guards
 @interruptions
-def test_a_client_that_was_interrupted_while_its_vector_was_made_says_so(kind, make, interruption):
+def test_a_client_that_was_interrupted_while_its_vector_was_made_says_so(make, interruption):
     """Ctrl-C in hours of training: whoever goes on with this object would not know what it has done."""
-    play = kind(make(6)).until("mask")
+    play = Play(make(6)).until("mask")
     object.__setattr__(play.clients[0]._round, "vector", interrupting(interruption))
     with pytest.raises(interruption):
         play.clients[0].receive(play.requests[0])
@@ -97,8 +95,8 @@ def test_a_client_that_was_interrupted_while_its_vector_was_made_says_so(kind, m
 
 @guards
 @pytest.mark.parametrize("step", ["advertise", "share", "mask", "unmask"])
-def test_a_client_and_a_server_that_were_interrupted_in_any_step_say_so(kind, make, step, monkeypatch):
-    play = kind(make(6)).until(step)
+def test_a_client_and_a_server_that_were_interrupted_in_any_step_say_so(make, step, monkeypatch):
+    play = Play(make(6)).until(step)
     reply = play.clients[1].receive(play.requests[1])
     with monkeypatch.context() as patched:
         patched.setattr("ccesa.protocol.messages.wire.decode", interrupting(KeyboardInterrupt))
@@ -111,7 +109,7 @@ def test_a_client_and_a_server_that_were_interrupted_in_any_step_say_so(kind, ma
     for call in (lambda: play.server.receive(1, reply), play.server.close):
         with pytest.raises(OrderError, match="this server was interrupted half way; make a new one"):
             call()
-    again = kind(make(6))
+    again = Play(make(6))
     assert np.array_equal(again.finish().vector, again.expected(range(6)))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
@@ -18,7 +18,7 @@ def fresh_clients(case):
         entry["client"]: Client(
             config,
             entry["client"],
-            np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
+            np.frombuffer(raw(entry["vector"]), words.dtype(config.bits)),
             random=Stream(raw(entry["seed"])),
         )
         for entry in case["clients"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccesa import labels, ring
+from ccesa import labels, words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw, neighbourhood
@@ -194,9 +194,9 @@ def slice_matches(case, data):
 @cases("masks", "slices", "generator", "bits", "start", "count")
 def test_mask_slice(case):
     generator, key, size = case["generator"], raw(case["key"]), case["bits"] // 8
-    words = masks.mask_words(generator, key, case["start"], case["count"], case["bits"])
-    assert words.dtype == ring.dtype(case["bits"])
-    assert slice_matches(case, words.tobytes())
+    found = masks.mask_words(generator, key, case["start"], case["count"], case["bits"])
+    assert found.dtype == words.dtype(case["bits"])
+    assert slice_matches(case, found.tobytes())
     assert slice_matches(case, keystream(generator, key, case["start"] * size, case["count"] * size))
 
 
@@ -205,7 +205,7 @@ def test_mask_slice(case):
 def test_add_masks_applies_the_same_words(generator, threads):
     for case in load("masks", "slices"):
         if case["generator"] == generator and case["start"] == 0:
-            vector = ring.zeros(case["count"], case["bits"])
+            vector = words.zeros(case["count"], case["bits"])
             masks.add_masks(vector, [masks.Mask(raw(case["key"]), 1)], generator, threads)
             assert slice_matches(case, vector.tobytes())
 

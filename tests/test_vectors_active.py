@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import FaultyServer, OrderError
@@ -209,7 +209,7 @@ def fresh_client(case, entry):
         config,
         Identity(raw(entry["identity"])),
         charter,
-        np.frombuffer(raw(entry["vector"]), ring.dtype(config.bits)),
+        np.frombuffer(raw(entry["vector"]), words.dtype(config.bits)),
         random=Stream(raw(entry["seed"])),
         tasks=None,
     )

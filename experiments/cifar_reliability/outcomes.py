@@ -20,11 +20,11 @@ from ccesa import labels
 from ccesa.config import MAX_HOLDERS, Complete, ErdosRenyi, Fixed, RoundConfig
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import extended, flags, informative
-from ccesa.plan import bounds, plan
+from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
-from ccesa.ring import Vector
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
+from ccesa.words import Vector
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort
 from experiments.record import Key, earlier, finished, save, seconds
@@ -52,7 +52,7 @@ class Outcome:
 def all_schemes(clients: int) -> list[Scheme]:
     """SA, the paper's p* and less, and what the planner chooses."""
     half = Fixed(t=clients // 2 + 1)
-    star = round(bounds.p_star(clients, DROPOUT), 4)
+    star = round(paper.p_star(clients, DROPOUT), 4)
     return [
         Scheme(key="sa", name=f"SA (p = 1, t = {half.t})", graph=Complete(), threshold=half),
         *(_paper(clients, p) for p in (star, *(p for p in (0.25, 0.2) if p < star))),
@@ -61,7 +61,7 @@ def all_schemes(clients: int) -> list[Scheme]:
 
 
 def _paper(clients: int, p: float) -> Scheme:
-    t = bounds.threshold(clients, p)
+    t = paper.threshold(clients, p)
     name = f"CCESA (p = {p:g}, t = {t})"
     return Scheme(key=f"p{p:g}", name=name, graph=ErdosRenyi(p=p), threshold=Fixed(t=t))
 
@@ -93,7 +93,7 @@ def key_of(effort: Effort, schemes: Sequence[Scheme], seed: int) -> Key:
     return Key(seed=seed, quick=effort.quick, settings=settings)
 
 
-def real(config: RoundConfig, gone: Vanishing, seed: list[int]) -> tuple[Outcome, bytes]:
+def real(config: RoundConfig, gone: Dropouts, seed: list[int]) -> tuple[Outcome, bytes]:
     """A whole round of the protocol, and the seed of its graph, computed from the keys that were sent.
 
     The sum is held against the plain one: a round that gives a wrong sum ends the stage.
@@ -127,7 +127,7 @@ def graph_seed(config: RoundConfig, bundles: list[m.AdvertiseReply]) -> bytes:
     return labels.digest(labels.GRAPH_SEED, config.context, root)
 
 
-def ruled(config: RoundConfig, gone: Vanishing, seed_of_graph: bytes) -> Outcome:
+def ruled(config: RoundConfig, gone: Dropouts, seed_of_graph: bytes) -> Outcome:
     """The same by the server's rules alone: the graph, the thresholds, who is left out, both theorems."""
     v1 = np.array([client for client in range(config.clients) if client not in gone["advertise"]], np.int64)
     if v1.size < config.min_survivors:
@@ -179,7 +179,7 @@ def run(path: Path, effort: Effort, seed: int, *, again: bool = False) -> None:
     stored = None if again else earlier(path, key)
     found, gone = _stored(stored, schemes)
     for number in range(len(gone), effort.rounds):
-        away = rounds.vanishing(DROPOUT, effort.clients, [seed, 0, number])
+        away = rounds.dropouts(DROPOUT, effort.clients, [seed, 0, number])
         before = frozenset().union(*(away[step] for step in ("advertise", "share", "mask")))
         gone.append(sorted(before))
         for scheme in schemes:
@@ -206,7 +206,7 @@ def _stored(
 
 
 def _one(
-    scheme: Scheme, clients: int, gone: Vanishing, before: frozenset[int], seed: list[int], whole: bool
+    scheme: Scheme, clients: int, gone: Dropouts, before: frozenset[int], seed: list[int], whole: bool
 ) -> Entry:
     """One round of one scheme, by the ``whole`` protocol or by the rules."""
     config = rounds.configured(seed, clients, LENGTH, scheme.graph, scheme.threshold, BITS)

@@ -20,18 +20,18 @@ import numpy as np
 from bench.rounds import client_work, server_work
 from matplotlib.figure import Figure
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs.evolution import extended
-from ccesa.plan import bounds, plan
-from ccesa.plan.cost import Shape, cost
+from ccesa.plan import paper, plan
+from ccesa.plan.price import Shape, price
 from ccesa.protocol.server import Aggregate
 from ccesa.protocol.steps import steps_of
-from ccesa.simulate.dropout import Vanishing
-from experiments import chart, rounds
+from ccesa.simulate.dropout import Dropouts
+from experiments import bounds, chart, rounds
 from experiments.arguments import parse, run
 from experiments.record import Key, save
 
@@ -77,10 +77,10 @@ def chosen(scheme: str, n: int) -> tuple[Graph, Threshold] | None:
         made = plan(n, Q_TOTAL, length=1, bits=BITS)
         return made.graph, made.threshold
     try:
-        p = bounds.p_star(n, Q_TOTAL)
+        p = paper.p_star(n, Q_TOTAL)
     except ConfigError:
         return None
-    return ErdosRenyi(p=p), Fixed(t=bounds.threshold(n, p))
+    return ErdosRenyi(p=p), Fixed(t=paper.threshold(n, p))
 
 
 def counted(scheme: str, n: int, seed: int) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ def _shape(n: int, graph: Graph, threshold: Threshold) -> Shape:
 
 def model(shape: Shape) -> dict[str, float]:
     """What the planner expects. The vector's own bytes are taken off."""
-    priced = cost(shape)
+    priced = price(shape)
     extra = priced.sent_bytes + priced.received_bytes - shape.vector_bytes
     return {
         "client_bytes": extra,
@@ -132,7 +132,7 @@ def model(shape: Shape) -> dict[str, float]:
         "server_keystreams": priced.server_keystream_bytes / shape.vector_bytes,
         # One secret for everyone in V2: b_i of the survivors, s_i of the others.
         "server_rebuilding": shape.clients
-        * (1 - bounds.step_dropout(shape.dropout)) ** 2
+        * (1 - paper.step_dropout(shape.dropout)) ** 2
         * shape.threshold**2,
     }
 
@@ -171,18 +171,18 @@ def rebuilding(aggregate: Aggregate) -> int:
 
 def _ran(n: int, graph: Graph, threshold: Threshold, q_total: float, seed: int) -> rounds.Ran:
     """A round that succeeds; a lost one is run again with other dropouts."""
-    zeros = ring.zeros(1, BITS)
+    zeros = words.zeros(1, BITS)
     for attempt in range(5):
         seeds = [seed, n, attempt]
         config = rounds.configured(seeds, n, 1, graph, threshold, BITS)
-        found = rounds.ran(config, lambda _: zeros, _vanishing(n, q_total, seeds), seeds)
+        found = rounds.ran(config, lambda _: zeros, _dropouts(n, q_total, seeds), seeds)
         if isinstance(found.result, Aggregate):
             return found
     raise RoundFailed(f"five rounds with n = {n} were lost, one after the other")
 
 
-def _vanishing(n: int, q_total: float, seeds: list[int]) -> Vanishing:
-    """In each step as many as are expected to vanish: growth should show, not luck."""
+def _dropouts(n: int, q_total: float, seeds: list[int]) -> Dropouts:
+    """In each step as many as are expected to drop out: growth should show, not luck."""
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
@@ -257,7 +257,7 @@ def turbo() -> dict[str, float]:
         choice = chosen(scheme, n)
         if choice is None:
             continue
-        priced = cost(replace(_shape(n, *choice), length=length, bits=bits))
+        priced = price(replace(_shape(n, *choice), length=length, bits=bits))
         found[scheme] = priced.sent_bytes + priced.received_bytes
         found[f"{scheme}_share"] = found[scheme] / theirs
     return found

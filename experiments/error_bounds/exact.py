@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 
 
 def log_disconnected(most: int, p: float) -> NDArray[np.float64]:

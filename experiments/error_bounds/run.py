@@ -16,14 +16,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ccesa.config import ErdosRenyi, Fixed, RoundConfig
-from ccesa.plan import bounds
+from ccesa.plan import paper
 from ccesa.plan.certify import Degrees, disconnected, unreliable
-from ccesa.plan.montecarlo import estimate
 from ccesa.plan.population import Population
 from ccesa.simulate import Independent, simulate
-from experiments import chart
+from experiments import bounds, chart
 from experiments.arguments import parse, run
 from experiments.error_bounds.exact import log_not_private
+from experiments.montecarlo import estimate
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -50,14 +50,17 @@ def settings(quick: bool) -> dict[str, Any]:
 def at_p_star(n: int, q_total: float) -> dict[str, float]:
     """log10 of the paper's bounds and of the exact values, with the paper's p and t.
 
-    Unreliable: a union over clients of exact tails. Not private: G3 falls apart, exactly. Beside it the
-    planner's certificate, which takes everyone who vanishes in any of the four steps for gone before V3, and
-    so lies above the paper's bound.
+    Unreliable: a union over clients of exact tails, with a client's own share as in a round, and without it
+    (``unreliable_others``), which is what the theorem bounds. Not private: G3 falls apart, exactly. Beside it
+    the planner's certificate, which takes everyone who vanishes in any of the four steps for gone before V3,
+    and so lies above the paper's bound.
     """
-    p = bounds.p_star(n, q_total)
-    t = bounds.threshold(n, p)
+    p = paper.p_star(n, q_total)
+    t = paper.threshold(n, p)
     population, degrees = Population(clients=n, dropout=q_total), Degrees.of(ErdosRenyi(p=p), n)
-    exact = math.log(n) + unreliable(degrees, lambda _: t, population, own_share=True)
+    exact, others = (
+        math.log(n) + unreliable(degrees, lambda _: t, population, own_share=own) for own in (True, False)
+    )
     return {
         "n": n,
         "q_total": q_total,
@@ -65,6 +68,7 @@ def at_p_star(n: int, q_total: float) -> dict[str, float]:
         "t": t,
         "unreliable_bound": bounds.log_unreliability(n, p, q_total, t) / _LN10,
         "unreliable_exact": exact / _LN10,
+        "unreliable_others": others / _LN10,
         "private_bound": bounds.log_privacy_error(n, p, q_total) / _LN10,
         "private_exact": log_not_private(n, p, q_total) / _LN10,
         "private_certificate": disconnected(ErdosRenyi(p=p), population) / _LN10,

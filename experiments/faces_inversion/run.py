@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
@@ -109,8 +109,8 @@ def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list
     def overhear(client: int, reply: bytes) -> None:
         message = m.decode(reply, len(reply))
         if isinstance(message, m.MaskReply):
-            words = ring.from_bytes(message.vector, BITS)[: quantizer.layout.size].view("<i4")
-            scaled = words * (CLIP / quantizer.levels)
+            steps = words.from_bytes(message.vector, BITS)[: quantizer.layout.size].view("<i4")
+            scaled = steps * (CLIP / quantizer.levels)
             heard[client] = quantizer.layout.restore(scaled)
 
     def vector(client: int) -> Any:

@@ -19,14 +19,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import ErdosRenyi, Fixed, Graph, Majority, Threshold
 from ccesa.errors import RoundFailed
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.quantize import Quantizer
-from ccesa.ring import Vector
 from ccesa.simulate import usual_plan
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
+from ccesa.words import Vector
 from experiments import chart, faces, rounds, softmax
 from experiments.arguments import parse, run
 from experiments.record import Key, save
@@ -88,17 +88,17 @@ def _named(p: float, t: int) -> str:
     return f"{'SA' if p == 1 else 'CCESA'}, p = {p:g}, t = {t}"
 
 
-def by_our_server(data: Federation, series: Series, gone: list[Vanishing], seed: int) -> dict[str, Any]:
+def by_our_server(data: Federation, series: Series, gone: list[Dropouts], seed: int) -> dict[str, Any]:
     """Training through real rounds."""
     model = softmax.new_model(data)
     quantizer = Quantizer.for_model(model, clients=data.clients, clip=softmax.LARGEST_UPDATE, bits=BITS)
     history, outcomes, survivors = [], [], []
-    for number, vanishing in enumerate(gone):
+    for number, dropouts in enumerate(gone):
         seeds = [seed, 1, number]
         config = rounds.configured(
             seeds, data.clients, quantizer.length, series.graph, series.threshold, BITS
         )
-        found = rounds.ran(config, _encoded(model, data, quantizer, seeds), vanishing, seeds)
+        found = rounds.ran(config, _encoded(model, data, quantizer, seeds), dropouts, seeds)
         if not isinstance(found.result, RoundFailed):
             mean = quantizer.decode(found.result.vector)
             model = softmax.add(model, mean.arrays)
@@ -120,13 +120,13 @@ def _encoded(model: Model, data: Federation, quantizer: Quantizer, seeds: list[i
     return vector
 
 
-def by_the_paper(data: Federation, p: float, gone: list[Vanishing], seed: int) -> dict[str, Any]:
+def by_the_paper(data: Federation, p: float, gone: list[Dropouts], seed: int) -> dict[str, Any]:
     """Training by the paper's rule; a round that is not lost gives the plain mean over V3."""
     model, t = softmax.new_model(data), data.clients // 2 + 1
     rng = np.random.default_rng([seed, 3, round(1000 * p)])
     history, outcomes = [], []
-    for vanishing in gone:
-        stays = _stays(vanishing, data.clients)
+    for dropouts in gone:
+        stays = _stays(dropouts, data.clients)
         lost = bool(lost_by_rule(stays[:, None], p, t, rng)[0])
         if not lost:
             model = softmax.add(model, softmax.mean_update(model, data, np.flatnonzero(stays[2]).tolist()))
@@ -135,9 +135,9 @@ def by_the_paper(data: Federation, p: float, gone: list[Vanishing], seed: int) -
     return _history(_named(p, t), history, outcomes)
 
 
-def _stays(vanishing: Vanishing, clients: int) -> NDArray[np.bool_]:
+def _stays(dropouts: Dropouts, clients: int) -> NDArray[np.bool_]:
     """V1 to V4 as flags."""
-    here = [[client not in members for client in range(clients)] for members in vanishing.values()]
+    here = [[client not in members for client in range(clients)] for members in dropouts.values()]
     return np.logical_and.accumulate(np.array(here))
 
 
@@ -162,12 +162,12 @@ def lost_rate(clients: int, p: float, q_total: float, drawn: int, seed: int) -> 
 
 def lost_short(clients: int, series: Series, q_total: float, count: int, seed: int) -> dict[str, int]:
     """How real rounds of our server end, with vectors of one element."""
-    one = ring.zeros(1, BITS)
+    one = words.zeros(1, BITS)
     ends: Counter[str] = Counter()
     for number in range(count):
         seeds = [seed, 5, number]
         config = rounds.configured(seeds, clients, 1, series.graph, series.threshold, BITS)
-        gone = rounds.vanishing(q_total, clients, seeds)
+        gone = rounds.dropouts(q_total, clients, seeds)
         ends[rounds.ran(config, lambda _: one, gone, seeds).outcome] += 1
     return dict(ends)
 
@@ -183,7 +183,7 @@ def _history(name: str, accuracy: list[float], outcomes: list[str]) -> dict[str,
 
 def one_dropout(data: Federation, q_total: float, effort: Effort, seed: int) -> dict[str, Any]:
     """Everything at one q_total; all series meet the same dropouts."""
-    gone = [rounds.vanishing(q_total, data.clients, [seed, 6, k]) for k in range(effort.rounds)]
+    gone = [rounds.dropouts(q_total, data.clients, [seed, 6, k]) for k in range(effort.rounds)]
     ours, paper = [], []
     for series in all_series(data.clients):
         found = by_our_server(data, series, gone, seed)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
-from ccesa.plan import bounds
+from ccesa.plan import paper
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
-from ccesa.ring import Vector, from_bytes
 from ccesa.simulate import simulate, usual_plan
+from ccesa.words import Vector, from_bytes
 from experiments.schemes import Scheme
 
 BITS: Literal[32] = 32
@@ -26,7 +26,7 @@ Row = NDArray[np.float32]
 
 
 def all_schemes(clients: int) -> list[Scheme]:
-    made, t = usual_plan(clients, 0.1), bounds.threshold(clients, CONNECTION)
+    made, t = usual_plan(clients, 0.1), paper.threshold(clients, CONNECTION)
     half = Fixed(t=clients // 2 + 1)
     ours = f"ours ({type(made.graph).__name__}, {made.degree:g} neighbours)"
     return [
@@ -43,7 +43,7 @@ def all_schemes(clients: int) -> list[Scheme]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Federation:
-    """All clients' models as ring vectors, and the float that one step of the ring stands for."""
+    """All clients' models as vectors of words, and the float that one step of a word stands for."""
 
     vectors: list[Vector]
     size: int

@@ -1,8 +1,8 @@
 """Secure aggregation: the server learns the sum of everyone's vectors and nothing else."""
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from ccesa import plan
 from ccesa.charter import Charter
 from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
 from ccesa.errors import (
@@ -32,9 +32,12 @@ from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
-from ccesa.simulate import aggregate
 
-__version__ = version("ccesa")
+if TYPE_CHECKING:
+    from ccesa import plan
+    from ccesa.simulate import aggregate
+
+    __version__: str
 
 __all__ = [
     "ActiveClient",
@@ -79,3 +82,18 @@ __all__ = [
     "aggregate",
     "plan",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the planner, and what plans, when it is asked for: it needs scipy, a client does not."""
+    if name == "plan":
+        return import_module("ccesa.plan")
+    if name == "aggregate":
+        return import_module("ccesa.simulate").aggregate
+    if name == "__version__":
+        return import_module("importlib.metadata").version("ccesa")
+    raise AttributeError(f"module 'ccesa' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from ccesa import labels, ring, wire
+from ccesa import labels, wire, words
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 
@@ -60,11 +60,11 @@ def _check_probability(part: Part, name: str) -> None:
     msgspec.structs.force_setattr(part, name, float(p))  # one encoding: 1 and 1.0 are the same p
 
 
-def _check_ring_degree(name: str, degree: int) -> None:
+def _check_circle_degree(name: str, degree: int) -> None:
     _check_integer(name, degree)
     if degree < 2 or degree % 2:
         raise ConfigError(
-            f"{name} must be an even number of at least 2, not {degree}: half on each side of the ring"
+            f"{name} must be an even number of at least 2, not {degree}: half on each side of the circle"
         )
 
 
@@ -97,15 +97,15 @@ class ErdosRenyi(Part, frozen=True, kw_only=True, tag="erdos-renyi"):
 
 
 class Harary(Part, frozen=True, kw_only=True, tag="harary"):
-    """A random ring on which everyone is joined to the nearest degree / 2 on each side."""
+    """A random circle on which everyone is joined to the nearest degree / 2 on each side."""
 
     degree: int
     mask_degree: int | None = None
 
     def __post_init__(self) -> None:
-        _check_ring_degree("degree", self.degree)
+        _check_circle_degree("degree", self.degree)
         if self.mask_degree is not None:
-            _check_ring_degree("mask_degree", self.mask_degree)
+            _check_circle_degree("mask_degree", self.mask_degree)
             if self.mask_degree > self.degree:
                 raise ConfigError(
                     f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: "
@@ -137,7 +137,7 @@ class Complete(Part, frozen=True, kw_only=True, tag="complete"):
         if self.mask_p is not None:
             _check_probability(self, "mask_p")
         if self.mask_degree is not None:
-            _check_ring_degree("mask_degree", self.mask_degree)
+            _check_circle_degree("mask_degree", self.mask_degree)
 
     def mean_degree(self, clients: int) -> float:
         return clients - 1
@@ -203,7 +203,7 @@ Threshold = Majority | Linear | Fixed
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "version": (VERSION,),
-    "bits": ring.BITS,
+    "bits": words.BITS,
     "generator": ("aes128-ctr", "chacha20"),
     "guard": tuple(GUARDS),
 }

@@ -1,6 +1,6 @@
-"""Floats to the ring and back: clip, weight, scale, round; a setting that could overflow is refused.
+"""Floats to words and back: clip, weight, scale, round; a setting that could overflow is refused.
 
-One client's arrays become one ring vector: each value times the client's weight, as a whole number of
+One client's arrays become one vector of words: each value times the client's weight, as a whole number of
 steps, followed by the weight itself as a few digits. The sum over clients decodes to the weighted mean,
 and the server learns no single weight either. Values are signed (two's complement), so
 ``clients · levels`` must stay below 2^(bits - 1).
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Required, TypedDict, Un
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import ConfigError, VectorError, quoted
-from ccesa.ring import Vector
 from ccesa.tensors import Tensor, TensorType, is_tensor, to_array
+from ccesa.words import Vector
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -134,7 +134,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantizer(Generic[Model]):
-    """How all clients of a round turn their arrays into ring vectors. Agree on it before the round.
+    """How all clients of a round turn their arrays into vectors of words. Agree on it before the round.
 
     ``clip`` bounds every value (one bound for all, or one an array); ``levels`` is the number of steps
     from 0 to the bound, by default the most that cannot overflow.
@@ -156,8 +156,8 @@ class Quantizer(Generic[Model]):
         self._check_headroom()
 
     def _check_choices(self) -> None:
-        if self.bits not in ring.BITS:
-            raise ConfigError(f"bits must be one of {ring.BITS}, not {self.bits}")
+        if self.bits not in words.BITS:
+            raise ConfigError(f"bits must be one of {words.BITS}, not {self.bits}")
         if self.clients < 1:
             raise ConfigError(f"clients must be at least 1, not {self.clients}")
         if not _is_positive(self.max_weight):
@@ -227,7 +227,7 @@ class Quantizer(Generic[Model]):
 
     @property
     def length(self) -> int:
-        """Elements of the ring vector: every value, then the digits of the weight."""
+        """Words of the vector: every value, then the digits of the weight."""
         return self.layout.size + self._digits
 
     @property
@@ -243,7 +243,7 @@ class Quantizer(Generic[Model]):
     def encode(
         self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
     ) -> Quantized:
-        """One client's ring vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
+        """One client's vector of words. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
                 f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
@@ -259,12 +259,12 @@ class Quantizer(Generic[Model]):
             whole = np.floor(steps)
             whole += (rng or np.random.default_rng()).random(steps.size) < steps - whole
         whole = np.clip(whole, -self.levels, self.levels)
-        values = whole.astype(np.int64).astype(ring.dtype(self.bits))
+        values = whole.astype(np.int64).astype(words.dtype(self.bits))
         return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
 
     def decode(self, total: Vector) -> Mean[Model]:
         """The weighted mean from the sum of the survivors' vectors."""
-        ring.check(total, self.length, self.bits)
+        words.check(total, self.length, self.bits)
         digits = total[self.layout.size :].tolist()
         units = sum(int(digit) * self._base**place for place, digit in enumerate(digits))
         if units > self.clients * WEIGHT_UNITS:
@@ -300,7 +300,7 @@ class Quantizer(Generic[Model]):
 
     @property
     def _base(self) -> int:
-        """The largest base whose digits, summed over all clients, stay in the ring."""
+        """The largest base whose digits, summed over all clients, stay in a word."""
         return (2**self.bits - 1) // self.clients + 1
 
     @cached_property
@@ -312,7 +312,7 @@ class Quantizer(Generic[Model]):
 
     def _weight_digits(self, units: int) -> Vector:
         digits = [units // self._base**place % self._base for place in range(self._digits)]
-        return np.array(digits, ring.dtype(self.bits))
+        return np.array(digits, words.dtype(self.bits))
 
 
 def _type(value: Array) -> np.dtype[Any] | TensorType:

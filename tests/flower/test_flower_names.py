@@ -5,37 +5,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import VectorError
 from ccesa.flower import names
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=4)
 ROOM = 120
-#: Clients and bits of the ring, up to the largest numbers that a quantizer takes.
-RINGS = st.one_of(
+#: Clients and bits of a word, up to the largest numbers that a quantizer takes.
+WORDS = st.one_of(
     st.tuples(st.integers(1, 127), st.just(8)),
     st.tuples(st.integers(1, 2**15 - 1), st.just(16)),
     st.tuples(st.integers(1, 10**6), st.sampled_from([32, 64])),
 )
 
 
-def of_many(some: list[str], times: int, clients: int, bits: int) -> ring.Vector:
+def of_many(some: list[str], times: int, clients: int, bits: int) -> words.Vector:
     one = names.encode(some, ROOM, clients, bits)
     assert one.size == names.elements(ROOM, clients, bits)
     return (one * np.array(times, one.dtype)).astype(one.dtype)
 
 
-@given(NAMES, RINGS, st.data())
-def test_names_come_back(some, ring_of, data):
-    clients, bits = ring_of
+@given(NAMES, WORDS, st.data())
+def test_names_come_back(some, word_of, data):
+    clients, bits = word_of
     times = data.draw(st.integers(1, clients))
     assert names.fit(some, ROOM)
     assert names.decode(of_many(some, times, clients, bits), times, clients, bits) == some
 
 
-@given(NAMES, NAMES, RINGS, st.data())
-def test_different_names_are_none(some, others, ring_of, data):
-    clients, bits = ring_of
+@given(NAMES, NAMES, WORDS, st.data())
+def test_different_names_are_none(some, others, word_of, data):
+    clients, bits = word_of
     if some == others or clients < 2:
         return
     times = data.draw(st.integers(1, clients - 1))

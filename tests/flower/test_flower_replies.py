@@ -426,7 +426,7 @@ def test_sixty_four_bits(said):
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_the_printed_bound_holds_for_every_ring(bits, said):
+def test_the_printed_bound_holds_for_every_word(bits, said):
     reply = one_round(MemoryGrid(make_app(), NODES), bits=bits)
     (bound,) = printed_bounds(said)
     assert_mean(reply, number(NODES), error=bound * 1.05 + FLOAT32)

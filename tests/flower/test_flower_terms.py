@@ -6,7 +6,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa import ring
+from ccesa import words
 from ccesa.errors import ConfigError, MalformedMessage, VectorError
 from ccesa.flower import slots
 from ccesa.flower.average import Said
@@ -90,7 +90,7 @@ def total(terms: Terms, model, replies, silent: int = 0):
     """The sum over all who replied, and so many who had nothing to send."""
     packed = [terms.pack(model, said) for said in replies]
     assert all(clipped == 0 for _, clipped in packed)
-    result = ring.zeros(terms.length(model), terms.bits)
+    result = words.zeros(terms.length(model), terms.bits)
     for vector in [*(vector for vector, _ in packed), *[terms.nothing(model)] * silent]:
         assert vector.size == result.size
         result = result + vector
@@ -119,7 +119,7 @@ def test_the_sum_is_the_weighted_mean(case):
 
 
 @given(cases())
-def test_rounding_is_small_where_the_ring_is_wide(case):
+def test_rounding_is_small_where_words_are_wide(case):
     terms, model, replies, _ = case
     if terms.bits == 64 and terms.kind == "train":
         average = terms.unpack(model, total(terms, model, replies), len(replies))
@@ -144,7 +144,7 @@ def test_metrics_of_one_client_come_back(values, units, clients, bits):
 
 
 @given(st.integers(1, 10_000), st.sampled_from([16, 32, 64]))
-def test_digits_of_all_clients_together_stay_in_the_ring(clients, bits):
+def test_digits_of_all_clients_together_stay_in_a_word(clients, bits):
     largest = slots.encode([1e6] * 2, 2, 2**24, 1e6, clients, bits)
     assert int(largest.max()) * clients < 2**bits
     assert slots.decode((largest * clients).astype(largest.dtype), 2**24 * clients, 1e6, clients, bits) == (

@@ -9,12 +9,12 @@ from cases.rounds import (
     RANDOMNESS,
     Plan,
     Tamper,
+    contribution,
     garbage,
     outcome,
     recorder,
     seed,
     vector,
-    words,
     wrong_share,
 )
 from ccesa.charter import Charter
@@ -133,7 +133,7 @@ def client(plan: ActivePlan, number: int) -> ActiveClient:
         plan.config,
         plan.identity(number),
         plan.agreed,
-        words(plan, number),
+        contribution(plan, number),
         random=Stream(seed(plan, number)),
         tasks=None,
     )

@@ -1,9 +1,9 @@
-"""masks.json: slices of keystreams, read as ring elements."""
+"""masks.json: slices of keystreams, read as words."""
 
 import hashlib
 
 from cases.common import Case, sample
-from ccesa import ring
+from ccesa import words
 from ccesa.crypto.masks import GENERATORS, mask_words
 
 DESCRIPTION = (
@@ -23,7 +23,7 @@ def make() -> Case:
         "slices": [
             _slice(generator, bits, start, count)
             for generator in GENERATORS
-            for bits in ring.BITS
+            for bits in words.BITS
             for start, count in _SLICES + _LONG
         ],
     }
@@ -31,6 +31,6 @@ def make() -> Case:
 
 def _slice(generator: str, bits: int, start: int, count: int) -> Case:
     key = sample(f"mask key {generator}", GENERATORS[generator].key_bytes)
-    words = mask_words(generator, key, start, count, bits).tobytes()
-    shown = {"sha256": hashlib.sha256(words).digest()} if count > 100 else {"words": words}
+    found = mask_words(generator, key, start, count, bits).tobytes()
+    shown = {"sha256": hashlib.sha256(found).digest()} if count > 100 else {"words": found}
     return {"generator": generator, "key": key, "bits": bits, "start": start, "count": count, **shown}

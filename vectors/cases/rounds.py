@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from cases.common import STREAM, Case, Stream, fields, sample
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.evidence import Evidence
@@ -150,12 +150,12 @@ def vector(plan: Plan, client: int) -> bytes:
     return sample(f"{plan.name}: vector {client}", plan.config.vector_bytes)
 
 
-def words(plan: Plan, client: int) -> ring.Vector:
-    return np.frombuffer(vector(plan, client), ring.dtype(plan.config.bits))
+def contribution(plan: Plan, client: int) -> words.Vector:
+    return np.frombuffer(vector(plan, client), words.dtype(plan.config.bits))
 
 
 def _client(plan: Plan, client: int) -> Client:
-    return Client(plan.config, client, words(plan, client), random=Stream(seed(plan, client)))
+    return Client(plan.config, client, contribution(plan, client), random=Stream(seed(plan, client)))
 
 
 def _play(plan: Plan) -> Case:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,12 +13,13 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ccesa import files
 from ccesa.charter import Charter, Learning
-from ccesa.cli.output import check_output
+from ccesa.cli import WENT_WRONG, options
+from ccesa.cli.output import check_output, lines
 from ccesa.errors import ConfigError, shown
+from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
 
@@ -36,27 +38,24 @@ _Key = Annotated[
 
 
 @charter.command()
-def show(
-    path: _File,
-    as_object: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
-) -> None:
+def show(path: _File, as_object: options.Json = False) -> None:
     """Print a charter for people: its digest, which all sites compare, and its promise in words."""
     found = Charter.load(path)
     if as_object:
         typer.echo(json.dumps({"digest": found.digest.hex(), **_plain(found)}))
-        return
-    Console().print(table(found))
+    else:
+        Console().print(lines(_in_words(found)))
 
 
 @charter.command()
 def check(path: _File, identity: _Key = None) -> None:
-    """Compute a charter's certificate anew, and look at its expiry; exit with 1 if anything is wrong."""
+    """Compute a charter's certificate anew, and check its expiry; exit with 1 if anything is wrong."""
     found = Charter.load(path)
     problems = _problems(found, identity)
     for problem in problems:
         typer.echo(f"{path}: {problem}", err=True)
     if problems:
-        raise typer.Exit(1)
+        raise typer.Exit(WENT_WRONG)
     typer.echo(f"{path}: serial {found.serial} keeps what it promises; digest {found.fingerprint}")
 
 
@@ -95,9 +94,9 @@ class Agreement:
             if self.replaces or self.expires or self.attempts or self.learning:
                 raise ConfigError("--replaces, --expires, --attempts and --learning go with --charter FILE")
             return
-        if guard != "active":
+        if not guard_named(guard).chartered:
             raise ConfigError(
-                "--charter goes with --guard active: under curious there is nothing to agree on"
+                f"--charter goes with --guard active: under {guard} there is nothing to agree on"
             )
         if members is None:
             raise ConfigError("--charter needs --members: the admission list of all who agree on it")
@@ -109,7 +108,7 @@ class Agreement:
         _ = self._before
 
     def write(self, made: Plan, members: Admission) -> None:
-        """The charter of a plan into a new file, and what to do next, beside the plan's own output."""
+        """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
         if self.path is None:
             return
         before = self._before
@@ -125,16 +124,14 @@ class Agreement:
         self._tell(found)
 
     def _tell(self, found: Charter) -> None:
-        console = Console(stderr=True)
-        where = f"[bold]charter[/bold]  {escape(str(self.path))}, serial {found.serial}, until {found.expiry}"
-        console.print(f"\n{where}", soft_wrap=True)
+        path, told = escape(str(self.path)), f"digest   [bold]{found.fingerprint}[/bold]"
         if self.learning:
-            console.print(
-                f"fill in its table \\[learning], then: ccesa charter show {escape(str(self.path))}"
-            )
-        else:
-            console.print(f"digest   [bold]{found.fingerprint}[/bold]", soft_wrap=True)
-        console.print("send it to every member, who compares the digest: ccesa charter show FILE")
+            told = f"fill in its table \\[learning], then: ccesa charter show {path}"
+        Console(stderr=True).print(
+            f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}\n{told}\n"
+            "send it to every member, who compares the digest: ccesa charter show FILE",
+            soft_wrap=True,
+        )
 
     @cached_property
     def _before(self) -> Charter | None:
@@ -147,38 +144,32 @@ class Agreement:
         return int(self.expires.replace(tzinfo=UTC).timestamp())
 
 
-def table(found: Charter) -> Table:
-    """All of it in words, the promise first."""
+def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
+    """Yield all of it, the promise first."""
     told = found.certificate
-    rows = Table(show_header=False, box=None, pad_edge=False)
     expired = " [red bold]EXPIRED[/red bold]" if time.time() >= found.expires else ""
-    rows.add_row("[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}{expired}")
-    rows.add_row("digest", f"[bold]{found.fingerprint}[/bold]")
-    rows.add_row("members", f"{len(found.members):,}: {_some([seat.name for seat in found.members])}")
-    rows.add_row(
-        "against", f"a server that lies, and up to {told.colluders:,} of the members working with it"
-    )
-    rows.add_row(
+    yield "[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}{expired}"
+    yield "digest", f"[bold]{found.fingerprint}[/bold]"
+    yield "members", f"{len(found.members):,}: {_some([seat.name for seat in found.members])}"
+    yield "against", f"a server that lies, and up to {told.colluders:,} of the members working with it"
+    yield (
         "promise",
         f"[green]whatever is opened is a sum over at least {told.least_honest:,} honest members[/green], "
         f"whoever drops out, except with 2^-{told.privacy_bits:g} for each roster that the server tries. "
         "It is stated here; `ccesa charter check` computes it",
     )
-    rows.add_row(
+    yield (
         "a round",
         f"has a roster of {found.least_roster:,} members or more; members sign no list of fewer than "
         f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
     )
-    rows.add_row(
-        "is lost",
-        f"with probability {report.probability_in_words(told.unreliable)} if {told.dropout:.3g} vanish",
-    )
-    rows.add_row("graph", _part(found.graph))
-    rows.add_row("threshold", _part(found.threshold))
-    rows.add_row("vectors", f"{found.bits} bits, masks by {found.generator}")
+    chance = report.probability_in_words(told.unreliable)
+    yield "is lost", f"with probability {chance} if {told.dropout:.3g} drop out"
+    yield "graph", _part(found.graph)
+    yield "threshold", _part(found.threshold)
+    yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
-        rows.add_row("learning", _part(found.learning))
-    return rows
+        yield "learning", _part(found.learning)
 
 
 def _part(part: msgspec.Struct) -> str:

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from ccesa.cli.output import check_output
+from ccesa.cli import options
+from ccesa.cli.output import check_output, lines
 from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
@@ -20,23 +21,21 @@ from ccesa.simulate import Independent, Report, usual_plan
 
 
 def demo(
-    clients: Annotated[int, typer.Option(help="Number of clients.")] = 40,
+    clients: options.Clients = 40,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
-    dropout: Annotated[float, typer.Option(help="Probability to vanish in a round, over all steps.")] = 0.1,
-    degree: Annotated[
-        int | None, typer.Option(help="Neighbours of a client, even; by default planned.")
-    ] = None,
+    dropout: options.Dropout = 0.1,
+    degree: options.Degree = None,
     seed: Annotated[int, typer.Option(min=0, help="Fixes data and dropouts, never keys.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
+    threads: options.Threads = 1,
     output: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("demo-report.html"),
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
-    Clients vanish in all four steps. Shows accuracy with and without, lost rounds, the cost beside
+    Clients drop out in all four steps. Shows accuracy with and without, lost rounds, the cost beside
     conventional secure aggregation, and one client's update next to what the server saw of it.
     """
     console = Console()
-    Independent(dropout)  # refuses what is no probability
+    Independent(dropout)  # refuses what is not a probability
     check_output(output)
     federation = learning.digits(clients, seed)
     graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
@@ -46,13 +45,7 @@ def demo(
     )
     with _progress(console, rounds) as show:
         history = federate(
-            federation,
-            rounds=rounds,
-            dropout=dropout,
-            graph=graph,
-            seed=seed,
-            threads=threads,
-            progress=show,
+            federation, rounds=rounds, dropout=dropout, graph=graph, seed=seed, threads=threads, progress=show
         )
     _show(console, history, conventional(federation, seed), output)
 
@@ -80,7 +73,7 @@ def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History]
 def _show(console: Console, history: History, baseline: Report, output: Path) -> None:
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
-    console.print(_summary(history))
+    console.print(lines(report.summary(history)))
     console.print(_bill(report.bill(history, baseline)))
     output.write_text(report.to_html(history, baseline), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
@@ -91,13 +84,6 @@ def _picture(tap: Wiretap) -> Columns:
     left = Group(Text(f"the update of client {tap.client}", "bold"), pictures.tiles_text(tap.update))
     right = Group(Text("what the server received", "bold"), pictures.tiles_text(tap.received))
     return Columns([left, right], padding=(1, 2))
-
-
-def _summary(history: History) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in report.summary(history):
-        table.add_row(name, value)
-    return table
 
 
 def _bill(rows: list[tuple[str, str, str, str]]) -> Table:

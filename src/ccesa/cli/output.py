@@ -1,9 +1,20 @@
-"""Where a command writes its report."""
+"""What commands print, and where they write their report."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from rich.table import Table
+
 from ccesa.errors import ConfigError
+
+
+def lines(rows: Iterable[tuple[str, str]]) -> Table:
+    """Make a table without a frame: a name and what there is to say, line by line."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def check_output(path: Path, option: str = "--output") -> None:

@@ -1,24 +1,23 @@
 """``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
 
 import json
-import math
 from collections.abc import Callable
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccesa.cli import options
 from ccesa.cli.charter import Agreement
+from ccesa.cli.options import GraphName
 from ccesa.errors import ConfigError
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
-from ccesa.plan import Plan, report
+from ccesa.plan import Cost, Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
-from ccesa.plan.certify import EVENTS
-from ccesa.plan.cost import Cost
 
 _MEANING = {
     "unreliable": "a client has too few live share holders, the round is lost",
@@ -28,112 +27,98 @@ _MEANING = {
 }
 
 
-class PlannedGraph(StrEnum):
-    BEST = "best"
-    HARARY = "harary"
-    ERDOS_RENYI = "erdos-renyi"
-    COMPLETE = "complete"
-
-
-class Guard(StrEnum):
-    CURIOUS = "curious"
-    ACTIVE = "active"
+_Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
+_Dropout = Annotated[float, typer.Option(help="Fraction that may drop out of a round.")]
+_Collusion = Annotated[
+    float | None,
+    typer.Option(
+        help="Fraction of those who take part that may work with the server; 0, or 0.1 under active, "
+        "where it is one client at least.",
+        show_default=False,
+    ),
+]
+_Graph = Annotated[GraphName, typer.Option(help="Assignment graph.")]
+_PrivacyBits = Annotated[
+    float | None, typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active.")
+]
+_ReliabilityBits = Annotated[
+    float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
+]
+_ExactDropout = Annotated[
+    bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each by chance.")
+]
+_Members = Annotated[
+    Path | None,
+    typer.Option(help="Admission list, one line per client: plan for all of them.", show_default=False),
+]
+_Charter = Annotated[
+    Path | None,
+    typer.Option(help="Write their charter to this new file (active, with --members).", show_default=False),
+]
+_Replaces = Annotated[
+    Path | None,
+    typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
+]
+_Expires = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"], help="Until when the charter holds (UTC); a year from now.", show_default=False
+    ),
+]
+_Attempts = Annotated[
+    int | None,
+    typer.Option(help="Vectors of a member for one task: 2, or as the charter before.", show_default=False),
+]
+_Learning = Annotated[
+    bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
+]
+_Calibrate = Annotated[
+    bool, typer.Option("--calibrate", help="Measure this machine and say the costs in seconds, too.")
+]
 
 
 def plan(
-    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
-    dropout: Annotated[float, typer.Option(help="Fraction that may vanish in a round.")] = 0.1,
-    collusion: Annotated[
-        float | None,
-        typer.Option(
-            help="Fraction of those who take part that may work with the server; 0, or 0.1 under active, "
-            "where it is one client at least.",
-            show_default=False,
-        ),
-    ] = None,
-    guard: Annotated[
-        Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
-    ] = Guard.CURIOUS,
-    graph: Annotated[PlannedGraph, typer.Option(help="Assignment graph.")] = PlannedGraph.BEST,
-    length: Annotated[int, typer.Option(help="Elements of each vector.")] = 1_000_000,
-    bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
-    privacy_bits: Annotated[
-        float | None,
-        typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active."),
-    ] = None,
-    reliability_bits: Annotated[
-        float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
-    ] = None,
-    exact_dropout: Annotated[
-        bool, typer.Option("--exact-dropout", help="Exactly this fraction vanishes, not each by chance.")
-    ] = False,
-    members: Annotated[
-        Path | None,
-        typer.Option(help="Admission list, one line per client: plan for all of them.", show_default=False),
-    ] = None,
-    charter: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write their charter to this new file (active, with --members).", show_default=False
-        ),
-    ] = None,
-    replaces: Annotated[
-        Path | None,
-        typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
-    ] = None,
-    expires: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"],
-            help="Until when the charter holds (UTC); a year from now.",
-            show_default=False,
-        ),
-    ] = None,
-    attempts: Annotated[
-        int | None,
-        typer.Option(
-            help="Vectors of a member for one task: 2, or as the charter before.", show_default=False
-        ),
-    ] = None,
-    learning: Annotated[
-        bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
-    ] = False,
-    as_object: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
-    curve: Annotated[
-        bool, typer.Option("--curve", help="Draw cost against the number of clients instead.")
-    ] = False,
-    output: Annotated[Path, typer.Option(help="Where --curve draws: .png, .svg or .pdf.")] = Path(
-        "plan-curve.png"
-    ),
+    clients: _Clients = None,
+    dropout: _Dropout = 0.1,
+    collusion: _Collusion = None,
+    guard: options.GuardName = CURIOUS.name,
+    graph: _Graph = GraphName.BEST,
+    length: options.Length = 1_000_000,
+    bits: options.Bits = 32,
+    privacy_bits: _PrivacyBits = None,
+    reliability_bits: _ReliabilityBits = None,
+    exact_dropout: _ExactDropout = False,
+    members: _Members = None,
+    charter: _Charter = None,
+    replaces: _Replaces = None,
+    expires: _Expires = None,
+    attempts: _Attempts = None,
+    learning: _Learning = False,
+    calibrated: _Calibrate = False,
+    as_object: options.Json = False,
 ) -> None:
-    """Plan a round: say how many clients there are, how many may vanish and how many may collude.
+    """Plan a round: say how many clients there are, how many may drop out and how many may collude.
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
     --charter it also writes what the members agree on under the guard active; see ccesa charter.
     """
-    demands: dict[str, Any] = {
-        "dropout": dropout,
-        "collusion": collusion,
-        "guard": guard.value,
-        "length": length,
-        "bits": bits,
-        "privacy_bits": privacy_bits,
-        "reliability_bits": reliability_bits,
-        "graph": graph.value,
-        "exact_dropout": exact_dropout,
-    }
-    if curve:
-        _draw(output, demands)
-        return
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
-    agreement.check(listed, guard.value)
-    made = make_plan(_count(clients, listed), **demands)
-    if as_object:
-        typer.echo(json.dumps(report.as_json(made)))
-    else:
-        _show(made)
+    agreement.check(listed, guard)
+    made = make_plan(
+        _count(clients, listed),
+        dropout,
+        collusion,
+        guard,
+        length,
+        bits,
+        privacy_bits,
+        reliability_bits,
+        graph.value,
+        exact_dropout,
+    )
+    _show(made, calibrate() if calibrated else None, as_object)
     if listed is not None:
         agreement.write(made, listed)
 
@@ -148,11 +133,16 @@ def _count(clients: int | None, listed: Admission | None) -> int:
     return len(listed)
 
 
-def _show(made: Plan) -> None:
+def _show(made: Plan, rates: Rates | None, as_object: bool) -> None:
+    if as_object:
+        typer.echo(json.dumps(report.as_json(made, rates)))
+        return
     console = Console()
     console.print(_recommendation(made))
     console.print(_certificate(made))
-    console.print(_bill(made))
+    console.print(_bill(made, rates))
+    if rates is None:
+        console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")
 
@@ -176,18 +166,23 @@ def _recommendation(made: Plan) -> Table:
 
 def _certificate(made: Plan) -> Table:
     table = _table("certificate", "", "at most", "")
-    for name, log2 in made.certificate.as_dict().items():
-        if name in EVENTS[made.guard]:
-            table.add_row(name, report.probability_in_words(log2), _MEANING[name])
+    promised = report.promised(made)
+    for name in guard_named(made.guard).events:
+        if name in promised:
+            table.add_row(name, report.probability_in_words(promised[name]), _MEANING[name])
+    if "disconnected" not in promised and made.least_honest_fails is not None:
+        fewer = f"a sum that can be opened covers fewer than {made.least_honest:,} honest clients"
+        table.add_row("least honest", report.probability_in_words(made.least_honest_fails), fewer)
     return table
 
 
-def _bill(made: Plan) -> Table:
+def _bill(made: Plan, rates: Rates | None) -> Table:
+    costs = report.bill(made, rates)
     table = _table("a round costs", "", "ccesa", "paper's rule", "conventional")
-    for name, show in _LINES.items():
-        paper = "-" if made.paper.cost is None else show(made.paper.cost)
-        table.add_row(name, show(made.cost), paper, show(made.conventional))
-    degrees = ["-" if made.paper.degree is None else f"{made.paper.degree:,.0f}", f"{made.clients - 1:,}"]
+    for name, show in (_LINES if rates is None else _LINES | _TIMES).items():
+        table.add_row(name, *("-" if one is None else show(one) for one in costs))
+    rule = paper.rule(made.clients, made.population.dropout)
+    degrees = ["-" if rule is None else f"{rule.degree:,.0f}", f"{made.clients - 1:,}"]
     table.add_row("neighbours", f"{made.degree:,.4g}", *degrees)
     return table
 
@@ -210,31 +205,25 @@ def _bytes(count: float) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return "-"
-    for unit, size in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)):
-        if value < {"µs": 1e-3, "ms": 1.0, "s": 120.0, "min": 7200.0, "h": math.inf}[unit]:
+    for unit, size, below in _UNITS:
+        if value < below:
             return f"{value / size:,.3g} {unit}"
-    return ""
+    return f"{value / 3600:,.3g} h"
 
 
+#: Units of time: their size in seconds, and up to which value they are used.
+_UNITS = (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0))
 _LINES: dict[str, Callable[[Cost], str]] = {
     "client sends": lambda cost: _bytes(cost.sent_bytes),
     "client receives": lambda cost: _bytes(cost.received_bytes),
     "client agrees on keys": lambda cost: f"{cost.agreements:,.0f} times",
     "client checks signatures": lambda cost: f"{cost.verifications:,.0f}",
     "client makes keystream": lambda cost: _bytes(cost.keystream_bytes),
-    "client works, about": lambda cost: _seconds(cost.client_seconds),
     "through the server": lambda cost: _bytes(cost.server_bytes),
+    "server agrees on keys": lambda cost: f"{cost.server_agreements:,.0f} times",
     "server makes keystream": lambda cost: _bytes(cost.server_keystream_bytes),
+}
+_TIMES: dict[str, Callable[[Cost], str]] = {
+    "client works, about": lambda cost: _seconds(cost.client_seconds),
     "server works, about": lambda cost: _seconds(cost.server_seconds),
 }
-
-
-def _draw(path: Path, demands: dict[str, Any]) -> None:
-    if not path.parent.is_dir():
-        raise ConfigError(f"--output: there is no folder {path.parent}")
-    from ccesa.plan import curve  # it needs matplotlib
-
-    console = Console(stderr=True)
-    with console.status("planning") as status:
-        curve.draw(path, demands, lambda clients: status.update(f"planning {clients:,} clients"))
-    Console().print(f"[bold]curve[/bold]  {path.resolve()}", soft_wrap=True)

@@ -3,60 +3,49 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from ccesa import simulate as simulation
-from ccesa.cli import LOST, WENT_WRONG
-from ccesa.cli.plan import Guard
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Majority, RoundConfig
+from ccesa.cli import LOST, WENT_WRONG, options
+from ccesa.cli.options import GraphName
+from ccesa.cli.output import lines
+from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import charters
 
-
-class GraphName(StrEnum):
-    BEST = "best"
-    ERDOS_RENYI = "erdos-renyi"
-    HARARY = "harary"
-    COMPLETE = "complete"
-
-
-class GeneratorName(StrEnum):
-    AES128_CTR = "aes128-ctr"
-    CHACHA20 = "chacha20"
+_Graph = Annotated[GraphName, typer.Option(help="Assignment graph; the planner chooses.")]
+_P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
+_MaskP = Annotated[
+    float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
+]
+_MaskDegree = Annotated[int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")]
+_Threshold = Annotated[
+    int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
+]
+_Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")]
 
 
 def simulate(
-    clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
-    length: Annotated[int, typer.Option(help="Elements of each vector.")] = 10_000,
-    bits: Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")] = 32,
-    dropout: Annotated[float, typer.Option(help="Probability to vanish, over all steps together.")] = 0.1,
-    graph: Annotated[GraphName, typer.Option(help="Assignment graph; the planner chooses.")] = GraphName.BEST,
-    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")] = None,
-    degree: Annotated[
-        int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")
-    ] = None,
-    mask_p: Annotated[
-        float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
-    ] = None,
-    mask_degree: Annotated[
-        int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")
-    ] = None,
-    threshold: Annotated[
-        int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
-    ] = None,
-    guard: Annotated[
-        Guard, typer.Option(help="What the server may do: look at everything, or also lie.")
-    ] = Guard.CURIOUS,
-    generator: Annotated[GeneratorName, typer.Option(help="Mask generator.")] = GeneratorName.AES128_CTR,
-    seed: Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    clients: options.Clients = 100,
+    length: options.Length = 10_000,
+    bits: options.Bits = 32,
+    dropout: options.Dropout = 0.1,
+    graph: _Graph = GraphName.BEST,
+    p: _P = None,
+    degree: options.Degree = None,
+    mask_p: _MaskP = None,
+    mask_degree: _MaskDegree = None,
+    threshold: _Threshold = None,
+    guard: options.GuardName = CURIOUS.name,
+    generator: options.GeneratorName = "aes128-ctr",
+    seed: _Seed = None,
+    threads: options.Threads = 1,
+    as_json: options.Json = False,
 ) -> None:
     """Run one round in memory and show the result, times and bytes.
 
@@ -65,20 +54,11 @@ def simulate(
     3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p, degree, mask_p, mask_degree)
-    agreed: dict[str, Any] = (
-        _planned(clients, dropout, graph, guard)
-        if chosen is None
-        else {"graph": chosen, "threshold": Majority()}
-    )
-    agreed |= {"bits": bits, "generator": generator.value}
+    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, dropout, graph, guard)
+    agreed |= {"bits": bits, "generator": generator}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
-    federation = simulation.federate(clients, **agreed) if guard is Guard.ACTIVE else None
-    config = (
-        RoundConfig(clients=clients, length=length, **agreed)
-        if federation is None
-        else federation.charter.config(length=length)
-    )
+    config, federation = _configured(guard_named(guard), clients, length, agreed)
     with _progress() as progress:
         report = simulation.simulate(
             config,
@@ -89,6 +69,15 @@ def simulate(
             progress=progress,
         )
     _print(report, as_json)
+
+
+def _configured(
+    guard: Guard, clients: int, length: int, agreed: dict[str, Any]
+) -> tuple[RoundConfig, simulation.Federation | None]:
+    if not guard.chartered:
+        return RoundConfig(clients=clients, length=length, **agreed), None
+    federation = simulation.federate(clients, **agreed)
+    return federation.charter.config(length=length), federation
 
 
 def _print(report: simulation.Report, as_json: bool) -> None:
@@ -102,13 +91,13 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: GraphName, guard: Guard) -> dict[str, Any]:
+def _planned(clients: int, dropout: float, graph: GraphName, guard: str) -> dict[str, Any]:
     """What the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph.value, guard.value)
+    planned = simulation.usual_plan(clients, dropout, graph.value, guard)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
-    if guard is Guard.ACTIVE:
+    if guard_named(guard).chartered:
         agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}
         agreed["certificate"] = charters.stated(planned)
     return agreed
@@ -164,20 +153,20 @@ def _progress() -> Iterator[simulation.simulation.Progress]:
 
 
 def _show(report: simulation.Report) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    failed = isinstance(report.result, RoundFailed)
-    outcome = f"[red]{report.outcome}[/red]" if failed else "[green]aggregate[/green]"
     exact = "equal to the plain sum" if report.exact else "[red bold]NOT the plain sum[/red bold]"
-    table.add_row("outcome", f"{outcome}  {report.result if failed else exact}")
-    table.add_row("clients", f"{report.clients}, {report.survivors} in the sum")
-    table.add_row(
-        "neighbours",
-        f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)",
-    )
+    outcome = f"[green]aggregate[/green]  {exact}"
+    if isinstance(report.result, RoundFailed):
+        outcome = f"[red]{report.outcome}[/red]  {report.result}"
+    degrees = f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)"
     steps = ", ".join(f"{name} {ms:.2f}" for name, ms in report.client_ms.items())
-    table.add_row("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})")
     ways = report.client_bytes
-    table.add_row("", f"{ways['sent']:,.0f} bytes sent, {ways['received']:,.0f} received")
-    table.add_row("server", f"{report.server_ms:.1f} ms")
-    table.add_row("memory", f"{report.peak_rss_mb:.0f} MB at the peak")
-    Console().print(table)
+    rows = [
+        ("outcome", outcome),
+        ("clients", f"{report.clients}, {report.survivors} in the sum"),
+        ("neighbours", degrees),
+        ("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})"),
+        ("", f"{ways['sent']:,.0f} bytes sent, {ways['received']:,.0f} received"),
+        ("server", f"{report.server_ms:.1f} ms"),
+        ("memory", f"{report.peak_rss_mb:.0f} MB at the peak"),
+    ]
+    Console().print(lines(rows))

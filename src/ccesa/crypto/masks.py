@@ -1,4 +1,4 @@
-"""Masks: keystreams read as ring vectors, added or subtracted in place.
+"""Masks: keystreams read as vectors of words, added or subtracted in place.
 
 Speed rests on the order of the loops: slices of the vector outside, masks inside. The slice and the
 keystream buffer stay in cache, and every stream is set up once and read on from slice to slice.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa.crypto import primitives
-from ccesa.ring import Vector, zeros
+from ccesa.words import Vector, zeros
 
 
 class Mask(NamedTuple):

@@ -14,7 +14,7 @@ Labels = NDArray[np.int64]
 Model = list[Floats]
 
 PIXELS, CLASSES = 64, 10
-_TEST_SHARE = 5  # one digit in five is kept for testing
+_TESTED = 5  # one digit in five is kept for testing
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,13 @@ class Federation:
     def sizes(self) -> list[int]:
         return [len(labels) for labels in self.labels]
 
+    def update(self, model: Model, client: int) -> Model:
+        """Return what a client's own data would add to the model."""
+        return train(model, self.images[client], self.labels[client])
+
 
 def digits(clients: int, seed: int) -> Federation:
-    """The 1797 digits, dealt to clients of unequal size."""
+    """Deal the 1797 digits to clients of unequal size."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -41,16 +45,15 @@ def digits(clients: int, seed: int) -> Federation:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
     images, labels = images[order] / 16.0, labels[order]
-    held_out = len(labels) // _TEST_SHARE
-    if not 3 <= clients <= (len(labels) - held_out) // 5:
-        raise ConfigError(
-            f"the digits can be dealt to 3..{(len(labels) - held_out) // 5} clients, not {clients}"
-        )
-    shares = rng.dirichlet(np.full(clients, 8.0)) * (len(labels) - held_out - 4 * clients)
-    ends = held_out + np.cumsum(np.maximum(shares.astype(int), 0) + 4)
+    held_out = len(labels) // _TESTED
+    most = (len(labels) - held_out) // 5
+    if not 3 <= clients <= most:
+        raise ConfigError(f"the digits can be dealt to 3..{most} clients, not {clients}")
+    portions = rng.dirichlet(np.full(clients, 8.0)) * (len(labels) - held_out - 4 * clients)
+    ends = [held_out, *(held_out + np.cumsum(portions.astype(int) + 4))]
     return Federation(
-        images=np.split(images, [held_out, *ends])[1:-1],
-        labels=np.split(labels, [held_out, *ends])[1:-1],
+        images=np.split(images, ends)[1:-1],
+        labels=np.split(labels, ends)[1:-1],
         test_images=images[:held_out],
         test_labels=labels[:held_out],
     )
@@ -61,7 +64,7 @@ def new_model() -> Model:
 
 
 def train(model: Model, images: Floats, labels: Labels, epochs: int = 5, rate: float = 0.5) -> Model:
-    """A client's update: what its own data would add to the model."""
+    """Return what these images would add to the model."""
     weights, biases = model[0].copy(), model[1].copy()
     wanted = np.eye(CLASSES)[labels]
     for _ in range(epochs):

@@ -25,34 +25,36 @@ _PAGE = """<!doctype html>
 
 def summary(history: History) -> list[tuple[str, str]]:
     """What happened, a line each."""
-    secure, plain = history.secure[-1], history.plain[-1]
-    fell = ", ".join(f"{count} in {step}" for step, count in history.dropped.items())
-    lost = "none"
-    if history.lost:
-        reasons = "; ".join(f"round {n}: {_reason(failure)}" for n, failure in history.lost.items())
-        lost = f"{len(history.lost)} of {len(history.secure)}, the old model was kept ({reasons})"
+    sums, lost = history.sums, history.lost
+    reasons = "; ".join(f"round {number}: {_reason(failure)}" for number, failure in lost.items())
+    kept = f"{len(lost)} of {len(history.reports)}, the old model was kept ({reasons})"
+    exact = "yes" if all(report.exact for report in sums) else "NO"
+    survivors = mean([report.survivors for report in sums] or [0])
     return [
-        ("accuracy, secure aggregation", f"{secure:.1%}"),
-        ("accuracy, plain averaging", f"{plain:.1%}"),
-        ("rounds lost", lost),
-        ("every sum exact", _exactness(_sums(history))),
-        ("clients in a sum", f"{mean(history.survivors or [0]):.1f} of {history.reports[0].clients} (mean)"),
-        ("dropouts", fell),
+        ("accuracy, secure aggregation", f"{history.secure[-1]:.1%}"),
+        ("accuracy, plain averaging", f"{history.plain[-1]:.1%}"),
+        ("rounds lost", kept if lost else "none"),
+        ("every sum exact", exact if sums else "there was no sum"),
+        ("clients in a sum", f"{survivors:.1f} of {history.reports[0].clients} (mean)"),
+        ("dropouts", ", ".join(f"{count} in {step}" for step, count in history.dropped.items())),
         ("values clipped", f"{history.clipped}"),
     ]
 
 
+#: What a client pays for a round: a name, where it is in a report, and how it is written.
+_COSTS: list[tuple[str, Callable[[Report], float], str]] = [
+    ("neighbours of a client", lambda report: report.degree_mean, "{:.0f}"),
+    ("client, ms", lambda report: sum(report.client_ms.values()), "{:.2f}"),
+    ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
+    ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
+]
+
+
 def bill(history: History, conventional: Report) -> list[tuple[str, str, str, str]]:
     """What a client pays for a round, beside conventional secure aggregation."""
-    measures: list[tuple[str, Callable[[Report], float], str]] = [
-        ("neighbours of a client", lambda r: r.degree_mean, "{:.0f}"),
-        ("client, ms", lambda r: sum(r.client_ms.values()), "{:.2f}"),
-        ("client, bytes sent", lambda r: r.client_bytes["sent"], "{:,.0f}"),
-        ("client, bytes received", lambda r: r.client_bytes["received"], "{:,.0f}"),
-    ]
     rows = []
-    for name, measure, form in measures:
-        ours, theirs = mean(measure(r) for r in _sums(history) or history.reports), measure(conventional)
+    for name, cost, form in _COSTS:
+        ours, theirs = mean(map(cost, history.sums or history.reports)), cost(conventional)
         rows.append((name, form.format(ours), form.format(theirs), f"{ours / theirs:.0%}"))
     return rows
 
@@ -93,16 +95,6 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 def _figure(picture: str, caption: str) -> str:
     return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
-
-
-def _exactness(sums: list[Report]) -> str:
-    if not sums:
-        return "there was no sum"
-    return "yes" if all(report.exact for report in sums) else "NO"
-
-
-def _sums(history: History) -> list[Report]:
-    return [report for report in history.reports if not isinstance(report.result, RoundFailed)]
 
 
 def _reason(failure: RoundFailed) -> str:

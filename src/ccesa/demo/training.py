@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import Complete, Graph, RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
@@ -15,7 +16,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of
 from ccesa.quantize import Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate
-from ccesa.simulate.dropout import Vanishing
+from ccesa.simulate.dropout import Dropouts
 
 #: Largest entry of an update; the softmax updates here stay well below.
 CLIP = 0.5
@@ -27,8 +28,8 @@ class Wiretap:
     """One client's update as it was, and as it looked on its way to the server."""
 
     client: int
-    update: np.typing.NDArray[np.float64]
-    received: np.typing.NDArray[np.float64]
+    update: NDArray[np.float64]
+    received: NDArray[np.float64]
 
 
 @dataclass
@@ -37,12 +38,26 @@ class History:
 
     secure: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
-    survivors: list[int] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
-    lost: dict[int, RoundFailed] = field(default_factory=dict)
-    clipped: int = 0
     reports: list[Report] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    clipped: int = 0
     wiretap: Wiretap | None = None
+
+    @property
+    def lost(self) -> dict[int, RoundFailed]:
+        """The rounds without a sum, counted from 1, and why."""
+        results = enumerate((report.result for report in self.reports), 1)
+        return {number: result for number, result in results if isinstance(result, RoundFailed)}
+
+    @property
+    def sums(self) -> list[Report]:
+        return [report for number, report in enumerate(self.reports, 1) if number not in self.lost]
+
+    def count(self, dropouts: Dropouts) -> None:
+        gone: frozenset[int] = frozenset()
+        for step, members in dropouts.items():
+            self.dropped[step] = self.dropped.get(step, 0) + len(members - gone)
+            gone |= members
 
 
 def federate(
@@ -56,36 +71,30 @@ def federate(
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
     """Train for some rounds; a lost round keeps the old model, as it would in production."""
-    history = History()
-    secure, plain = learning.new_model(), learning.new_model()
-    clients = len(federation.sizes)
+    history, quantizer = History(), _quantizer(federation)
+    secure = plain = learning.new_model()
     rng = np.random.default_rng([seed, 2])
-    for number in range(rounds):
-        vanishing = Independent(dropout).draw(steps_of("curious"), clients, rng)
-        secure = _secure_round(secure, federation, graph, vanishing, threads, history, number)
-        plain = _plain_round(plain, federation, _answering(vanishing, clients))
+    for number in range(1, rounds + 1):
+        config = _config(graph, quantizer)
+        dropouts = Independent(dropout).draw(steps_of(config.guard), config.clients, rng)
+        history.count(dropouts)
+        secure = _secure_round(secure, federation, quantizer, config, dropouts, threads, history)
+        plain = _plain_round(plain, federation, dropouts)
         history.secure.append(learning.accuracy(secure, federation))
         history.plain.append(learning.accuracy(plain, federation))
-        gone: frozenset[int] = frozenset()
-        for step, members in vanishing.items():
-            history.dropped[step] = history.dropped.get(step, 0) + len(members - gone)
-            gone |= members
-        progress(number + 1, history)
+        progress(number, history)
     return history
 
 
 def conventional(federation: Federation, seed: int) -> Report:
-    """One round of conventional secure aggregation (the complete graph), on vectors of the same length."""
+    """Run a round of conventional secure aggregation (the complete graph), on vectors of the same length."""
     return simulate(_config(Complete(), _quantizer(federation)), seed=seed)
 
 
 def _quantizer(federation: Federation) -> Quantizer[Model]:
+    sizes = federation.sizes
     return Quantizer.for_model(
-        learning.new_model(),
-        clients=len(federation.sizes),
-        clip=CLIP,
-        bits=BITS,
-        max_weight=max(federation.sizes),
+        learning.new_model(), clients=len(sizes), clip=CLIP, bits=BITS, max_weight=max(sizes)
     )
 
 
@@ -96,55 +105,43 @@ def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
 def _secure_round(
     model: Model,
     federation: Federation,
-    graph: Graph,
-    vanishing: Vanishing,
+    quantizer: Quantizer[Model],
+    config: RoundConfig,
+    dropouts: Dropouts,
     threads: int,
     history: History,
-    number: int,
 ) -> Model:
-    quantizer = _quantizer(federation)
-    updates = [
-        learning.train(model, *data) for data in zip(federation.images, federation.labels, strict=True)
-    ]
-    encoded = [
-        quantizer.encode(update, weight) for update, weight in zip(updates, federation.sizes, strict=True)
-    ]
+    everyone = range(config.clients)
+    updates = [federation.update(model, client) for client in everyone]
+    encoded = [quantizer.encode(updates[client], federation.sizes[client]) for client in everyone]
     history.clipped += sum(one.clipped for one in encoded)
 
     def overhear(client: int, message: bytes) -> None:
         if history.wiretap is None and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
-            words = ring.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
-            history.wiretap = Wiretap(
-                client=client,
-                update=quantizer.layout.flatten(updates[client]),
-                received=words * (CLIP / quantizer.levels),
-            )
+            seen = words.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
+            update = quantizer.layout.flatten(updates[client])
+            history.wiretap = Wiretap(client=client, update=update, received=seen * (CLIP / quantizer.levels))
 
     report = simulate(
-        _config(graph, quantizer),
+        config,
         lambda client: encoded[client].vector,
-        dropout=Exactly(vanishing),
+        dropout=Exactly(dropouts),
         threads=threads,
         overhear=overhear,
     )
     history.reports.append(report)
     if isinstance(report.result, RoundFailed):
-        history.lost[number + 1] = report.result
         return model
-    history.survivors.append(report.survivors)
     return learning.add(model, quantizer.decode(report.result.vector).arrays)
 
 
-def _plain_round(model: Model, federation: Federation, members: list[int]) -> Model:
+def _plain_round(model: Model, federation: Federation, dropouts: Dropouts) -> Model:
+    """Average the updates of all that would have sent a vector: who has not dropped out by the mask step."""
+    gone = dropouts["advertise"] | dropouts["share"] | dropouts["mask"]
+    members = [client for client in range(len(federation.sizes)) if client not in gone]
     if not members:
         return model
-    updates = [learning.train(model, federation.images[i], federation.labels[i]) for i in members]
-    weights = [federation.sizes[i] for i in members]
+    updates = [federation.update(model, client) for client in members]
+    weights = [federation.sizes[client] for client in members]
     means = [np.average(part, axis=0, weights=weights) for part in zip(*updates, strict=True)]
     return learning.add(model, means)
-
-
-def _answering(vanishing: Vanishing, clients: int) -> list[int]:
-    """Who sends a vector: everybody that has not vanished by the mask step."""
-    gone = vanishing["advertise"] | vanishing["share"] | vanishing["mask"]
-    return [client for client in range(clients) if client not in gone]

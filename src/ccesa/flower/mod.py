@@ -27,7 +27,7 @@ from ccesa.flower.terms import Terms
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.steps import steps_of
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 _ALLOWING = "; ccesa-plain=true would allow it"
 #: Characters of a reason in the node's log.

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import labels, ring
+from ccesa import labels, words
 from ccesa.errors import VectorError
 from ccesa.flower import slots
 
@@ -24,11 +24,11 @@ def fit(names: list[str], room: int) -> bool:
 
 
 def elements(room: int, clients: int, bits: int) -> int:
-    """Ring elements that names of at most ``room`` bytes take."""
+    """Words that names of at most ``room`` bytes take."""
     return -(-8 * (_HEAD + room) // _width(clients, bits))
 
 
-def encode(names: list[str], room: int, clients: int, bits: int) -> ring.Vector:
+def encode(names: list[str], room: int, clients: int, bits: int) -> words.Vector:
     """Of one client."""
     text = msgspec.msgpack.encode(names)
     if len(text) > min(room, 256**_LENGTH_BYTES - 1):
@@ -38,13 +38,13 @@ def encode(names: list[str], room: int, clients: int, bits: int) -> ring.Vector:
     row = np.zeros(count * width, np.uint8)
     row[: 8 * len(data)] = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     places = np.uint64(1) << np.arange(width, dtype=np.uint64)
-    return (row.reshape(count, width).astype(np.uint64) @ places).astype(ring.dtype(bits))
+    return (row.reshape(count, width).astype(np.uint64) @ places).astype(words.dtype(bits))
 
 
-def decode(total: ring.Vector, times: int, clients: int, bits: int) -> list[str] | None:
+def decode(total: words.Vector, times: int, clients: int, bits: int) -> list[str] | None:
     """From the sum over ``times`` clients; None where their names differ."""
-    words, width = total.astype(np.uint64), _width(clients, bits)
-    row, rest = np.divmod(words, np.uint64(times))
+    values, width = total.astype(np.uint64), _width(clients, bits)
+    row, rest = np.divmod(values, np.uint64(times))
     if rest.any() or (row >> np.uint64(width)).any():
         return None
     return _read(_bytes(row, width))
@@ -66,7 +66,7 @@ def _bytes(row: NDArray[np.uint64], width: int) -> bytes:
 
 
 def _width(clients: int, bits: int) -> int:
-    """Bits of names in each element, so that the sum over all clients stays in the ring."""
+    """Bits of names in each element, so that the sum over all clients stays in a word."""
     return slots.base(clients, bits).bit_length() - 1
 
 

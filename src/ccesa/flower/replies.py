@@ -12,7 +12,7 @@ from ccesa.flower.models import Arrays, model_of
 from ccesa.flower.report import Once
 from ccesa.flower.slots import Metrics
 from ccesa.flower.terms import Terms
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 _once = Once()
 

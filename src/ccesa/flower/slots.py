@@ -1,7 +1,7 @@
-"""Metrics as numbers in the ring: each a few digits, so that large and small values keep their precision.
+"""Metrics as numbers in words: each a few digits, so that large and small values keep their precision.
 
 A metric v of a client with weight w (in units of the quantizer) becomes the whole number
-round((v / clip + 1) · w · 2^30), in digits whose sums over all clients stay in the ring. The sum, divided by
+round((v / clip + 1) · w · 2^30), in digits whose sums over all clients stay in a word. The sum, divided by
 the sum of the weights, gives back the weighted mean.
 
 A slot is named by a sign and the metric's name: ``=loss`` is a number, and each ``+per-class`` is one number
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.quantize import WEIGHT_UNITS
 
 Metrics = dict[str, float | list[float]]
@@ -26,29 +26,29 @@ _NUMBER, _OF_LIST = "=", "+"
 
 
 def base(clients: int, bits: int) -> int:
-    """The largest base whose digits, summed over all clients, stay in the ring."""
+    """The largest base whose digits, summed over all clients, stay in a word."""
     return (2**bits - 1) // clients + 1
 
 
 def digits(clients: int, bits: int) -> int:
-    """Ring elements that one number takes."""
+    """Words that one number takes."""
     count = 1
     while base(clients, bits) ** count <= _LARGEST:
         count += 1
     return count
 
 
-def encode(values: list[float], slots: int, units: int, clip: float, clients: int, bits: int) -> ring.Vector:
+def encode(values: list[float], slots: int, units: int, clip: float, clients: int, bits: int) -> words.Vector:
     """Of one client; unused slots count as zero."""
     radix, count = base(clients, bits), digits(clients, bits)
     row: list[int] = []
     for value in [*values, *[0.0] * (slots - len(values))]:
         whole = round((value / clip + 1.0) * units * SCALE)
         row += [whole // radix**place % radix for place in range(count)]
-    return np.array(row, ring.dtype(bits))
+    return np.array(row, words.dtype(bits))
 
 
-def decode(total: ring.Vector, units: int, clip: float, clients: int, bits: int) -> NDArray[np.float64]:
+def decode(total: words.Vector, units: int, clip: float, clients: int, bits: int) -> NDArray[np.float64]:
     """The weighted mean of every slot, from the sum over clients whose weights sum to ``units``."""
     radix, count = base(clients, bits), digits(clients, bits)
     rows = total.reshape(-1, count).tolist()

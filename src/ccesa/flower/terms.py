@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 from flwr.app import RecordDict
 
-from ccesa import labels, ring, wire
+from ccesa import labels, wire, words
 from ccesa.charter import Charter, Learning
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.flower import names, slots
 from ccesa.flower.average import RECORDS, Average, Said
 from ccesa.flower.models import Arrays, array_parts, content_parts, differences, moved
 from ccesa.quantize import WEIGHT_UNITS, Quantizer
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: The largest metric, if nobody says otherwise.
 METRIC_CLIP = 1e6
@@ -153,7 +153,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         It has no weight either. One unit of weight for a change of zero would hide nothing, since the number
         of such nodes is in the sum, and would move the mean.
         """
-        vector = ring.zeros(self.length(model), self.bits)
+        vector = words.zeros(self.length(model), self.bits)
         vector[-1] = 1
         return vector
 
@@ -217,7 +217,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
 
     def _metrics_named(self, named: list[str]) -> Vector:
         if self.metrics is not None:
-            return ring.zeros(0, self.bits)
+            return words.zeros(0, self.bits)
         return names.encode(named, self.name_room, self.clients, self.bits)
 
     def _record_names(self, total: Vector, times: int) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The assignment graph: who holds whose shares, and on which of these edges masks run.
 
 A graph is drawn from a 32-byte seed and the sorted ids of V1, the same way everywhere. Each edge, and
-each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one random ring (Harary), so
+each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one random circle (Harary), so
 a client can recompute its own neighbourhood without drawing the whole graph.
 """
 
@@ -122,10 +122,10 @@ class AssignmentGraph:
 def draw(kind: Graph, seed: bytes, ids: Nodes) -> AssignmentGraph:
     """The assignment graph of this kind over the sorted ``ids``."""
     ids = np.asarray(ids, np.int64)
-    ring = _ring_positions(seed, ids.size)
+    circle = _circle_positions(seed, ids.size)
     rows, columns, masked = [], [], []
-    for low, high in _pairs(kind, ring, ids.size):
-        edge, mask = _draw_pairs(kind, seed, ids, ring, low, high)
+    for low, high in _pairs(kind, circle, ids.size):
+        edge, mask = _draw_pairs(kind, seed, ids, circle, low, high)
         rows.append(low[edge])
         columns.append(high[edge])
         masked.append(mask[edge])
@@ -138,7 +138,7 @@ def neighbourhood(kind: Graph, seed: bytes, ids: Nodes, node: int) -> Nodes:
     others = np.delete(np.arange(ids.size), node)
     near = np.minimum(others, node), np.maximum(others, node)
     if isinstance(kind, Harary):
-        return others[_ring_distance(_ring_positions(seed, ids.size), *near) <= kind.degree // 2]
+        return others[_circle_distance(_circle_positions(seed, ids.size), *near) <= kind.degree // 2]
     if isinstance(kind, ErdosRenyi):
         return others[_below(_pair_draws(seed, ids[near[0]], ids[near[1]]), kind.p)]
     return others
@@ -158,10 +158,10 @@ def _stable_order(nodes: Nodes, size: int) -> Nodes:
     return np.argsort(nodes.astype(np.uint16) if size <= 1 << 16 else nodes, kind="stable")
 
 
-def _pairs(kind: Graph, ring: Nodes, size: int) -> Iterator[tuple[Nodes, Nodes]]:
-    """Candidate edges, each once: on a ring only near ones, otherwise every pair, in chunks."""
+def _pairs(kind: Graph, circle: Nodes, size: int) -> Iterator[tuple[Nodes, Nodes]]:
+    """Candidate edges, each once: on a circle only near ones, otherwise every pair, in chunks."""
     if isinstance(kind, Harary) and kind.degree < size - 1:
-        around = np.argsort(ring)
+        around = np.argsort(circle)
         far = np.concatenate([np.roll(around, -step) for step in range(1, kind.degree // 2 + 1)])
         near = np.tile(around, kind.degree // 2)
         yield np.minimum(near, far), np.maximum(near, far)
@@ -175,7 +175,7 @@ def _pairs(kind: Graph, ring: Nodes, size: int) -> Iterator[tuple[Nodes, Nodes]]
 
 
 def _draw_pairs(
-    kind: Graph, seed: bytes, ids: Nodes, ring: Nodes, low: Nodes, high: Nodes
+    kind: Graph, seed: bytes, ids: Nodes, circle: Nodes, low: Nodes, high: Nodes
 ) -> tuple[Flags, Flags]:
     """For pairs of nodes: is it an edge, does it carry masks? Both from one draw, so they nest."""
     everywhere = np.ones(low.size, bool)
@@ -184,7 +184,7 @@ def _draw_pairs(
         edge = _below(draws, kind.p)
         return edge, edge if kind.mask_p is None else _below(draws, kind.mask_p)
     if kind.mask_degree is not None:
-        return everywhere, _ring_distance(ring, low, high) <= kind.mask_degree // 2
+        return everywhere, _circle_distance(circle, low, high) <= kind.mask_degree // 2
     if isinstance(kind, Complete) and kind.mask_p is not None:
         return everywhere, _below(_pair_draws(seed, ids[low], ids[high]), kind.mask_p)
     return everywhere, everywhere
@@ -201,8 +201,8 @@ def _below(draws: NDArray[np.uint64], p: float) -> Flags:
     return draws < np.uint64(threshold) if threshold < 2**64 else np.ones(draws.size, bool)
 
 
-def _ring_positions(seed: bytes, size: int) -> Nodes:
-    """Where each node sits on the ring: its rank by a random 64-bit word, ties by node."""
+def _circle_positions(seed: bytes, size: int) -> Nodes:
+    """Where each node sits on the circle: its rank by a random 64-bit word, ties by node."""
     nodes = np.arange(size)
     words = primitives.aes128_blocks(seed[16:], nodes, nodes)
     positions = np.empty(size, np.int64)
@@ -210,6 +210,6 @@ def _ring_positions(seed: bytes, size: int) -> Nodes:
     return positions
 
 
-def _ring_distance(ring: Nodes, low: Nodes, high: Nodes) -> Nodes:
-    apart = np.abs(ring[low] - ring[high])
-    return np.minimum(apart, ring.size - apart)
+def _circle_distance(circle: Nodes, low: Nodes, high: Nodes) -> Nodes:
+    apart = np.abs(circle[low] - circle[high])
+    return np.minimum(apart, circle.size - apart)

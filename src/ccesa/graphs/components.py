@@ -2,14 +2,14 @@
 
 scipy finds them. Its releases 1.11.1 and 1.11.2 find none where indices have 64 bits: they print an error,
 ignore it and return what they started with, which reads as one component. So indices have 32 bits here, every
-answer is checked to be one, and importing this module tries a known graph before anything can be asked.
+answer is checked to be one, and the first question is asked only after a known graph was answered rightly.
+It is imported where it is used: a client needs none of it.
 """
 
+from functools import cache
+
 import numpy as np
-import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ccesa.errors import ConfigError
 
@@ -18,10 +18,18 @@ _MOST = np.iinfo(np.int32).max
 
 
 def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
-    """The component of each node of 0..size - 1, numbered from 0; edge k joins ``one[k]`` and ``other[k]``.
+    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``.
 
     Raises ConfigError where 32 bits cannot number the nodes or the edges, and where scipy gives no answer.
     """
+    _self_test()
+    return _labels(size, one, other)
+
+
+def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     if max(size, one.size) > _MOST:
         raise ConfigError(
             f"{size} clients with {one.size} edges; connectivity is checked up to {_MOST} of each"
@@ -35,19 +43,19 @@ def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> L
 
 
 def _broken(found: str) -> str:
+    import scipy
+
     return (
         f"the installed scipy {scipy.__version__} cannot tell whether masks are connected: it found {found}; "
         "install another version, pip install 'scipy>=1.11.3'"
     )
 
 
+@cache
 def _self_test() -> None:
-    """Two triangles and a node alone, in 64-bit indices as graphs have them."""
+    """Try two triangles and a node alone, in 64-bit indices as graphs have them."""
     one, other = np.array([0, 2, 4, 1, 3, 5]), np.array([2, 4, 0, 3, 5, 1])
-    labels = components(7, one, other).tolist()
+    labels = _labels(7, one, other).tolist()
     first, second, alone = labels[0], labels[1], labels[6]
     if len({first, second, alone}) != 3 or labels != [first, second] * 3 + [alone]:
         raise ConfigError(_broken(f"{labels} for two triangles and a node alone"))
-
-
-_self_test()

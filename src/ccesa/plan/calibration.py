@@ -1,35 +1,26 @@
 """How fast this machine is: seconds for each kind of work in a round, measured with the real primitives.
 
 A piece of work is either always the same (an agreement), or it grows with a size and is measured at two or
-three of them; between and beyond these the time is taken to be a straight line, so everything is linear:
-
-- splitting both secrets of a client, by holders times threshold: the matrix product;
-- joining one secret among many, by threshold times (1 + absent holders): the Lagrange weights;
-- one mask, by the bytes of the vector, once its stream is set up;
-- one message taken in, by its bytes: they are parsed, compared, hashed and added up. Beyond the size of the
-  caches a byte costs more, hence three sizes.
-
-What Python does around the primitives is counted in messages without content. How many of these a step is
-worth hardly depends on the machine; it is a constant of ``cost.py``.
+three of them. Beyond the size of the caches a byte that is taken in costs more, hence three sizes there.
 """
 
 import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from ccesa import ring, wire
+from ccesa import words
 from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw
+from ccesa.plan.price import Curve, Rates
+from ccesa.protocol import messages as m
 
 #: How often everything is measured. All kinds take turns: a busy moment of the machine spoils none of them,
 #: and each finds the caches as cold as in a round.
@@ -46,118 +37,53 @@ _CONTEXT = bytes(32)
 _CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
 
 
-class Curve(NamedTuple):
-    """Seconds for work of any size, from ascending sizes at which it was measured."""
-
-    sizes: tuple[float, ...]
-    seconds: tuple[float, ...]
-
-    def at(self, size: float) -> float:
-        """Straight between the measurements and beyond the last; below the first as at the first."""
-        if size <= self.sizes[-1]:
-            return float(np.interp(size, self.sizes, self.seconds))
-        slope = (self.seconds[-1] - self.seconds[-2]) / (self.sizes[-1] - self.sizes[-2])
-        return self.seconds[-1] + max(slope, 0.0) * (size - self.sizes[-1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rates:
-    """Seconds for one unit of each kind of work, on one core."""
-
-    #: A private key from its seed, and its public key.
-    key_pair: float
-    #: From the 32 bytes of a peer's public key to the keys derived from the common secret.
-    agreement: float
-    #: Of one signature.
-    verification: float
-    #: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
-    sealing: float
-    #: Both secrets of a client, by holders times threshold.
-    splitting: Curve
-    #: One secret, by threshold times (1 + absent holders).
-    joining: Curve
-    #: One keystream made and added, by bytes.
-    masking: Curve
-    #: One message taken in and added up, by bytes.
-    taking: Curve
-    #: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
-    edge: float
-
-
 class _Work(NamedTuple):
     units: int
     run: Callable[[], object]
 
 
-class _Letter(msgspec.Struct, frozen=True, array_like=True, tag="letter"):
-    """Stands for any message."""
-
-    context: bytes
-    client: int
-    content: bytes
-
-
-_DECODER = msgspec.msgpack.Decoder(_Letter)
-
-
-@lru_cache(maxsize=1)
 def calibrate() -> Rates:
-    """Measure this machine, in about a fifth of a second; once in a process."""
-    return measure()
-
-
-def measure() -> Rates:
-    """Measure this machine anew."""
-    curves = _curves(
-        {
-            "key pair": {1: _key_pairs()},
-            "agreement": {1: _agreements()},
-            "verification": {1: _verifications()},
-            "sealing": {1: _sealings()},
-            "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
-            "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
-            "masking": {size: _masking(size) for size in _MASKED_BYTES},
-            "taking": {size: _taking(size) for size in _TAKEN_BYTES},
-            "edge": {1: _edges()},
-        }
-    )
-    return Rates(
-        key_pair=curves["key pair"].at(1),
-        agreement=curves["agreement"].at(1),
-        verification=curves["verification"].at(1),
-        sealing=curves["sealing"].at(1),
-        splitting=curves["splitting"],
-        joining=curves["joining"],
-        masking=curves["masking"],
-        taking=curves["taking"],
-        edge=curves["edge"].at(1),
-    )
-
-
-def _curves(kinds: dict[str, dict[int, _Work]]) -> dict[str, Curve]:
-    """For each kind of work, the median seconds of one unit at each of its sizes."""
-    works = [(name, size, work) for name, sizes in kinds.items() for size, work in sizes.items()]
-    times: dict[tuple[str, int], list[float]] = {(name, size): [] for name, size, _ in works}
-    for _, _, work in works:
-        work.run()  # tables are made on first use
-    for _ in range(_TURNS):
-        for name, size, work in works:
-            start = _CLOCK()
-            work.run()
-            times[name, size].append((_CLOCK() - start) / work.units)
-    return {
-        name: Curve(tuple(sizes), tuple(median(times[name, size]) for size in sizes))
-        for name, sizes in kinds.items()
+    """Measure this machine, in about a fifth of a second."""
+    works: dict[str, dict[int, _Work]] = {
+        "key_pair": {1: _key_pairs()},
+        "agreement": {1: _agreements()},
+        "verification": {1: _verifications()},
+        "sealing": {1: _sealings()},
+        "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
+        "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
+        "masking": {size: _masking(size) for size in _MASKED_BYTES},
+        "taking": {size: _taking(size) for size in _TAKEN_BYTES},
+        "edge": {1: _edges()},
     }
+    seconds = _measured([work for sizes in works.values() for work in sizes.values()])
+    curves = {name: Curve(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
+    return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]
+
+
+def _measured(works: list[_Work]) -> Iterator[float]:
+    """The median seconds of one unit of each."""
+    for work in works:
+        work.run()  # tables are made on first use
+    times = [[_timed(work) for work in works] for _ in range(_TURNS)]
+    return (median(turns) for turns in zip(*times, strict=True))
+
+
+def _timed(work: _Work) -> float:
+    start = _CLOCK()
+    work.run()
+    return (_CLOCK() - start) / work.units
+
+
+def _row(one: Callable[[], object]) -> _Work:
+    return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
 
 
 def _key_pairs() -> _Work:
-    seeds = [os.urandom(32) for _ in range(_ROW)]
-    return _Work(_ROW, lambda: [primitives.public_key(primitives.private_key(seed)) for seed in seeds])
+    return _row(lambda: primitives.public_key(primitives.private_key(os.urandom(32))))
 
 
 def _agreements() -> _Work:
-    """In one row, as a client does it."""
+    """All of them in one row, as a client does it."""
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
@@ -170,16 +96,10 @@ def _agreements() -> _Work:
 
 
 def _verifications() -> _Work:
-    private = primitives.signing_key(os.urandom(32))
+    private, text = primitives.signing_key(os.urandom(32)), os.urandom(32)
     public = primitives.load_verifying_key(primitives.verifying_bytes(private))
-    text = os.urandom(32)
     signature = primitives.sign(private, text)
-
-    def run() -> None:
-        for _ in range(_ROW):
-            primitives.verify(public, signature, text)
-
-    return _Work(_ROW, run)
+    return _row(lambda: primitives.verify(public, signature, text))
 
 
 def _sealings() -> _Work:
@@ -193,7 +113,7 @@ def _sealings() -> _Work:
         sealed = keys.seal_shares(ours, shares, _CONTEXT, ends)
         return keys.unseal_shares(theirs, sealed, _CONTEXT, ends)
 
-    return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
+    return _row(one)
 
 
 def _splitting(holders: int, threshold: int) -> _Work:
@@ -216,22 +136,22 @@ def _joining(threshold: int) -> _Work:
 
 def _masking(size: int) -> _Work:
     every = [masks.Mask(os.urandom(16), 1) for _ in range(_ROW)]
-    return _Work(_ROW, partial(masks.masked, ring.zeros(size // 4, 32), every, "aes128-ctr"))
+    return _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
 
 
 def _taking(size: int) -> _Work:
-    message, total = wire.encode(_Letter(_CONTEXT, 1000, os.urandom(size))), ring.zeros(size // 4, 32)
+    message, total = _message(os.urandom(size)), words.zeros(size // 4, 32)
 
     def run() -> None:
-        content = wire.decode(_DECODER, message, 2 * size, "letter").content
+        content = m.expect(m.decode(message, 2 * size), m.Complaint).accused
         hashlib.sha256(message).digest()
-        np.add(total, ring.from_bytes(content, 32), out=total)
+        np.add(total, words.from_bytes(content, 32), out=total)
 
     return _Work(1, run)
 
 
 def _edges() -> _Work:
-    """Of a complete graph: drawing it, then passing on both keys and the sealed shares of each edge."""
+    """A complete graph: drawing it, then passing on both keys and the sealed shares of each edge."""
     nodes, edges = np.arange(_NODES), _NODES * (_NODES - 1)
     sealed = np.zeros((edges, keys.SEALED_BYTES), np.uint8)
     public = np.zeros((_NODES, 2 * primitives.PUBLIC_KEY_BYTES), np.uint8)
@@ -240,7 +160,12 @@ def _edges() -> _Work:
         graph = draw(Complete(), bytes(32), nodes)
         for items in np.take(public, graph.columns, axis=0), np.take(sealed, graph.reverse, axis=0):
             for content in items.reshape(_NODES, -1):
-                message = wire.encode(_Letter(_CONTEXT, 1000, content.tobytes()))
-                wire.decode(_DECODER, message, len(message), "letter")
+                message = _message(content.tobytes())
+                m.decode(message, len(message))
 
     return _Work(edges, run)
+
+
+def _message(content: bytes) -> bytes:
+    """Any message: how long it takes depends on the bytes alone."""
+    return m.Complaint(context=_CONTEXT, client=1000, accused=content).encode()

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from ccesa.config import ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.errors import ConfigError
-from ccesa.plan import connectivity, events, rings
+from ccesa.plan import circles, connectivity, events
 from ccesa.plan.events import Event
 from ccesa.plan.neighbourhoods import Live, Opened
 from ccesa.plan.population import Population
@@ -108,7 +108,7 @@ class Around:
             if self.roster.anywhere:
                 return 0.0  # its bound over all rosters is one for fractions of them
             return self._table.log(event, partial(thresholds, self.threshold))
-        bound = rings.chosen if self.roster.chosen else rings.advertised
+        bound = circles.chosen if self.roster.chosen else circles.advertised
         degree = self.graph.max_degree(self.roster.population.clients)
         return bound(degree, self.threshold, self.roster, event)
 
@@ -177,7 +177,7 @@ def disconnected(graph: Graph, population: Population, roster: Roster | None = N
         fewest = roster.least - roster.colluders if roster and roster.chosen else None
         return connectivity.edges(population, mask_p, fewest)
     width = getattr(graph, "mask_degree", None) or graph.max_degree(population.clients)
-    log = connectivity.ring(population, width)
+    log = connectivity.circle(population, width)
     if log > -math.inf and roster and roster.chosen and not connectivity.most_is_worst(population, width):
         return 0.0
     return log

@@ -30,7 +30,7 @@ def cheapest(demand: Demand, graph: str) -> Found | None:
 
 def _sparse(demand: Demand, graph: str) -> tuple[Graph, Threshold] | None:
     """Harary is best wherever it will do: for the same promises varying degrees need more neighbours."""
-    found = search.ring(demand)
+    found = search.circle(demand)
     if found is None or graph != "erdos-renyi":
         return found
     return search.edges(demand, found[0].max_degree(demand.population.clients))

@@ -14,8 +14,8 @@ _NEGLIGIBLE = 400.0
 _GROUPS = 512
 
 
-def ring(population: Population, mask_degree: int) -> float:
-    """A ring, each joined to the nearest mask_degree / 2 = h on each side.
+def circle(population: Population, mask_degree: int) -> float:
+    """A circle, each joined to the nearest mask_degree / 2 = h on each side.
 
     It falls apart if and only if at least two gaps of h or more missing clients (vanished or colluding) lie
     between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint, so
@@ -36,7 +36,7 @@ def ring(population: Population, mask_degree: int) -> float:
 
 
 def most_is_worst(population: Population, mask_degree: int) -> bool:
-    """Whether fewer colluders than there may be can only make gaps rarer on a ring.
+    """Whether fewer colluders than there may be can only make gaps rarer on a circle.
 
     With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1);
     half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is promised.

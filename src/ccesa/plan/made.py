@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ccesa.config import ErdosRenyi, Floor, Graph, RoundConfig, Threshold, threshold_share
-from ccesa.plan.calibration import calibrate
 from ccesa.plan.certify import Around, Certificate
-from ccesa.plan.compare import Paper, conventional, paper_rule
 from ccesa.plan.connectivity import window
-from ccesa.plan.cost import Cost, Shape, cost
 from ccesa.plan.events import Event, either, fewer_honest, more_colluders, unmaskable
 from ccesa.plan.population import Population
+from ccesa.plan.price import Cost, Shape, price
 from ccesa.plan.roster import LN2, Roster
 from ccesa.plan.search import first
 from ccesa.plan.tails import Binomial
@@ -199,20 +197,10 @@ class Plan:
             guard=self.guard,
         )
 
-    @cached_property
+    @property
     def cost(self) -> Cost:
-        """What a round costs, with times from a quick calibration of this machine."""
-        return cost(self.shape, calibrate())
-
-    @cached_property
-    def paper(self) -> Paper:
-        """What the paper's rule would choose, and its cost."""
-        return paper_rule(self.shape)
-
-    @cached_property
-    def conventional(self) -> Cost:
-        """What conventional secure aggregation would cost."""
-        return conventional(self.shape)
+        """What a round costs, in bytes and operations; ``price`` says the seconds too."""
+        return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
         """A ready configuration; ``round_id``, ``task`` and so on may be given.

@@ -160,7 +160,7 @@ def _thin(demand: Demand, graph: Graph) -> Graph:
         mask_p = search.edge_masks(population, demand.log_private, graph.p)
         return graph if mask_p == graph.p else ErdosRenyi(p=graph.p, mask_p=mask_p)
     width = graph.max_degree(population.clients)
-    masks = search.ring_masks(population, demand.log_private, width)
+    masks = search.circle_masks(population, demand.log_private, width)
     if masks >= width:
         return graph
     return (

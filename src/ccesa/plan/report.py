@@ -1,18 +1,59 @@
 """A plan as a JSON object, and its parts in words."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import NamedTuple
 
 import msgspec
 
+from ccesa.guards import guard_named
+from ccesa.plan import paper
 from ccesa.plan.made import Plan
+from ccesa.plan.price import Cost, Rates, price
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
 
 
-def as_json(plan: Plan) -> dict[str, object]:
-    """Every figure of the plan; failures are log2 of probabilities."""
+class Bill(NamedTuple):
+    """What a round costs: as planned, by the paper's rule if it has one, and in conventional aggregation."""
+
+    plan: Cost
+    paper: Cost | None
+    conventional: Cost
+
+
+def bill(plan: Plan, rates: Rates | None = None) -> Bill:
+    """Price a plan beside its alternatives, with seconds if there are rates.
+
+    The paper has one t for all; conventional aggregation everyone with everyone and a majority of shares.
+    """
+    rule, n = paper.rule(plan.clients, plan.population.dropout), plan.clients
+
+    def instead(degree: float, t: int) -> Cost:
+        return price(replace(plan.shape, degree=degree, mask_degree=degree, threshold=t), rates)
+
+    return Bill(
+        plan=price(plan, rates),
+        paper=None if rule is None else instead(rule.degree, rule.t),
+        conventional=instead(n - 1, n // 2 + 1),
+    )
+
+
+def promised(plan: Plan) -> dict[str, float]:
+    """Return log2 of each event of the certificate that the guard's server cannot bring about at will.
+
+    A server that lies says who dropped out, so it parts masks as it likes, and *disconnected* says nothing:
+    what holds is that no part has fewer than ``least_honest`` honest clients.
+    """
+    lies = guard_named(plan.guard).chooses_roster
+    events = plan.certificate.as_dict().items()
+    return {name: log2 for name, log2 in events if not (lies and name == "disconnected")}
+
+
+def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
+    """Return every figure of the plan; failures are log2 of probabilities, seconds are there with rates."""
+    rule, costs = paper.rule(plan.clients, plan.population.dropout), bill(plan, rates)
     fails = plan.least_honest_fails
     return {
         "clients": plan.clients,
@@ -30,23 +71,27 @@ def as_json(plan: Plan) -> dict[str, object]:
         "mask_degree": plan.mask_degree,
         "mask_p": getattr(plan.graph, "mask_p", None),
         "threshold": _threshold(plan),
-        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in plan.certificate.as_dict().items()},
+        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
         "least_honest": plan.least_honest,
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "least_roster": plan.least_roster,
         "least_survivors": plan.least_survivors,
         "colluders": plan.colluders,
         "around": plan.around,
-        "cost": asdict(plan.cost),
+        "cost": _cost(costs.plan),
         "paper": {
-            "p_star": plan.paper.p_star,
-            "degree": plan.paper.degree,
-            "t": plan.paper.t,
-            "cost": plan.paper.cost and asdict(plan.paper.cost),
+            "p_star": rule and rule.p_star,
+            "degree": rule and rule.degree,
+            "t": rule and rule.t,
+            "cost": costs.paper and _cost(costs.paper),
         },
-        "conventional": {"degree": plan.clients - 1, "cost": asdict(plan.conventional)},
+        "conventional": {"degree": plan.clients - 1, "cost": _cost(costs.conventional)},
         "notes": list(plan.notes),
     }
+
+
+def _cost(cost: Cost) -> dict[str, float]:
+    return {name: value for name, value in asdict(cost).items() if value is not None}
 
 
 def _threshold(plan: Plan) -> dict[str, object]:
@@ -80,7 +125,7 @@ def threshold_in_words(plan: Plan) -> str:
 
 
 def promise_in_words(plan: Plan) -> str:
-    """Who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
+    """Say who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
         return ""
     fails = plan.least_honest_fails
@@ -96,7 +141,7 @@ def promise_in_words(plan: Plan) -> str:
 
 
 def probability_in_words(log2: float) -> str:
-    """Both ways of saying it."""
+    """Say a probability as a power of two and of ten."""
     if log2 == -math.inf:
         return "impossible"
     if log2 > -10:

@@ -1,6 +1,6 @@
 """The sparsest graph that keeps every promise, for each kind of graph.
 
-For rings a candidate is accepted by its certificate, and the search leaves out only degrees that cannot do
+For circles a candidate is accepted by its certificate, and the search leaves out only degrees that cannot do
 (docs/planning.md): what it finds is the smallest. For Erdős-Rényi graphs it bisects.
 """
 
@@ -106,27 +106,27 @@ def complete(demand: Demand) -> tuple[Graph, Threshold] | None:
     return _first_kept(demand, Complete(), OneDegree(demand, others), -math.inf)
 
 
-def ring(demand: Demand) -> tuple[Graph, Threshold] | None:
+def circle(demand: Demand) -> tuple[Graph, Threshold] | None:
     """The sparsest Harary graph that will do and its threshold, masks on every edge."""
     population = demand.population
     one = cache(partial(OneDegree, demand))
 
     def found(half: int) -> tuple[Graph, Threshold] | None:
-        return _ring_of(one(2 * half))
+        return _circle_of(one(2 * half))
 
     def possible(low: int, high: int) -> bool:
         return _may_hold(demand, one(2 * low), one(2 * high))
 
     most = min(population.clients - 2, MAX_HOLDERS - 1) // 2
-    least = first(lambda half: connectivity.ring(population, 2 * half) <= demand.log_private, most)
+    least = first(lambda half: connectivity.circle(population, 2 * half) <= demand.log_private, most)
     return None if least is None else leftmost(least, most, found, possible)
 
 
 def densest(demand: Demand) -> tuple[Graph, Threshold] | None:
-    """Everyone with everyone, or the ring of as many neighbours as can hold shares, if it will do."""
+    """Everyone with everyone, or the circle of as many neighbours as can hold shares, if it will do."""
     if demand.population.clients <= MAX_HOLDERS:
         return complete(demand)
-    return _ring_of(OneDegree(demand, densest_degree(demand.population)))
+    return _circle_of(OneDegree(demand, densest_degree(demand.population)))
 
 
 def densest_degree(population: Population) -> int:
@@ -134,7 +134,7 @@ def densest_degree(population: Population) -> int:
     return population.clients - 1 if population.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
 
 
-def _ring_of(one: OneDegree) -> tuple[Graph, Threshold] | None:
+def _circle_of(one: OneDegree) -> tuple[Graph, Threshold] | None:
     graph = Harary(degree=one.degree)
     return _first_kept(one.demand, graph, one, disconnected(graph, one.demand.population) + SLACK)
 
@@ -159,11 +159,11 @@ def _first_kept(
     return None
 
 
-def ring_masks(population: Population, log_budget: float, degree: int) -> int:
-    """The thinnest mask subgraph on a ring; at most ``degree``."""
+def circle_masks(population: Population, log_budget: float, degree: int) -> int:
+    """The thinnest mask subgraph on a circle; at most ``degree``."""
 
     def enough(half: int) -> bool:
-        return connectivity.ring(population, 2 * half) + SLACK + _MARGIN <= log_budget
+        return connectivity.circle(population, 2 * half) + SLACK + _MARGIN <= log_budget
 
     half = first(enough, degree // 2 - 1)
     return degree if half is None else 2 * half
@@ -172,7 +172,7 @@ def ring_masks(population: Population, log_budget: float, degree: int) -> int:
 def edges(demand: Demand, least: int) -> tuple[Graph, Threshold] | None:
     """A sparse Erdős-Rényi graph that will do and its threshold rule, masks on every edge.
 
-    ``least`` is the degree of a ring that will do. Nearly always more edges do not hurt, so bisection finds
+    ``least`` is the degree of a circle that will do. Nearly always more edges do not hurt, so bisection finds
     the sparsest; where thresholds are rounded it may miss one that is sparser by a fraction of a neighbour.
     """
     others = demand.population.clients - 1

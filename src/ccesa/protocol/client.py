@@ -10,7 +10,7 @@ from collections.abc import MutableSet
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
-from ccesa import ring
+from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
 from ccesa.crypto import shamir
@@ -29,7 +29,7 @@ from ccesa.wire import Data
 class Client:
     """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
 
-    ``vector`` is the ring vector to contribute, or a function that makes it when it is needed, in step 2.
+    ``vector`` is the vector of words to contribute, or a function that makes it when it is needed, in step 2.
     ``floor`` is what this client insists on. ``used_rounds`` remembers round ids across rounds; a second use
     of one is refused. ``tasks`` remembers how many vectors have left for each task; more than ``attempts`` do
     not. ``member`` takes the place of ``floor`` under a guard with a charter: ``ActiveClient`` gives it.
@@ -63,7 +63,7 @@ class Client:
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
         if not callable(vector):
-            vector = ring.check(vector, config.length, config.bits)
+            vector = words.check(vector, config.length, config.bits)
         if used_rounds is not None:
             if config.round_id in used_rounds:
                 raise ConfigError("this round id was used before; every round needs a fresh one")

@@ -13,7 +13,7 @@ from ccesa.crypto import keys, primitives, shamir
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
 Own = TypeVar("Own")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa import labels, ring
+from ccesa import labels, words
 from ccesa.config import MAX_HOLDERS, RoundConfig
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -93,6 +93,6 @@ def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> t
         drawn,
         v2=v2,
         commitments=[reply.commitment if reply else b"" for reply in replies],
-        total=ring.zeros(round.config.length, round.config.bits),
+        total=words.zeros(round.config.length, round.config.bits),
     )
     return delivered, texts

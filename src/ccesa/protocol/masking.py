@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
@@ -12,7 +12,7 @@ from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Holding, Round, Shared
 from ccesa.protocol.dealing import agree_each
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -61,15 +61,15 @@ def unseal(round: Round[Any], state: Shared, other: int, text: bytes) -> bytes |
 def mask_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> dict[str, Any]:
     """The vector under all its masks and the digest of that, as a reply has them."""
     vector = masked_vector(round, state, live)
-    words = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    return {"vector": words, "digest": keys.vector_digest(words, round.context, round.client)}
+    content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
+    return {"vector": content, "digest": keys.vector_digest(content, round.context, round.client)}
 
 
 def masked_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> Vector:
     """The vector under all its masks. One more has left from here on."""
     config, client, others = round.config, round.client, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
-    vector = ring.check(vector, config.length, config.bits)
+    vector = words.check(vector, config.length, config.bits)
     round.spend()
     agreed = agree_each(state.mask_private, [state.public_keys[other][PUBLIC_KEY_BYTES:] for other in others])
     self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)

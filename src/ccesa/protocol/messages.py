@@ -1,12 +1,14 @@
-"""The messages, one request (server to client) and one reply (client to server) a step.
+"""The messages, one request (server to client) and one reply (client to server) per step.
 
 On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of fixed
 size items travel as one packed byte string in ascending order of client id. A message has exactly one
-encoding and nothing else is accepted. Sizes are in bytes, d = neighbours, l = live neighbours.
+encoding and nothing else is accepted. Each field says how large it is; the limit before parsing, the check
+after it and the planner's bytes are derived from that.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, TypeVar, get_args
+from functools import cache
+from typing import Annotated, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -26,21 +28,59 @@ ID_BYTES = 4
 OVERHEAD_BYTES = 96
 
 
+class Size(NamedTuple):
+    """How many bytes a field has: some anyway, and some for each thing that it is about."""
+
+    constant: int = 0
+    #: For each neighbour, or each live one, as the step has it.
+    per_neighbour: int = 0
+    #: For each neighbour that is named as dropped or accused; nobody knows how many before.
+    per_named: int = 0
+    per_vector_byte: int = 0
+    #: Sets of clients, one bit for each that is enrolled.
+    sets: int = 0
+    #: Proofs of inclusion, as long as it takes.
+    proofs: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the reader knows the size beforehand."""
+        return not (self.per_named or self.proofs)
+
+    def of(
+        self, *, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
+    ) -> float:
+        """The bytes, once it is known how many there are of each; ``proof`` has so many bytes."""
+        return (
+            self.constant
+            + self.per_neighbour * neighbours
+            + self.per_named * named
+            + self.per_vector_byte * vector_bytes
+            + self.sets * set_bytes(clients)
+            + self.proofs * proof
+        )
+
+
+_Key = Annotated[bytes, Size(PUBLIC_KEY_BYTES)]
+_Signature = Annotated[bytes, Size(SIGNATURE_BYTES)]
+_Digest = Annotated[bytes, Size(DIGEST_BYTES)]
+_Vector = Annotated[bytes, Size(per_vector_byte=1)]
+_Set = Annotated[bytes, Size(sets=1)]
+_Named = Annotated[bytes, Size(per_named=ID_BYTES)]
+_Bundles = Annotated[bytes, Size(per_neighbour=2 * PUBLIC_KEY_BYTES)]
+_Signatures = Annotated[bytes, Size(per_neighbour=SIGNATURE_BYTES)]
+_Sealed = Annotated[bytes, Size(per_neighbour=SEALED_BYTES)]
+_Flags = Annotated[bytes, Size(per_neighbour=1)]
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """What every message starts with: its round, and the client it is from or for."""
-
-    #: Bytes that the body may have: for each neighbour, for each vector byte, and anyway.
-    per_neighbour: ClassVar[int] = 0
-    per_vector_byte: ClassVar[int] = 0
-    constant: ClassVar[int] = 0
-    #: Whether there are sets of clients in it, and proofs, whose size depends on the number of clients.
-    sets: ClassVar[int] = 0
-    proofs: ClassVar[bool] = False
 
     context: bytes
     client: int
 
     def encode(self) -> bytes:
+        """Return the only encoding of this message."""
         return wire.encode(self)
 
 
@@ -51,49 +91,37 @@ class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-reques
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
     """Both public keys of a client."""
 
-    constant: ClassVar[int] = 2 * PUBLIC_KEY_BYTES
-
-    sealing_key: bytes  # 32, c_i
-    mask_key: bytes  # 32, s_i
+    sealing_key: _Key  # c_i
+    mask_key: _Key  # s_i
 
 
 class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
     """A client's neighbours: who, with which keys, and whether masks run on the edge."""
 
-    per_neighbour: ClassVar[int] = ID_BYTES + 2 * PUBLIC_KEY_BYTES + 1
-
-    neighbours: bytes  # 4 · d, ids
-    keys: bytes  # 64 · d, c_j then s_j
-    masked: bytes  # 1 · d, 0 or 1
+    neighbours: Annotated[bytes, Size(per_neighbour=ID_BYTES)]  # ids
+    keys: _Bundles  # c_j then s_j
+    masked: _Flags  # 0 or 1
 
 
 class ShareReply(Message, frozen=True, kw_only=True, tag="share-reply"):
     """For each neighbour one pair of shares, sealed; and the commitment to b_i."""
 
-    per_neighbour: ClassVar[int] = SEALED_BYTES
-    constant: ClassVar[int] = COMMITMENT_BYTES
-
-    commitment: bytes  # 32
-    sealed: bytes  # 80 · d
+    commitment: Annotated[bytes, Size(COMMITMENT_BYTES)]
+    sealed: _Sealed
 
 
 class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
     """Which neighbours are not in V2, and what the others sealed for this client."""
 
-    per_neighbour: ClassVar[int] = ID_BYTES + SEALED_BYTES
-
-    dropped: bytes  # 4 each, ids of V1 \\ V2
-    sealed: bytes  # 80 · l
+    dropped: _Named  # ids of V1 \\ V2
+    sealed: _Sealed  # by live neighbours
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
     """The masked vector, little-endian words, and its digest."""
 
-    per_vector_byte: ClassVar[int] = 1
-    constant: ClassVar[int] = DIGEST_BYTES
-
-    vector: bytes
-    digest: bytes  # 32
+    vector: _Vector
+    digest: _Digest
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
@@ -102,36 +130,27 @@ class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
     The client takes no further part, like one that has dropped out.
     """
 
-    per_neighbour: ClassVar[int] = ID_BYTES
-
-    accused: bytes  # 4 each, ids
+    accused: _Named  # ids
 
 
 class UnmaskRequest(Message, frozen=True, kw_only=True, tag="unmask-request"):
     """Which neighbours of V2 are not in V3. The survivors are the rest: nobody can be named as both."""
 
-    per_neighbour: ClassVar[int] = ID_BYTES
-
-    dropped: bytes  # 4 each, ids of V2 \\ V3
+    dropped: _Named  # ids of V2 \\ V3
 
 
 class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
     """One share for the client itself and each neighbour of V2: of b_j if j survived, else of s_j."""
 
-    per_neighbour: ClassVar[int] = SHARE_BYTES
-    constant: ClassVar[int] = SHARE_BYTES
-
-    shares: bytes  # 32 · (l + 1)
+    shares: Annotated[bytes, Size(SHARE_BYTES, per_neighbour=SHARE_BYTES)]  # its own among them
 
 
 class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
     """Both public keys of a client, signed by its identity."""
 
-    constant: ClassVar[int] = 2 * PUBLIC_KEY_BYTES + SIGNATURE_BYTES
-
-    sealing_key: bytes  # 32, c_i
-    mask_key: bytes  # 32, s_i
-    signature: bytes  # 64
+    sealing_key: _Key  # c_i
+    mask_key: _Key  # s_i
+    signature: _Signature
 
 
 class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
@@ -140,62 +159,45 @@ class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
     Who the neighbours are is not said: the client derives it from the root.
     """
 
-    per_neighbour: ClassVar[int] = 2 * PUBLIC_KEY_BYTES + SIGNATURE_BYTES
-    constant: ClassVar[int] = HASH_BYTES
-    sets: ClassVar[int] = 1
-    proofs: ClassVar[bool] = True
-
-    v1: bytes  # clients / 8
-    root: bytes  # 32
-    keys: bytes  # 64 · d, c_j then s_j
-    signatures: bytes  # 64 · d
-    proof: bytes
+    v1: _Set
+    root: Annotated[bytes, Size(HASH_BYTES)]
+    keys: _Bundles  # c_j then s_j
+    signatures: _Signatures
+    proof: Annotated[bytes, Size(proofs=1)]
 
 
 class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-request"):
     """Opens step 2: all of V2, and what the neighbours in it sealed for this client."""
 
-    per_neighbour: ClassVar[int] = SEALED_BYTES
-    sets: ClassVar[int] = 1
-
-    v2: bytes  # clients / 8
-    sealed: bytes  # 80 · l
+    v2: _Set
+    sealed: _Sealed  # by live neighbours
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
     """The masked vector with its digest, and the signature on the V2 it was masked among."""
 
-    per_vector_byte: ClassVar[int] = 1
-    constant: ClassVar[int] = DIGEST_BYTES + SIGNATURE_BYTES
-
-    vector: bytes
-    digest: bytes  # 32
-    signature: bytes  # 64
+    vector: _Vector
+    digest: _Digest
+    signature: _Signature
 
 
 class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
     """Opens step 2c: all of V3."""
 
-    sets: ClassVar[int] = 1
-
-    v3: bytes  # clients / 8
+    v3: _Set
 
 
 class ConfirmReply(Message, frozen=True, kw_only=True, tag="confirm-reply"):
     """The signature on V2 and V3."""
 
-    constant: ClassVar[int] = SIGNATURE_BYTES
-
-    signature: bytes  # 64
+    signature: _Signature
 
 
 class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask-request"):
     """Opens step 3: for each neighbour in V3 its signature, on (V2, V3) if it confirmed, else on V2."""
 
-    per_neighbour: ClassVar[int] = 1 + SIGNATURE_BYTES
-
-    confirmed: bytes  # 1 · l, 0 or 1
-    signatures: bytes  # 64 · l
+    confirmed: _Flags  # 0 or 1
+    signatures: _Signatures  # of live neighbours
 
 
 AnyMessage = (
@@ -227,26 +229,51 @@ _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 M = TypeVar("M", bound=Message)
 
 
+@cache
+def sizes(kind: type[Message]) -> dict[str, Size]:
+    """Return what each field of these messages declares, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
+@cache
+def body(kind: type[Message]) -> Size:
+    """Return the size of all fields together."""
+    return Size(*map(sum, zip(*sizes(kind).values(), strict=True)))
+
+
 def limit(kind: type[Message], config: RoundConfig) -> int:
-    """The most bytes that a message of this kind can have in a round of this configuration."""
-    return (
-        OVERHEAD_BYTES
-        + kind.constant
-        + kind.per_neighbour * config.graph.max_degree(config.clients)
-        + kind.per_vector_byte * config.vector_bytes
-        + kind.sets * set_bytes(config.clients)
-        + kind.proofs * _proof_bytes(config)
+    """Return the most bytes that a message of this kind can have in a round of this configuration."""
+    degree, clients = config.graph.max_degree(config.clients), config.clients
+    # A path for each neighbour and the client itself, and never more than the whole tree.
+    proof = HASH_BYTES * min((degree + 1) * clients.bit_length(), 2 * clients)
+    most = body(kind).of(
+        clients=clients, vector_bytes=config.vector_bytes, neighbours=degree, named=degree, proof=proof
     )
+    return OVERHEAD_BYTES + int(most)
 
 
-def _proof_bytes(config: RoundConfig) -> int:
-    """At most a path for each neighbour and the client itself, and never more than the whole tree."""
-    paths = (config.graph.max_degree(config.clients) + 1) * config.clients.bit_length()
-    return HASH_BYTES * min(paths, 2 * config.clients)
+def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
+    """Return the message; raise MalformedMessage where a field has another size than its class declares.
+
+    ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
+    """
+    for name, size in sizes(type(message)).items():
+        if size.is_exact:
+            due = size.of(clients=config.clients, vector_bytes=config.vector_bytes, neighbours=neighbours)
+            exactly(name, getattr(message, name), int(due))
+    return message
+
+
+def each(message: Message, name: str) -> list[bytes]:
+    """Cut a field into its items, one per neighbour."""
+    data, size = getattr(message, name), sizes(type(message))[name].per_neighbour
+    return items(name, data, len(data) // size, size)
 
 
 def has_vector(kind: type[Message]) -> bool:
-    return kind.per_vector_byte > 0
+    """Whether messages of this kind carry a masked vector."""
+    return body(kind).per_vector_byte > 0
 
 
 def measured(data: object, what: str) -> Data:
@@ -292,7 +319,7 @@ def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
 
 
 def set_bytes(clients: int) -> int:
-    """Of a set of clients: a bit for each that is enrolled."""
+    """Return the size of a set of clients: a bit for each that is enrolled."""
     return -(-clients // 8)
 
 

@@ -47,7 +47,7 @@ def in_memory(
     clients: Mapping[int, Client],
     drops: Callable[[Step, int], bool] = lambda step, client: False,
 ) -> Transport:
-    """A transport without a network. ``drops`` says who vanishes in which step, before replying."""
+    """A transport without a network. ``drops`` says who drops out in which step, before replying."""
 
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for client, request in requests.items():

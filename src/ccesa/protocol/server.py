@@ -29,8 +29,8 @@ from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.protocol.summing import checked_digest
-from ccesa.ring import Vector
 from ccesa.wire import Data
+from ccesa.words import Vector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Requests
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 Own = TypeVar("Own")
 Later = TypeVar("Later", bound="Drawn")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import ring
+from ccesa import words
 from ccesa.crypto import keys, shamir
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
 from ccesa.evidence import Complained
@@ -30,7 +30,7 @@ def checked_digest(round: Round[Any], client: int, reply: m.MaskedVector) -> byt
 
 def add_vector(round: Round[Any], state: Delivered, reply: m.MaskedVector) -> None:
     """Add a masked vector to the running sum, straight from its message."""
-    np.add(state.total, ring.from_bytes(reply.vector, round.config.bits), out=state.total)
+    np.add(state.total, words.from_bytes(reply.vector, round.config.bits), out=state.total)
 
 
 def complaints(round: Round[Any], state: Delivered, client: int, reply: m.Complaint) -> frozenset[Complained]:

@@ -13,7 +13,7 @@ from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.evolution import Evolution, flags
 from ccesa.protocol.released import AT_ONCE, Holdings, Released
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: Of a node and a secret, whether it is the one that the node promised.
 Fits = Callable[[int, bytes], bool]

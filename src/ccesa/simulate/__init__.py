@@ -1,18 +1,16 @@
-"""Rounds in one process: dropout models, many clients, the eavesdropper."""
+"""Rounds in one process: many clients, dropout models, federations that exist only here."""
 
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
-from ccesa.simulate.eavesdropper import Eavesdropper
 from ccesa.simulate.enrolment import Federation, chartered, enrol, federate
-from ccesa.simulate.first_try import FirstTry, aggregate, usual_plan
+from ccesa.simulate.models import AggregatedModels, aggregate, usual_plan
 from ccesa.simulate.simulation import Report, simulate
 
 __all__ = [
+    "AggregatedModels",
     "Burst",
     "Dropout",
-    "Eavesdropper",
     "Exactly",
     "Federation",
-    "FirstTry",
     "Independent",
     "Report",
     "StepProbabilities",

@@ -1,4 +1,4 @@
-"""Dropout models: who vanishes in which step. Each draws exact sets, so that a seed repeats a round."""
+"""Dropout models: who drops out in which step. Each draws exact sets, so that a seed repeats a round."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,31 +7,18 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ccesa.errors import ConfigError
-from ccesa.plan.bounds import step_dropout
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.steps import Step
 
-#: For each step's name, the clients that vanish in it.
-Vanishing = Mapping[str, frozenset[int]]
+#: For each step's name, the clients that drop out in it.
+Dropouts = Mapping[str, frozenset[int]]
 
 
 @runtime_checkable
 class Dropout(Protocol):
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing: ...
+    """Anything that draws who drops out of a round."""
 
-
-@dataclass(frozen=True)
-class Independent:
-    """Every client vanishes with the same probability in each step, ``total`` over the whole round."""
-
-    total: float
-
-    def __post_init__(self) -> None:
-        _check_fraction("dropout", self.total)
-
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
-        steps = list(steps)
-        q = step_dropout(self.total, len(steps))
-        return {step.name: _chosen(rng.random(clients) < q) for step in steps}
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts: ...
 
 
 @dataclass(frozen=True)
@@ -44,16 +31,30 @@ class StepProbabilities:
         for name, probability in self.probabilities.items():
             _check_fraction(name, probability)
 
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
-        _check_names(steps := list(steps), self.probabilities)
-        return {
-            step.name: _chosen(rng.random(clients) < self.probabilities.get(step.name, 0.0)) for step in steps
-        }
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        known = _known_steps(steps, self.probabilities)
+        lost = {name: rng.random(clients) < self.probabilities.get(name, 0.0) for name in known}
+        return {name: frozenset(np.flatnonzero(flags).tolist()) for name, flags in lost.items()}
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Every client drops out with the same probability in each step, ``total`` over the whole round."""
+
+    total: float
+
+    def __post_init__(self) -> None:
+        _check_fraction("dropout", self.total)
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        steps = list(steps)
+        q = step_dropout(self.total, len(steps))
+        return StepProbabilities({step.name: q for step in steps}).draw(steps, clients, rng)
 
 
 @dataclass(frozen=True)
 class Exactly:
-    """These clients, in these steps."""
+    """These clients drop out, in these steps."""
 
     sets: Mapping[str, Iterable[int]]
 
@@ -61,19 +62,18 @@ class Exactly:
         frozen = {name: frozenset(members) for name, members in self.sets.items()}
         object.__setattr__(self, "sets", frozen)  # an iterator would be empty the second time
 
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
-        _check_names(list(steps), self.sets)
-        vanishing = {name: frozenset(members) for name, members in self.sets.items()}
-        for members in vanishing.values():
-            strangers = [client for client in members if not 0 <= client < clients]
-            if strangers:
-                raise ConfigError(f"client {strangers[0]} is not in 0..{clients - 1}")
-        return vanishing
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        _known_steps(steps, self.sets)
+        drawn = {name: frozenset(members) for name, members in self.sets.items()}
+        for client in frozenset().union(*drawn.values()):
+            if not 0 <= client < clients:
+                raise ConfigError(f"client {client} is not in 0..{clients - 1}")
+        return drawn
 
 
 @dataclass(frozen=True)
 class Burst:
-    """In one step a fraction of the clients, drawn at random, vanishes together."""
+    """In one step a fraction of the clients, drawn at random, drops out together."""
 
     step: str
     fraction: float
@@ -81,14 +81,10 @@ class Burst:
     def __post_init__(self) -> None:
         _check_fraction("fraction", self.fraction)
 
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Vanishing:
-        _check_names(list(steps), {self.step: None})
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        _known_steps(steps, [self.step])
         lost = rng.choice(clients, round(self.fraction * clients), replace=False)
         return {self.step: frozenset(lost.tolist())}
-
-
-def _chosen(flags: np.typing.NDArray[np.bool_]) -> frozenset[int]:
-    return frozenset(np.flatnonzero(flags).tolist())
 
 
 def _check_fraction(name: str, value: float) -> None:
@@ -96,8 +92,9 @@ def _check_fraction(name: str, value: float) -> None:
         raise ConfigError(f"{name} must lie in [0, 1), not {value}")
 
 
-def _check_names(steps: list[Step], named: Mapping[str, object]) -> None:
+def _known_steps(steps: Iterable[Step], named: Iterable[str]) -> list[str]:
     known = [step.name for step in steps]
     for name in named:
         if name not in known:
             raise ConfigError(f"there is no step {name!r}; the steps are {', '.join(known)}")
+    return known

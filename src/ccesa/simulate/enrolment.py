@@ -1,12 +1,17 @@
-"""Members and a charter for rounds that are simulated; real ones come from files."""
+"""Members, a charter and parties for rounds in one process; in real ones each member has its own files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ccesa.charter import Charter, Seat, Stated
-from ccesa.config import Complete, Majority
+from ccesa.config import Complete, Majority, RoundConfig
+from ccesa.errors import ConfigError
+from ccesa.guards import guard_named
 from ccesa.identity import Identity
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import VectorSource
+from ccesa.protocol.server import ActiveServer, Server
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1
@@ -35,12 +40,12 @@ class Federation:
 
 
 def enrol(clients: int) -> list[Identity]:
-    """A fresh identity for each client."""
+    """Make a fresh identity for each client."""
     return [Identity.new() for _ in range(clients)]
 
 
 def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, **agreed: Any) -> Charter:
-    """A charter of all of them, in this order. It promises nothing unless a certificate is given."""
+    """Make a charter of all of them, in this order. It promises nothing unless a certificate is given."""
     seats = tuple(Seat(f"client-{place}", one.public) for place, one in enumerate(identities))
     defaults: dict[str, Any] = {
         "serial": 1,
@@ -55,6 +60,36 @@ def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, 
 
 
 def federate(clients: int, **agreed: Any) -> Federation:
-    """A federation of so many fresh identities."""
+    """Make a federation of so many fresh identities."""
     identities = enrol(clients)
     return Federation(identities=identities, charter=chartered(identities, **agreed))
+
+
+def new_client(
+    config: RoundConfig,
+    number: int,
+    vector: VectorSource,
+    federation: Federation | None = None,
+    **options: Any,
+) -> Client:
+    """Make the client of this number, as the round's guard has it; a chartered one is of the federation."""
+    if not guard_named(config.guard).chartered:
+        return Client(config, number, vector, **options)
+    members = _given(config, federation)
+    options = {"tasks": None, **options}  # rounds in one process are no tasks that could be repeated
+    return ActiveClient(config, members.identities[number], members.charter, vector, **options)
+
+
+def new_server(config: RoundConfig, federation: Federation | None = None, **options: Any) -> Server:
+    """Make the server of a round, as its guard has it."""
+    if not guard_named(config.guard).chartered:
+        return Server(config, **options)
+    return ActiveServer(config, _given(config, federation).charter, **options)
+
+
+def _given(config: RoundConfig, federation: Federation | None) -> Federation:
+    if federation is None:
+        raise ConfigError(
+            f"a round under guard = {config.guard} needs a federation: simulate.federate(...) makes one"
+        )
+    return federation

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
 from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.guards import CURIOUS
 from ccesa.plan.made import Plan
 from ccesa.plan.planner import plan_or_complete
 from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
@@ -24,8 +25,8 @@ USUAL_DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FirstTry(Generic[Model]):
-    """The weighted mean over the survivors, in the form of the models."""
+class AggregatedModels(Generic[Model]):
+    """The weighted mean over the survivors, in the form of the models, and what came with it."""
 
     mean: Model
     survivors: tuple[int, ...]
@@ -43,7 +44,7 @@ class FirstTry(Generic[Model]):
 
     def __repr__(self) -> str:
         return (
-            f"FirstTry({len(self.survivors)} of {self.report.clients} clients in the mean, "
+            f"AggregatedModels({len(self.survivors)} of {self.report.clients} clients in the mean, "
             f"weight {self.weight:g}, {self.clipped} of {self.values} values clipped)"
         )
 
@@ -61,8 +62,68 @@ class Options(TypedDict, total=False):
     threads: int
 
 
-def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = "curious") -> Plan:
-    """What the planner chooses where the user chooses nothing."""
+@overload
+def aggregate(
+    models: Iterable[Mapping[str, NDArray[Any]]], **options: Unpack[Options]
+) -> AggregatedModels[dict[str, NDArray[Any]]]: ...
+@overload
+def aggregate(
+    models: Iterable[Sequence[NDArray[Any]]], **options: Unpack[Options]
+) -> AggregatedModels[list[NDArray[Any]]]: ...
+@overload
+def aggregate(
+    models: Iterable[Mapping[str, T]], **options: Unpack[Options]
+) -> AggregatedModels[dict[str, T]]: ...
+@overload
+def aggregate(models: Iterable[Sequence[T]], **options: Unpack[Options]) -> AggregatedModels[list[T]]: ...
+def aggregate(
+    models: Iterable[Arrays],
+    *,
+    weights: Iterable[float] | None = None,
+    dropout: float | Dropout = 0.0,
+    clip: Clip | None = None,
+    bits: int = 32,
+    graph: Graph | None = None,
+    threshold: Threshold | None = None,
+    seed: int | None = None,
+    threads: int = 1,
+) -> AggregatedModels[Any]:
+    """Compute the weighted mean of the models by a secure aggregation round in this process.
+
+    The i-th model is client i's list or dict of arrays or tensors, such as a ``state_dict``; the mean has the
+    form of the first. ``clip`` defaults to the largest value of each array: fine for a first try, where all
+    models are at hand; in a federation it is agreed on beforehand. It counts what it cuts off (``clipped``).
+
+    Raises VectorError for models and weights that do not fit together, ConfigError for other options that
+    cannot be, and RoundFailed where too many drop out for a sum.
+    """
+    models = _listed("models", models)
+    weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
+    _check(models, weights, seed)
+    quantizer = _quantizer(models, weights, clip, bits)
+    chance = _dropout_model(dropout)
+    config = _config(quantizer, chance, graph, threshold)
+    rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
+    encoded = [
+        quantizer.encode(model, weight, np.random.default_rng(own))
+        for model, weight, own in zip(models, weights, rounding, strict=True)
+    ]
+    report = simulate(config, lambda i: encoded[i].vector, dropout=chance, seed=seed, threads=threads)
+    if isinstance(report.result, RoundFailed):
+        raise report.result
+    mean = quantizer.decode(report.result.vector)
+    return AggregatedModels(
+        mean=mean.arrays,
+        survivors=report.result.survivors,
+        weight=mean.weight,
+        clipped_by=tuple(one.clipped for one in encoded),
+        values=len(models) * quantizer.layout.size,
+        report=report,
+    )
+
+
+def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = CURIOUS.name) -> Plan:
+    """Plan a round where the user chooses nothing."""
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
 
@@ -87,7 +148,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
 def _quantizer(
     models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, bits: int
 ) -> Quantizer[Any]:
-    """Wide enough for all models, where nothing else was agreed on."""
+    """A quantizer wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
@@ -102,11 +163,11 @@ def _quantizer(
 
 def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
     """The largest value of each array: one bound for all would round small arrays to nothing."""
-    ends = np.cumsum(layout.sizes)[:-1]
-    bounds = [float(row.max(initial=0.0)) or 1.0 for row in np.split(largest, ends)]
-    if layout.names is None:
-        return bounds if layout.sizes else 1.0
-    return dict(zip(layout.names, bounds, strict=True)) if layout.sizes else 1.0
+    if not layout.sizes:
+        return 1.0
+    rows = np.split(largest, np.cumsum(layout.sizes)[:-1])
+    bounds = [float(row.max(initial=0.0)) or 1.0 for row in rows]
+    return bounds if layout.names is None else dict(zip(layout.names, bounds, strict=True))
 
 
 def _dropout_model(dropout: float | Dropout) -> Dropout:
@@ -117,73 +178,19 @@ def _dropout_model(dropout: float | Dropout) -> Dropout:
     return Independent(float(dropout))
 
 
-def _rules(
-    clients: int, dropout: Dropout, graph: Graph | None, threshold: Threshold | None
-) -> tuple[Graph, Threshold]:
+def _config(
+    quantizer: Quantizer[Any], dropout: Dropout, graph: Graph | None, threshold: Threshold | None
+) -> RoundConfig:
     """What the caller chose; where no graph was chosen, what the planner chooses."""
-    if graph is not None:
-        return graph, Majority() if threshold is None else threshold
-    planned = usual_plan(clients, dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT)
-    return planned.graph, planned.threshold if threshold is None else threshold
-
-
-@overload
-def aggregate(
-    models: Iterable[Mapping[str, NDArray[Any]]], **options: Unpack[Options]
-) -> FirstTry[dict[str, NDArray[Any]]]: ...
-@overload
-def aggregate(
-    models: Iterable[Sequence[NDArray[Any]]], **options: Unpack[Options]
-) -> FirstTry[list[NDArray[Any]]]: ...
-@overload
-def aggregate(models: Iterable[Mapping[str, T]], **options: Unpack[Options]) -> FirstTry[dict[str, T]]: ...
-@overload
-def aggregate(models: Iterable[Sequence[T]], **options: Unpack[Options]) -> FirstTry[list[T]]: ...
-def aggregate(
-    models: Iterable[Arrays],
-    *,
-    weights: Iterable[float] | None = None,
-    dropout: float | Dropout = 0.0,
-    clip: Clip | None = None,
-    bits: int = 32,
-    graph: Graph | None = None,
-    threshold: Threshold | None = None,
-    seed: int | None = None,
-    threads: int = 1,
-) -> FirstTry[Any]:
-    """The weighted mean of the models, computed by a secure aggregation round in this process.
-
-    The i-th model is client i's list or dict of arrays or tensors, such as a ``state_dict``; the mean has the
-    form of the first. ``clip`` defaults to the largest value of each array: fine for a first try, where all
-    models are at hand; in a federation it is agreed on beforehand. It counts what it cuts off (``clipped``).
-    """
-    models = _listed("models", models)
-    weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
-    _check(models, weights, seed)
-    quantizer = _quantizer(models, weights, clip, bits)
-    model = _dropout_model(dropout)
-    chosen, rule = _rules(len(models), model, graph, threshold)
-    config = RoundConfig(
-        clients=len(models),
+    rule: Threshold = Majority()
+    if graph is None:
+        expected = dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT
+        planned = usual_plan(quantizer.clients, expected)
+        graph, rule = planned.graph, planned.threshold
+    return RoundConfig(
+        clients=quantizer.clients,
         length=quantizer.length,
-        bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
-        graph=chosen,
-        threshold=rule,
-    )
-    rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
-    encoded = [
-        quantizer.encode(arrays, weights[i], np.random.default_rng(rounding[i]))
-        for i, arrays in enumerate(models)
-    ]
-    report = simulate(config, lambda i: encoded[i].vector, dropout=model, seed=seed, threads=threads)
-    if isinstance(report.result, RoundFailed):
-        raise report.result
-    mean = quantizer.decode(report.result.vector)
-    return FirstTry(
-        mean=mean.arrays,
-        survivors=report.result.survivors,
-        weight=mean.weight,
-        clipped_by=tuple(one.clipped for one in encoded),
-        values=len(models) * quantizer.layout.size,
-        report=report,
+        bits=quantizer.bits,  # type: ignore[arg-type]  # checked by the configuration itself
+        graph=graph,
+        threshold=rule if threshold is None else threshold,
     )

@@ -1,4 +1,4 @@
-"""The paper's formulas, complete and as printed, with their errata: the baseline, not a recommendation.
+"""The paper's bounds and costs, complete and as printed, with their errata. Its rule is ccesa.plan.paper.
 
 q_total is the probability that a client vanishes in a round, q the same for one of its four steps. Bounds
 are given as natural logarithms, because values like 10^-144 are meant and not zero.
@@ -9,62 +9,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from ccesa.errors import ConfigError
-
-STEPS = 4
-
-
-def step_dropout(q_total: float, steps: int = STEPS) -> float:
-    """q with q_total = 1 - (1 - q)^4. Erratum: the paper speaks of steps 0 to 4; there are four."""
-    if not 0 <= q_total < 1:
-        raise ConfigError(f"dropout must lie in [0, 1), not {q_total}")
-    return -math.expm1(math.log1p(-q_total) / steps)
-
-
-def reliability_term(n: int, q_total: float) -> float:
-    """Theorem 3: above this p, CCESA(n, p) is asymptotically almost surely reliable.
-
-    Erratum: its proof needs a p that is slightly larger still, for the t of the paper's rule, in every row
-    of the paper's table. It needs q_total < 1/2, and exceeds 1 for small n.
-    """
-    _check(n)
-    step_dropout(q_total)  # refuses what is no probability
-    if q_total >= 0.5:
-        raise ConfigError(f"the paper's rule needs a total dropout below 1/2, not {q_total}")
-    return (3 * _spread(n) - 1) / ((n - 1) * (1 - 2 * q_total))
-
-
-def privacy_term(n: int, q_total: float) -> float:
-    """Theorem 4: above this p, CCESA(n, p) is asymptotically almost surely private."""
-    _check(n)
-    survivors = math.ceil(n * (1 - step_dropout(q_total)) ** 3 - math.sqrt(n * math.log(n)))
-    if survivors < 1:
-        raise ConfigError(f"the paper's bound on the survivors is {survivors} for n = {n}: too few clients")
-    return math.log(survivors) / survivors
-
-
-def p_star(n: int, q_total: float) -> float:
-    """Remark 1: the threshold connection probability, the larger of the two terms.
-
-    Erratum: there is none where it exceeds 1, as at q_total = 0.1 for every n < 55.
-    """
-    p = max(reliability_term(n, q_total), privacy_term(n, q_total))
-    if p > 1:
-        raise ConfigError(
-            f"the paper's p* is {p:.2f} for n = {n} and dropout {q_total:g}: its rule needs more clients; "
-            "use the complete graph"
-        )
-    return p
-
-
-def threshold(n: int, p: float) -> int:
-    """The design rule for t (appendix "Designing the parameter t", proposition 1).
-
-    Erratum: one t for all, from Hoeffding's inequality; t_i = floor((d_i + 1) / 2) + 1 for each client
-    makes the unmasking attack impossible rather than improbable.
-    """
-    _check(n)
-    return math.ceil(((n - 1) * p + _spread(n) + 1) / 2)
+from ccesa.plan.paper import check_clients, step_dropout
 
 
 def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
@@ -73,7 +18,7 @@ def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
     It is a Chernoff bound and holds only for t - 1 below the mean of the live neighbours; above, the bound
     says nothing, which the paper does not mention. It does not count the client's own share.
     """
-    _check(n)
+    check_clients(n)
     share, alive = (t - 1) / (n - 1), p * (1 - q_total)
     if share >= alive:
         return 0.0
@@ -88,7 +33,7 @@ def log_privacy_error(n: int, p: float, q_total: float) -> float:
 
     Summed in logarithms: with survivors m ~ B(n, (1 - q)^3), sum_k C(m, k) (1 - p)^(k (m - k)).
     """
-    _check(n)
+    check_clients(n)
     alive = (1 - step_dropout(q_total)) ** 3
     m = np.arange(2, n + 1)
     weights = _log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
@@ -96,7 +41,7 @@ def log_privacy_error(n: int, p: float, q_total: float) -> float:
 
 
 def client_bandwidth(degree: float, key_bits: int, share_bits: int) -> float:
-    """B_CCESA: bits a client moves beside its vector, 2 (d + 1) a_K + (5 d + 1) a_S (appendix C)."""
+    """B_CCESA: bits per client beside its vector, 2 (d + 1) a_K + (5 d + 1) a_S (appendix C)."""
     return 2 * (degree + 1) * key_bits + (5 * degree + 1) * share_bits
 
 
@@ -106,12 +51,12 @@ def client_bandwidth_sa(n: int, key_bits: int, share_bits: int) -> float:
 
 
 def server_bandwidth(n: int, degree: float, key_bits: int, share_bits: int, vector_bits: int) -> float:
-    """Everything that passes the server: every client's share of it, vectors included (Table 1)."""
+    """Everything that passes the server: what every client moves, vectors included (Table 1)."""
     return n * (client_bandwidth(degree, key_bits, share_bits) + vector_bits)
 
 
 def turbo_aggregate_bandwidth(n: int, length: int, bits: int, groups: int) -> float:
-    """At least 4 m n R / L bits a client in Turbo-aggregate (section "Related work")."""
+    """At least 4 m n R / L bits per client in Turbo-aggregate (section "Related work")."""
     return 4 * length * n * bits / groups
 
 
@@ -128,15 +73,6 @@ def client_operations(degree: float, length: int) -> dict[str, float]:
 def server_operations(n: int, degree: float, length: int) -> dict[str, float]:
     """Appendix C: field operations of rebuilding, and mask words in the worst case, of the server."""
     return {"rebuilding": n * degree**2, "mask_words": length * degree**2}
-
-
-def _check(n: int) -> None:
-    if n < 3:
-        raise ConfigError(f"a round needs at least 3 clients, not {n}")
-
-
-def _spread(n: int) -> float:
-    return math.sqrt((n - 1) * math.log(n - 1))
 
 
 def _log_choose(n: int, k: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.float64]:

@@ -1,16 +1,19 @@
-"""What a server can work out from everything that passed through its hands.
+"""What can be worked out from every byte between the clients and the server.
 
-It keeps each message, the private keys that somebody told it, and the shares that were released. From that it
-rebuilds secrets and takes masks off; it knows nothing that is not in those bytes and keys.
+The paper's eavesdropper reads the wire; a lying server reads the same, and its friends tell it their private
+keys. From messages, keys and released shares it rebuilds secrets, takes masks off, and finds the
+sets of clients whose remaining masks cancel. It works from those bytes alone and knows nothing of the
+theorems; that both agree is tested.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from ccesa import ring
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -18,7 +21,7 @@ from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import AssignmentGraph, Flags, draw
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.ring import Vector
+from ccesa.words import Vector
 
 #: Of the self mask b_i, or of the mask key s_i.
 Secret = Literal["b", "s"]
@@ -52,7 +55,7 @@ class Seen:
         return self.bundle.sealing_key + self.bundle.mask_key if self.bundle else b""
 
 
-class Transcript:
+class Eavesdropper:
     """Give it every message in the order it was sent, then ask what can be opened."""
 
     def __init__(self, config: RoundConfig) -> None:
@@ -113,7 +116,7 @@ class Transcript:
 
     def open(self, group: Collection[int], *, self_masked: bool = True) -> Vector:
         """The sum of what these clients sent, without their masks; raises StillHidden if one stays on."""
-        total = ring.zeros(self.config.length, self.config.bits)
+        total = words.zeros(self.config.length, self.config.bits)
         found: list[masks.Mask] = []
         for client in sorted(group):
             vector = self[client].vector
@@ -125,6 +128,25 @@ class Transcript:
             found += self._pair_masks(client, group)
         masks.add_masks(total, found, self.config.generator)
         return total
+
+    def partial_sums(self) -> dict[frozenset[int], Vector]:
+        """Return the smallest sets of clients whose sum can be opened, with that sum.
+
+        Every other sum that can be opened is a sum of these.
+        """
+        groups = {
+            client: frozenset({client}) for client, seen in self.seen.items() if seen.vector is not None
+        }
+        for client in groups:
+            for other in self._masked_with(client):
+                if other in groups and self._together(client, other):
+                    merged = groups[client] | groups[other]
+                    groups |= dict.fromkeys(merged, merged)
+        sums = {}
+        for group in set(groups.values()):
+            with suppress(StillHidden):
+                sums[group] = self.open(group)
+        return sums
 
     def members(self, name: str, packed: bytes) -> Flags:
         return m.unpack_set(name, packed, self.config.clients)
@@ -147,9 +169,8 @@ class Transcript:
             seen.neighbours = graph.ids[graph.neighbours(node)].tolist()
             seen.mask_neighbours = set(graph.ids[graph.mask_neighbours(node)].tolist())
         pairs = [request.keys[k : k + 64] for k in range(0, len(request.keys), 2 * PUBLIC_KEY_BYTES)]
-        seen.shown_keys = dict(
-            zip(seen.neighbours, pairs, strict=False)
-        )  # a lie need not have the right size
+        # A lie need not have the right size.
+        seen.shown_keys = dict(zip(seen.neighbours, pairs, strict=False))
 
     def _graph(self, v1: bytes, root: bytes) -> AssignmentGraph:
         if (v1, root) not in self._graphs:
@@ -171,7 +192,7 @@ class Transcript:
             texts = m.items("sealed", reply.sealed, len(seen.neighbours), keys.SEALED_BYTES)
             seen.sealed = dict(zip(seen.neighbours, texts, strict=True))
         elif isinstance(reply, m.MaskReply | m.SignedMaskReply):
-            seen.vector = ring.from_bytes(reply.vector, self.config.bits)
+            seen.vector = words.from_bytes(reply.vector, self.config.bits)
             seen.masking_signature = getattr(reply, "signature", b"")
         elif isinstance(reply, m.ConfirmReply):
             seen.confirmation = reply.signature
@@ -207,12 +228,25 @@ class Transcript:
 
     def _pair_masks(self, client: int, group: Collection[int]) -> list[masks.Mask]:
         """Those that do not cancel within the group."""
-        others = sorted(self[client].mask_neighbours - self[client].absent)
+        others = self._masked_with(client)
         return [self._pair_mask(client, j) for j in others if not (j in group and self._cancels(client, j))]
+
+    def _masked_with(self, client: int) -> list[int]:
+        return sorted(self[client].mask_neighbours - self[client].absent)
+
+    def _together(self, one: int, other: int) -> bool:
+        """Whether the mask between the two stays on, with both signs: they open together or not at all."""
+        if not self._cancels(one, other):
+            return False
+        try:
+            self._pair_mask(one, other)
+        except StillHidden:
+            return True
+        return False
 
     def _cancels(self, one: int, other: int) -> bool:
         """Both masked with each other, and neither was shown a false key."""
-        mutual = one in self[other].mask_neighbours - self[other].absent
+        mutual = one in self._masked_with(other)
         true_keys = (
             self[one].shown_keys.get(other) == self[other].keys,
             self[other].shown_keys.get(one) == self[one].keys,

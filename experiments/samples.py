@@ -1,6 +1,6 @@
 """Many random graphs at once, for counting: one row a graph, one column a client.
 
-Edges are drawn for all graphs side by side; rings and complete graphs need none, only arithmetic.
+Edges are drawn for all graphs side by side; circles and complete graphs need none, only arithmetic.
 """
 
 import math
@@ -30,11 +30,11 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """Rings on which everyone is joined to ``half`` on each side, leaving some pair unjoined.
+class Circle:
+    """Circles on which everyone is joined to ``half`` on each side, leaving some pair unjoined.
 
-    The columns are the places on the ring: nothing that is counted looks at the graph, so shuffling the
-    clients along the ring would change nothing.
+    The columns are the places on the circle: nothing that is counted looks at the graph, so shuffling the
+    clients along the circle would change nothing.
     """
 
     half: int
@@ -96,7 +96,7 @@ class Edges:
         return np.asarray((alive & (labels != first)).any(axis=1))
 
 
-Sample = Whole | Ring | Edges
+Sample = Whole | Circle | Edges
 
 
 def draw(graph: Graph, shape: Shape, rng: np.random.Generator) -> tuple[Sample, Sample]:
@@ -105,10 +105,10 @@ def draw(graph: Graph, shape: Shape, rng: np.random.Generator) -> tuple[Sample, 
         shares = Edges.draw(graph.p, shape, rng)
         return shares, shares if graph.mask_p is None else shares.thinned(graph.mask_p / graph.p, rng)
     n = shape[1]
-    around = _ring(graph.max_degree(n), n)
+    around = _circle(graph.max_degree(n), n)
     if isinstance(graph, Complete) and graph.mask_p is not None:
         return around, Edges.draw(graph.mask_p, shape, rng)
-    return around, around if graph.mask_degree is None else _ring(graph.mask_degree, n)
+    return around, around if graph.mask_degree is None else _circle(graph.mask_degree, n)
 
 
 def mean_edges(graph: Graph, n: int) -> float:
@@ -117,8 +117,8 @@ def mean_edges(graph: Graph, n: int) -> float:
     return (p or 0.0) * math.comb(n, 2)
 
 
-def _ring(degree: int, n: int) -> Sample:
-    return Whole() if degree >= n - 1 else Ring(degree // 2)
+def _circle(degree: int, n: int) -> Sample:
+    return Whole() if degree >= n - 1 else Circle(degree // 2)
 
 
 def _successes(p: float, trials: int, rng: np.random.Generator) -> Counts:

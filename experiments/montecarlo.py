@@ -10,10 +10,10 @@ import numpy as np
 
 from ccesa.config import Graph, Threshold, whole_number
 from ccesa.errors import ConfigError
-from ccesa.plan import samples
 from ccesa.plan.population import Population
-from ccesa.plan.samples import Flags, Sample, Shape
 from ccesa.plan.tails import Counts
+from experiments import samples
+from experiments.samples import Flags, Sample, Shape
 
 #: Edges, or clients, that are in memory at a time; one graph alone may have more.
 _BATCH = 1 << 20

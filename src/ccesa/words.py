@@ -13,7 +13,7 @@ BITS = (8, 16, 32, 64)
 
 
 def dtype(bits: int) -> np.dtype[Any]:
-    """The little-endian word of the ring with ``bits`` bits."""
+    """Return the little-endian numpy type of a word of ``bits`` bits."""
     return np.dtype(f"<u{bits // 8}")
 
 
@@ -22,7 +22,7 @@ def zeros(length: int, bits: int) -> Vector:
 
 
 def check(vector: object, length: int, bits: int) -> Vector:
-    """The vector itself if it is one of this ring; no silent conversion, which could wrap."""
+    """Return the vector itself if it is one of such words; convert nothing silently, for that could wrap."""
     expected = dtype(bits)
     # Subclasses are refused: a masked array, say, does not hold what it shows.
     if type(vector) is not np.ndarray or vector.dtype != expected:

@@ -13,11 +13,10 @@ from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
 from ccesa.crypto import masks, primitives
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import draw
-from ccesa.plan import cost as module
-from ccesa.plan.bounds import step_dropout
-from ccesa.plan.calibration import Curve, Rates, calibrate, measure
-from ccesa.plan.cost import Shape, cost
-from ccesa.protocol.steps import steps_of
+from ccesa.plan import calibration, plan
+from ccesa.plan.calibration import calibrate
+from ccesa.plan.paper import step_dropout
+from ccesa.plan.price import Curve, Rates, Shape, _mean_id_bytes, price
 from ccesa.simulate import federate, simulate
 from rounds import Play, configure
 
@@ -75,7 +74,7 @@ def shape_of(config, degree, mask_degree, dropout=0.0):
 def test_bytes_are_those_of_a_real_round(clients, graph, length, bits):
     config = configure(clients, graph=graph, length=length, bits=bits)
     report = simulate(config, seed=0)
-    expected = cost(shape_of(config, report.degree_mean, report.mask_degree_mean))
+    expected = price(shape_of(config, report.degree_mean, report.mask_degree_mean))
     assert report.client_bytes["sent"] == pytest.approx(expected.sent_bytes, abs=1e-6)
     assert report.client_bytes["received"] == pytest.approx(expected.received_bytes, abs=1e-6)
     assert expected.server_bytes == clients * (expected.sent_bytes + expected.received_bytes)
@@ -85,7 +84,7 @@ def test_bytes_are_those_of_a_real_round(clients, graph, length, bits):
 def test_bytes_where_degrees_vary_are_right_in_the_mean(p):
     config = configure(60, graph=ErdosRenyi(p=p), length=300)
     report = simulate(config, seed=0)
-    expected = cost(shape_of(config, report.degree_mean, report.mask_degree_mean))
+    expected = price(shape_of(config, report.degree_mean, report.mask_degree_mean))
     assert report.client_bytes["sent"] == pytest.approx(expected.sent_bytes, rel=0.01)
     assert report.client_bytes["received"] == pytest.approx(expected.received_bytes, rel=0.01)
 
@@ -95,7 +94,7 @@ def test_bytes_under_the_active_guard(clients, graph):
     federation = federate(clients, graph=graph)
     config = federation.charter.config(length=300)
     report = simulate(config, seed=0, federation=federation)
-    expected = cost(shape_of(config, report.degree_mean, report.mask_degree_mean))
+    expected = price(shape_of(config, report.degree_mean, report.mask_degree_mean))
     assert report.client_bytes["sent"] == pytest.approx(expected.sent_bytes, abs=1e-6)
     # Which siblings a proof has to add depends on who the neighbours are.
     assert report.client_bytes["received"] == pytest.approx(expected.received_bytes, rel=0.03)
@@ -105,7 +104,7 @@ def test_bytes_are_those_of_the_specification():
     """docs/protocol.md, section 11: a neighbour has 261 bytes, and all else is between 586 and 643."""
 
     def total(degree):
-        found = cost(replace(SHAPE, degree=degree, length=1, bits=8))
+        found = price(replace(SHAPE, degree=degree, length=1, bits=8))
         return found.sent_bytes + found.received_bytes
 
     assert total(300) - total(299) == 261
@@ -113,17 +112,10 @@ def test_bytes_are_those_of_the_specification():
         assert 586 <= total(degree) - 261 * degree - 1 <= 643
 
 
-def test_every_message_is_counted():
-    for guard, counted in module._MESSAGES.items():
-        steps = steps_of(guard)
-        assert [message.name for message in counted.sent] == [s.reply.__struct_config__.tag for s in steps]
-        assert [m.name for m in counted.received] == [s.request.__struct_config__.tag for s in steps]
-
-
 @pytest.mark.parametrize("clients", [3, 128, 129, 256, 257, 65_536, 65_540])
 def test_ids_have_the_bytes_of_their_encoding(clients):
     encoded = [len(msgspec.msgpack.encode(number)) for number in range(clients)]
-    assert module._mean_id_bytes(clients) == pytest.approx(np.mean(encoded))
+    assert _mean_id_bytes(clients) == pytest.approx(np.mean(encoded))
 
 
 @pytest.fixture
@@ -156,7 +148,7 @@ def work(monkeypatch):
 )
 def test_work_is_that_of_a_real_round(work, graph, degree, mask_degree):
     config = configure(24, graph=graph, length=70, bits=32)
-    expected = cost(shape_of(config, degree, mask_degree))
+    expected = price(shape_of(config, degree, mask_degree))
     play = Play(config).until("unmask")
     assert work["agreements"] == 24 * expected.agreements
     assert work["keystream"] == 24 * expected.keystream_bytes
@@ -175,7 +167,7 @@ def test_the_server_unmasks_for_those_who_vanish_after_sharing(work):
     play.finish(gone)
     assert work["agreements"] == 4 * 52
     assert work["keystream"] == (52 + 4 * 52) * config.vector_bytes
-    expected = cost(shape_of(config, 63, 63, dropout=16 / 64))
+    expected = price(shape_of(config, 63, 63, dropout=16 / 64))
     assert work["agreements"] == pytest.approx(expected.server_agreements, rel=0.08)
     assert work["keystream"] == pytest.approx(expected.server_keystream_bytes, rel=0.08)
 
@@ -196,39 +188,39 @@ def test_expected_masks_of_the_server_are_the_mean(graph, mask_degree, dropout):
         agreements += int(drawn.live_mask_neighbours(v3)[v2 & ~v3].sum())
         survivors += int(v3.sum())
     shape = replace(SHAPE, clients=100, mask_degree=mask_degree, dropout=dropout, length=1, bits=8)
-    expected = cost(shape)
+    expected = price(shape)
     assert agreements / rounds == pytest.approx(expected.server_agreements, rel=0.12)
     assert (agreements + survivors) / rounds == pytest.approx(expected.server_keystream_bytes, rel=0.05)
 
 
 @given(st.sampled_from(GROWING), st.integers(1, 50))
 def test_more_of_anything_costs_no_less(name, more):
-    less, larger = cost(SHAPE, RATES), cost(replace(SHAPE, **{name: getattr(SHAPE, name) + more}), RATES)
+    less, larger = price(SHAPE, RATES), price(replace(SHAPE, **{name: getattr(SHAPE, name) + more}), RATES)
     for known in fields(less):
         assert getattr(larger, known.name) >= getattr(less, known.name)
 
 
 def test_dropout_costs_the_server_only():
-    calm, stormy = cost(replace(SHAPE, dropout=0.0), RATES), cost(replace(SHAPE, dropout=0.3), RATES)
+    calm, stormy = price(replace(SHAPE, dropout=0.0), RATES), price(replace(SHAPE, dropout=0.3), RATES)
     assert (calm.sent_bytes, calm.client_seconds) == (stormy.sent_bytes, stormy.client_seconds)
     assert calm.server_agreements == 0 < stormy.server_agreements
     assert stormy.server_keystream_bytes > calm.server_keystream_bytes
 
 
 def test_without_rates_there_is_no_time():
-    assert cost(SHAPE).client_seconds is None
-    assert cost(SHAPE).server_seconds is None
-    assert cost(SHAPE) == replace(cost(SHAPE, RATES), client_seconds=None, server_seconds=None)
+    assert price(SHAPE).client_seconds is None
+    assert price(SHAPE).server_seconds is None
+    assert price(SHAPE) == replace(price(SHAPE, RATES), client_seconds=None, server_seconds=None)
 
 
 def test_time_is_the_sum_of_the_work():
-    agreeing, found = cost(SHAPE, replace(FREE, agreement=1.0)), cost(SHAPE)
+    agreeing, found = price(SHAPE, replace(FREE, agreement=1.0)), price(SHAPE)
     assert agreeing.client_seconds == found.agreements
     assert agreeing.server_seconds == pytest.approx(found.server_agreements)
-    masking = cost(SHAPE, replace(FREE, masking=Curve((0, 1), (0.0, 1.0))))
+    masking = price(SHAPE, replace(FREE, masking=Curve((0, 1), (0.0, 1.0))))
     assert masking.client_seconds == pytest.approx(found.keystream_bytes)
     assert masking.server_seconds == pytest.approx(found.server_keystream_bytes)
-    assert cost(SHAPE, FREE).client_seconds == cost(SHAPE, FREE).server_seconds == 0
+    assert price(SHAPE, FREE).client_seconds == price(SHAPE, FREE).server_seconds == 0
 
 
 def test_time_is_linear_in_the_rates():
@@ -238,15 +230,15 @@ def test_time_is_linear_in_the_rates():
         )
 
     slow = Rates(**{known.name: doubled(getattr(RATES, known.name)) for known in fields(Rates)})
-    assert cost(SHAPE, slow).client_seconds == pytest.approx(2 * cost(SHAPE, RATES).client_seconds)
-    assert cost(SHAPE, slow).server_seconds == pytest.approx(2 * cost(SHAPE, RATES).server_seconds)
+    assert price(SHAPE, slow).client_seconds == pytest.approx(2 * price(SHAPE, RATES).client_seconds)
+    assert price(SHAPE, slow).server_seconds == pytest.approx(2 * price(SHAPE, RATES).server_seconds)
 
 
 def test_every_rate_counts():
     for known in fields(Rates):
         shape = replace(SHAPE, guard="active")
-        cheaper = cost(shape, replace(RATES, **{known.name: getattr(FREE, known.name)}))
-        full = cost(shape, RATES)
+        cheaper = price(shape, replace(RATES, **{known.name: getattr(FREE, known.name)}))
+        full = price(shape, RATES)
         assert (cheaper.client_seconds, cheaper.server_seconds) != (full.client_seconds, full.server_seconds)
 
 
@@ -257,18 +249,36 @@ def test_a_curve_is_straight_between_and_beyond_its_measurements():
 
 
 def test_this_machine_has_rates():
-    rates = measure()
+    rates = calibrate()
     for known in fields(rates):
         rate = getattr(rates, known.name)
         curve = rate if isinstance(rate, Curve) else Curve((1,), (rate,))
         assert all(seconds > 0 for seconds in curve.seconds)
         assert list(curve.sizes) == sorted(set(curve.sizes))
         assert len(curve.sizes) == len(curve.seconds)
-    assert cost(SHAPE, rates).client_seconds > 0
-    assert calibrate() is calibrate()
+    assert price(SHAPE, rates).client_seconds > 0
+
+
+def test_a_plan_computes_its_cost_and_does_not_measure_it(monkeypatch):
+    monkeypatch.setattr(calibration, "_CLOCK", None)
+    made = plan(100, 0.1)
+    assert made.cost == price(made) == price(made.shape)
+    assert made.cost.client_seconds is made.cost.server_seconds is None
+    assert price(made, RATES) == price(made.shape, RATES)
+    assert price(made, RATES).client_seconds > 0
+
+
+def test_signatures_are_those_that_the_messages_show():
+    active = replace(SHAPE, guard="active")
+    assert price(SHAPE).verifications == 0
+    assert price(active).verifications == 2 * SHAPE.degree
+    checking = replace(FREE, verification=1.0)
+    stay = 0.9**0.2  # five steps
+    assert price(SHAPE, checking).server_seconds == 0
+    assert price(active, checking).server_seconds == pytest.approx(1000 * (stay + stay**3 + stay**4))
 
 
 def test_guards():
-    assert cost(replace(SHAPE, guard="active")).sent_bytes >= cost(SHAPE).sent_bytes
+    assert price(replace(SHAPE, guard="active")).sent_bytes >= price(SHAPE).sent_bytes
     with pytest.raises(ConfigError, match="guard must be one of curious, active"):
         replace(SHAPE, guard="naive")

@@ -1,6 +1,6 @@
-"""Colluding neighbours where everyone has the same number of neighbours: rings and complete graphs.
+"""Colluding neighbours where everyone has the same number of neighbours: circles and complete graphs.
 
-How many of them an event takes is for ``events.py`` to say. A roster of d clients or fewer leaves no ring:
+How many of them an event takes is for ``events.py`` to say. A roster of d clients or fewer leaves no circle:
 all of them are neighbours.
 """
 
@@ -16,7 +16,7 @@ from ccesa.plan.roster import Roster
 from ccesa.plan.rules import thresholds
 from ccesa.plan.tails import Counts, Logs, log_at_least, log_choose
 
-#: Rosters too small for a ring are judged in at most this many groups, each by its worst member.
+#: Rosters too small for a circle are judged in at most this many groups, each by its worst member.
 _GROUPS = 64
 
 
@@ -29,7 +29,7 @@ def advertised(degree: int, threshold: Threshold, roster: Roster, event: Event) 
     """ln P(some honest client has that many), where whoever vanishes in step 0 is not in V1.
 
     The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t the
-    largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the ring:
+    largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the circle:
     each such d counts with the largest probability that any number of dropouts in step 0 gives it.
     """
     population = roster.population
@@ -100,7 +100,7 @@ def _slope(x: Logs, k: int) -> Logs:
 
 
 def _small(population: Population, degree: int) -> tuple[Counts, Logs]:
-    """Degrees |V1| - 1 below that of the ring, and ln of the most likely each can be."""
+    """Degrees |V1| - 1 below that of the circle, and ln of the most likely each can be."""
     others, gone = population.clients - 1, population.dropped
     if population.exact:
         sizes = np.arange(max(others - gone, 0), degree)

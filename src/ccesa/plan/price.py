@@ -1,0 +1,243 @@
+"""What a round costs: bytes and operations, and with the rates of a machine the time. No clock here.
+
+Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
+vanishes, the most it can have. What the server does is expected over who vanishes, equally likely in each
+step.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ccesa.crypto.merkle import HASH_BYTES
+from ccesa.guards import guard_named
+from ccesa.plan.paper import step_dropout
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import Step, steps_of
+
+if TYPE_CHECKING:
+    from ccesa.plan.made import Plan
+
+_CONTEXT_BYTES = 32
+#: Below each of these a client id takes so many bytes, in msgpack's shortest form.
+_ID_FORMS = ((1 << 7, 1), (1 << 8, 2), (1 << 16, 3), (1 << 32, 5))
+#: Python around the primitives, in messages taken in without content: what a client does with each of its
+#: requests, and a server with each reply. Fitted with bench/plan.py; they hardly depend on the machine.
+_CLIENT_HANDLINGS = 3
+_SERVER_HANDLINGS = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What the cost of a round depends on.
+
+    Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
+    of mean degree; ``dropout`` is the probability that a client vanishes in the course of the round.
+    """
+
+    clients: int
+    degree: float
+    mask_degree: float
+    threshold: int
+    length: int
+    bits: int
+    dropout: float
+    guard: str = "curious"
+
+    def __post_init__(self) -> None:
+        guard_named(self.guard)
+
+    @property
+    def vector_bytes(self) -> float:
+        """Bytes of one vector."""
+        return self.length * self.bits / 8
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the guard."""
+        return steps_of(self.guard)
+
+    @cached_property
+    def alive(self) -> tuple[float, ...]:
+        """How many clients are expected to have answered each step: V1, V2 and so on."""
+        stay = 1 - step_dropout(self.dropout, len(self.steps))
+        return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The cost of one client that stays to the end while nobody vanishes, and of the server."""
+
+    #: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
+    sent_bytes: float
+    received_bytes: float
+    #: One for each neighbour to seal shares, one for each neighbour to mask with.
+    agreements: float
+    #: Signatures to check: as many for each neighbour as the requests show of it.
+    verifications: float
+    keystream_bytes: float
+    #: All that passes the server while nobody vanishes.
+    server_bytes: float
+    #: Expected: one for each survivor that shares a mask with a client that vanished after sharing.
+    server_agreements: float
+    #: Expected: the self masks of the survivors, and a mask for each of those agreements.
+    server_keystream_bytes: float
+    #: Processor time of one core, if rates are known.
+    client_seconds: float | None = None
+    server_seconds: float | None = None
+
+
+class Curve(NamedTuple):
+    """Seconds for work of any size, from ascending sizes at which it was measured."""
+
+    sizes: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    def at(self, size: float) -> float:
+        """Straight between the measurements and beyond the last; below the first as at the first."""
+        if size <= self.sizes[-1]:
+            return float(np.interp(size, self.sizes, self.seconds))
+        slope = (self.seconds[-1] - self.seconds[-2]) / (self.sizes[-1] - self.sizes[-2])
+        return self.seconds[-1] + max(slope, 0.0) * (size - self.sizes[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Seconds for one unit of each kind of work, on one core."""
+
+    #: A private key from its seed, and its public key.
+    key_pair: float
+    #: From the 32 bytes of a peer's public key to the keys derived from the common secret.
+    agreement: float
+    #: Of one signature.
+    verification: float
+    #: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
+    sealing: float
+    #: Both secrets of a client, by holders times threshold: the matrix product.
+    splitting: Curve
+    #: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
+    joining: Curve
+    #: One keystream made and added, by bytes.
+    masking: Curve
+    #: One message taken in, by bytes: they are parsed, compared, hashed and added up.
+    taking: Curve
+    #: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
+    edge: float
+
+
+def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
+    """Price a plan, or a round of any shape.
+
+    Bytes and operations are the same on every machine; seconds are there only with ``rates``, as
+    ``calibrate()`` measures them.
+    """
+    shape = what if isinstance(what, Shape) else what.shape
+    sent = sum(_message_bytes(step.reply, shape) for step in shape.steps)
+    received = sum(_message_bytes(step.request, shape) for step in shape.steps)
+    pairs = _pairs_to_open(shape)
+    return Cost(
+        sent_bytes=sent,
+        received_bytes=received,
+        agreements=shape.degree + shape.mask_degree,
+        verifications=_verifications(shape),
+        keystream_bytes=(shape.mask_degree + 1) * shape.vector_bytes,
+        server_bytes=shape.clients * (sent + received),
+        server_agreements=pairs,
+        server_keystream_bytes=(shape.alive[2] + pairs) * shape.vector_bytes,
+        client_seconds=None if rates is None else _client_seconds(shape, rates),
+        server_seconds=None if rates is None else _server_seconds(shape, rates),
+    )
+
+
+def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
+    """One array: its name, the context, the client's id, the fields; each behind its header."""
+    name = str(kind.__struct_config__.tag)
+    head = 1 + 1 + len(name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
+    sizes = [
+        size.of(
+            clients=shape.clients,
+            vector_bytes=shape.vector_bytes,
+            neighbours=shape.degree,
+            proof=_proof_bytes(shape),
+        )
+        for size in m.sizes(kind).values()
+    ]
+    return head + sum(_header_bytes(size) + size for size in sizes)
+
+
+def _proof_bytes(shape: Shape) -> float:
+    """Expected: on each level of the tree, the siblings that are not known from below.
+
+    Neighbours are anywhere among the leaves. A node over 2^k leaves is known if one of these is.
+    """
+    unknown, nodes, siblings = max(0.0, 1 - (shape.degree + 1) / shape.clients), float(shape.clients), 0.0
+    while nodes > 1:
+        siblings += nodes * (1 - unknown) * unknown
+        unknown, nodes = unknown**2, nodes / 2
+    return HASH_BYTES * siblings
+
+
+def _header_bytes(size: float) -> int:
+    """The header of a byte string, in msgpack's shortest form."""
+    return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
+
+
+def _mean_id_bytes(clients: int) -> float:
+    """The mean over all ids 0 ... clients - 1."""
+    total, first = 0, 0
+    for end, size in _ID_FORMS:
+        total += size * (min(end, clients) - first)
+        first = min(end, clients)
+    return total / clients
+
+
+def _pairs_to_open(shape: Shape) -> float:
+    """Masks that survivors share with those who vanished before they masked.
+
+    The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
+    Where edges are drawn pair by pair there are slightly fewer: who vanished before the drawing has none.
+    """
+    v1, v2, v3, *_ = shape.alive
+    return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1
+
+
+def _verifications(shape: Shape) -> float:
+    return shape.degree * sum("signatures" in m.sizes(step.request) for step in shape.steps)
+
+
+def _client_seconds(shape: Shape, rates: Rates) -> float:
+    return (
+        len(shape.steps) * _CLIENT_HANDLINGS * rates.taking.at(0)
+        + 2 * rates.key_pair
+        + (shape.degree + shape.mask_degree) * rates.agreement
+        + shape.degree * rates.sealing
+        + _verifications(shape) * rates.verification
+        + rates.splitting.at((shape.degree + 1) * shape.threshold)
+        + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)
+    )
+
+
+def _server_seconds(shape: Shape, rates: Rates) -> float:
+    v1, v2, v3, *_, last = shape.alive
+    pairs, absent = _pairs_to_open(shape), shape.threshold * (v1 / last - 1)
+    return (
+        sum(
+            _taking_seconds(step.reply, shape, rates) * n
+            for step, n in zip(shape.steps, shape.alive, strict=True)
+        )
+        + v1 * shape.degree * rates.edge
+        + v2 * rates.joining.at(shape.threshold * (1 + absent))
+        + (v2 - v3) * 2 * rates.key_pair
+        + pairs * rates.agreement
+        + (v3 + pairs) * rates.masking.at(shape.vector_bytes)
+    )
+
+
+def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float:
+    """One reply taken in by the server: a vector costs its bytes, a signature its verification."""
+    signed = rates.verification if "signature" in m.sizes(reply) else 0.0
+    if m.has_vector(reply):
+        return signed + rates.taking.at(shape.vector_bytes)
+    return signed + _SERVER_HANDLINGS * rates.taking.at(0)
