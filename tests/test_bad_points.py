@@ -16,6 +16,7 @@ from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import signed_texts
+from ccesa.protocol.active import server_0_advertise
 from ccesa.protocol.server import ActiveServer
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
@@ -267,7 +268,7 @@ def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch)
     text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
-        blind.setattr(ActiveServer, "_verify", lambda *_: None)
+        blind.setattr(server_0_advertise, "check_signed", lambda *_: None)
         requests = stand.after(changed(stand.said[LIAR], signature=signature))
     with pytest.raises(FaultyServer, match=f"client {LIAR} did not sign its keys"):
         stand.clients[VICTIM].receive(requests[VICTIM])
