@@ -2,22 +2,22 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import changed, under
 from ccesa.crypto import keys, shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Nodes
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import Rostered
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.client_states import Shared
 from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Unmasking
@@ -47,21 +47,18 @@ class UncheckedUnmasking(Unmasking):
         return True
 
 
-class UncorrectedServer(Server):
-    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncorrectedUnmasking)  # noqa: SLF001
+class UncorrectedServer(Weakened, Server):
+    weaker = weaken(unmask=in_step(close=without(Unmasking=UncorrectedUnmasking)))
 
 
-class UncheckedServer(Server):
-    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncheckedUnmasking)  # noqa: SLF001
+class UncheckedServer(Weakened, Server):
+    weaker = weaken(unmask=in_step(close=without(Unmasking=UncheckedUnmasking)))
 
 
-class UnsizedServer(Server):
-    """Without a look at the size of what a client releases."""
+class UnsizedServer(Weakened, Server):
+    """Without a check of the size of what a client releases."""
 
-    _take_shares = relaxed(
-        Server._take_shares,  # noqa: SLF001
-        m=type("Anything", (), {"exactly": staticmethod(lambda name, data, size: data)}),
-    )
+    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(exactly=lambda name, data, size: data))))
 
 
 class CrookedDealer(Client):
@@ -69,15 +66,11 @@ class CrookedDealer(Client):
 
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
-        shared = state.shared if isinstance(state, Rostered) else state
-        if not isinstance(shared, Shared):
+        if not isinstance(state, Shared):
             return state, reply
         secret = shamir.to_bytes(shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS))
-        shared = replace(shared, self_secret=secret)
-        reply = msgspec.structs.replace(
-            reply, commitment=keys.commitment(secret, self._round.context, self.client)
-        )
-        return (replace(state, shared=shared) if isinstance(state, Rostered) else shared), reply
+        commitment = keys.commitment(secret, self._round.context, self.client)
+        return replace(state, self_secret=secret), msgspec.structs.replace(reply, commitment=commitment)
 
 
 def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

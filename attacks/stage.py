@@ -19,10 +19,8 @@ from ccesa.floor import Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
 from ccesa.simulate.enrolment import chartered, enrol
 from ccesa.words import Vector
 

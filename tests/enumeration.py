@@ -61,7 +61,7 @@ def _random(p, n):
 def _drawn(graph, n, *, masks):
     """One real graph stands for all: they differ in who sits where, and fates do not ask who it is."""
     drawn = draw(graph, bytes(range(32)), np.arange(n))
-    kept = drawn.masked if masks else np.ones(drawn.masked.size, bool)
+    kept = drawn.carries_masks if masks else np.ones(drawn.carries_masks.size, bool)
     matrix = np.zeros((1, n, n), bool)
     matrix[0, drawn.rows[kept], drawn.columns[kept]] = True
     return matrix, np.ones(1)

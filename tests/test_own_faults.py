@@ -123,7 +123,7 @@ def secrets_of(play: Play) -> list[bytes]:
         for name in ("self_secret", "own_share"):
             found += [state[name]] if name in state else []
         found += [bytes(s) for s in state.get("shares", [])]
-        for sealing in state.get("sealings", []):
+        for sealing in state.get("sealings", {}).values():
             found += [sealing.outgoing, sealing.incoming]
         if "mask_secret" in state:
             found.append(state["mask_secret"].astype("<u2").tobytes())

@@ -18,7 +18,8 @@ from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, reliable
 from ccesa.plan.paper import step_dropout
-from ccesa.protocol.server import Server
+from ccesa.protocol.drawing import fit, pruned
+from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
 
@@ -64,19 +65,17 @@ def test_monte_carlo_and_certificate_agree_with_it(q_total):
 def lost_by_the_server(q_total: float, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """The real server's rules on real graphs, without keys: who is left out, how the round ends."""
     ends = {"left out": 0, "unreliable": 0, "nobody left": 0}
-    step, server = (
-        step_dropout(q_total),
-        Server(RoundConfig(clients=N, length=1, graph=GRAPH, threshold=THRESHOLD)),
-    )
+    step = step_dropout(q_total)
+    config = RoundConfig(clients=N, length=1, graph=GRAPH, threshold=THRESHOLD)
     for _ in range(rounds):
         graph = draw(GRAPH, rng.bytes(32), np.flatnonzero(rng.random(N) >= step))
-        thresholds = server._thresholds = np.full(graph.size, T)
-        server._graph = graph
-        fit = server._fit()
-        v2 = server._pruned(fit & (rng.random(graph.size) >= step))
+        thresholds = np.full(graph.size, T)
+        drawn = Drawn(graph=graph, thresholds=thresholds, mask_keys=[])
+        able = fit(config, drawn)
+        v2 = pruned(config, drawn, able & (rng.random(graph.size) >= step))
         v3 = v2 & (rng.random(graph.size) >= step)
         v4 = v3 & (rng.random(graph.size) >= step)
-        ends["left out"] += not fit.all()
+        ends["left out"] += not able.all()
         ends["nobody left"] += not v2.any()
         ends["unreliable"] += not reliable(Evolution(graph, thresholds, v2, v3, v4)).holds
     return {name: count / rounds for name, count in ends.items()}

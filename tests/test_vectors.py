@@ -374,7 +374,7 @@ def test_graph(case):
     graph = draw(part(GRAPHS, case["graph"]), raw(case["seed"]), np.array(case["ids"]))
     nodes = range(len(case["ids"]))
     assert [graph.ids[graph.neighbours(node)].tolist() for node in nodes] == case["neighbours"]
-    assert [graph.masked[graph.edges(node)].astype(int).tolist() for node in nodes] == case["masked"]
+    assert [graph.carries_masks[graph.edges(node)].astype(int).tolist() for node in nodes] == case["masked"]
 
 
 @cases("graphs", "graphs", "name")

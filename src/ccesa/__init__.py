@@ -13,6 +13,7 @@ from ccesa.errors import (
     CorruptShares,
     Disconnected,
     FaultyClient,
+    FaultyNeighbour,
     FaultyServer,
     ImpossiblePlan,
     LateMessage,
@@ -30,10 +31,8 @@ from ccesa.evidence import Evidence
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Linear, Majority
 
@@ -60,6 +59,7 @@ __all__ = [
     "ErdosRenyi",
     "Evidence",
     "FaultyClient",
+    "FaultyNeighbour",
     "FaultyServer",
     "Fixed",
     "Floor",

@@ -14,6 +14,7 @@ from ccesa.crypto.masks import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
+from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer
 from ccesa.thresholds import Holders, Majority, Threshold
 
@@ -30,7 +31,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "version": (VERSION,),
     "bits": words.BITS,
     "generator": tuple(GENERATORS),
-    "guard": ("curious", "active"),
+    "guard": tuple(GUARDS),
 }
 #: Of which types the others are; what is meant by those that people know by name.
 _TYPES: dict[str, Any] = {"round_id": bytes, "task": bytes, "graph": Graph, "threshold": Threshold}
@@ -52,10 +53,10 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     threshold: Threshold = msgspec.field(default_factory=Majority)
     generator: str = "aes128-ctr"
     min_survivors: int = 3
-    guard: Literal["curious", "active"] = "curious"
+    guard: GuardName = CURIOUS.name
     #: Digest of what the clients were asked to work on; for learning, of the global model.
     task: bytes = b""
-    #: Digest of the charter, under the guard ``active`` and only there.
+    #: Digest of the charter, under a guard that has one and only there.
     charter: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -70,19 +71,19 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return labels.digest(labels.CONTEXT, self.encode())
 
     def encode(self) -> bytes:
-        """Under ``active`` what the charter says is not said again: there is no place to differ from it."""
-        return wire.encode(self if self.guard == "curious" else CharteredRound.of(self))
+        """What a charter says is not said again: there is no place to differ from it."""
+        return wire.encode(CharteredRound.of(self) if guard_named(self.guard).chartered else self)
 
     @staticmethod
     def decode(data: bytes) -> "RoundConfig":
         """Strictly: only the one encoding that ``encode`` gives is accepted.
 
-        A configuration under ``active`` says little without its charter: ``Charter.decode`` reads it.
+        A configuration under a charter says little without it: ``Charter.decode`` reads it.
         """
         if b"chartered-round" in bytes(data[:32]):
             raise MalformedMessage("a configuration under a charter: Charter.decode reads it")
         found = wire.decode(_DECODER, data, MAX_BYTES, "configuration")
-        if found.guard != "curious":
+        if guard_named(found.guard).chartered:
             raise MalformedMessage(f"a configuration with guard = {found.guard} that is not under a charter")
         return found
 
@@ -120,19 +121,19 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             )
 
     def _check_guard(self) -> None:
-        if self.guard == "curious":
+        if not guard_named(self.guard).chartered:
             if self.charter is not msgspec.UNSET:
-                raise ConfigError("a charter goes with guard = active only")
+                raise ConfigError(f"a charter does not go with guard = {self.guard}")
             return
         if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
             raise ConfigError(
-                f"guard = active needs the {CHARTER_BYTES}-byte digest of a charter: make the configuration "
-                "with Charter.config(...)"
+                f"guard = {self.guard} needs the {CHARTER_BYTES}-byte digest of a charter: make the "
+                "configuration with Charter.config(...)"
             )
         if self.graph.thin:
             raise ConfigError(
-                "under guard = active masks run on every edge: a lying server chooses who drops out after it "
-                "has seen the graph; leave out mask_p and mask_degree"
+                f"under guard = {self.guard} masks run on every edge: a lying server chooses who drops out "
+                "after it has seen the graph; leave out mask_p and mask_degree"
             )
 
     def _check_graph(self) -> None:
@@ -158,21 +159,21 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     def largest_threshold(self, degree: int) -> int:
         """The largest t_i with which a client of this degree can take part.
 
-        Everyone who holds a share counts. Under ``active`` only neighbours do: a client releases nothing
-        before t_i of them have confirmed.
+        Everyone who holds a share counts; where neighbours have to confirm, only they do.
         """
-        return degree + 1 if self.guard == "curious" else degree
+        return degree + guard_named(self.guard).dealer_counts
 
     @property
     def _counted(self) -> str:
-        return ", the dealer included" if self.guard == "curious" else ": its neighbours, who have to confirm"
+        included = guard_named(self.guard).dealer_counts
+        return ", the dealer included" if included else ": its neighbours, who have to confirm"
 
 
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
 class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
-    """A configuration under the guard ``active``, as it travels: a charter's digest, and what is left."""
+    """A configuration under a charter, as it travels: the charter's digest, and what is left."""
 
     version: Literal[2] = VERSION
     charter: bytes

@@ -20,8 +20,8 @@ from cases.rounds import (
 from ccesa.charter import Charter
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
 from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (

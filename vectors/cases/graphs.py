@@ -51,5 +51,5 @@ def _graph(name: str, kind: Graph, ids: tuple[int, ...]) -> Case:
         "seed": seed,
         "ids": list(ids),
         "neighbours": [graph.ids[graph.neighbours(node)].tolist() for node in nodes],
-        "masked": [graph.masked[graph.edges(node)].astype(int).tolist() for node in nodes],
+        "masked": [graph.carries_masks[graph.edges(node)].astype(int).tolist() for node in nodes],
     }

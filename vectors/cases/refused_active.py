@@ -10,7 +10,7 @@ from cases.parties import Party, changed, everywhere
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
 from ccesa.graphs import ErdosRenyi
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
 from ccesa.thresholds import Fixed, Linear
 
 
@@ -46,12 +46,12 @@ def _small_order(party: Party, scene: Scene) -> None:
     shared, unmasking = party.request(1), party.request(4)
     near, v3 = scene.neighbours, scene.answered("mask")
     first, live = near[0], [j for j in near if j in v3]
-    text = roster.bundle_text(scene.context, first, shared.keys[:64])
+    text = signed_texts.bundle_text(scene.context, first, shared.keys[:64])
     signed = neutral_signature(scene.plan.identity(first).seed, text) + shared.signatures[64:]
     party.tries(1, {"a neighbour's R of small order, in step 0": changed(shared, signatures=signed)})
     v2 = scene.pack(scene.answered("share"))
-    confirmed = roster.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
-    masking = roster.masking_text(scene.context, shared.root, v2)
+    confirmed = signed_texts.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
+    masking = signed_texts.masking_text(scene.context, shared.root, v2)
     place = unmasking.confirmed.index(1)
     for flag, text in ((1, confirmed), (0, masking)):
         flags = bytes([*unmasking.confirmed[:place], flag, *unmasking.confirmed[place + 1 :]])

@@ -16,8 +16,8 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step
 from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (

@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.floor import BARE_FLOOR
 from ccesa.graphs import Graph
+from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, whole_number
 from ccesa.thresholds import Threshold
@@ -114,8 +115,6 @@ class Learning(Part, frozen=True, kw_only=True):
 class Charter(Part, frozen=True, kw_only=True, dict=True):
     """What all members have agreed on. ``load`` one from its file; ``ccesa plan --charter`` writes it."""
 
-    make_config: ClassVar[type[RoundConfig]] = RoundConfig
-
     version: Literal[2] = VERSION
     #: A site accepts the newest it was given, by this number.
     serial: int
@@ -182,8 +181,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that differs in anything."""
-        if config.guard != "active":
-            raise ConfigError(f"this round has guard = {config.guard}; a charter goes with active only")
+        if not guard_named(config.guard).chartered:
+            raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)
         agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
         for name in config.__struct_fields__:
@@ -241,14 +240,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return toml.written(msgspec.to_builtins(self))
 
     def _config(self, **others: Any) -> RoundConfig:
-        return self.make_config(
+        return RoundConfig(
             clients=len(self.members),
             bits=self.bits,
             graph=self.graph,
             threshold=self.threshold,
             generator=self.generator,
             min_survivors=self.min_survivors,
-            guard="active",
+            guard=ACTIVE.name,
             **others,
         )
 

@@ -5,9 +5,11 @@ each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one
 a client can recompute its own neighbourhood without drawing the whole graph.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,13 @@ class AssignmentGraph:
     """Neighbour lists one after the other. Nodes are positions in ``ids``, which is sorted.
 
     ``columns[starts[i] : starts[i + 1]]`` are the neighbours of node i in ascending order, and
-    ``masked`` says for each of these edges whether masks run on it.
+    ``carries_masks`` says for each of these edges whether masks run on it.
     """
 
     ids: Nodes
     starts: Nodes
     columns: Nodes
-    masked: Flags
+    carries_masks: Flags
 
     @property
     def size(self) -> int:
@@ -51,6 +53,17 @@ class AssignmentGraph:
         """For the edge from i to j at each place, the place of the edge from j to i."""
         return _stable_order(self.columns, self.size)
 
+    @cached_property
+    def nodes(self) -> dict[int, int]:
+        """The node of each client."""
+        return {client: node for node, client in enumerate(self.ids.tolist())}
+
+    def flags(self, clients: Iterable[int]) -> Flags:
+        """Mark the nodes of these clients."""
+        chosen = np.zeros(self.size, bool)
+        chosen[[self.nodes[client] for client in clients]] = True
+        return chosen
+
     def edges(self, node: int) -> slice:
         return slice(int(self.starts[node]), int(self.starts[node + 1]))
 
@@ -59,24 +72,49 @@ class AssignmentGraph:
 
     def mask_neighbours(self, node: int) -> Nodes:
         place = self.edges(node)
-        return self.columns[place][self.masked[place]]
+        return self.columns[place][self.carries_masks[place]]
 
     def live_neighbours(self, alive: Flags) -> Nodes:
         """For every node, how many of its neighbours are alive."""
         return np.bincount(self.rows, weights=alive[self.columns], minlength=self.size).astype(np.int64)
 
     def live_mask_neighbours(self, alive: Flags) -> Nodes:
-        live = alive[self.columns] & self.masked
+        live = alive[self.columns] & self.carries_masks
         return np.bincount(self.rows, weights=live, minlength=self.size).astype(np.int64)
 
     def mask_components(self, alive: Flags) -> list[Nodes]:
         """Connected components of the mask graph that the live nodes induce, the largest first."""
-        live = self.masked & alive[self.rows] & alive[self.columns]
+        live = self.carries_masks & alive[self.rows] & alive[self.columns]
         label = components(self.size, self.rows[live], self.columns[live])
         nodes = np.flatnonzero(alive)
         nodes = nodes[np.argsort(label[nodes], kind="stable")]
         parts = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
         return sorted(parts, key=len, reverse=True)
+
+    def edges_to(self, alive: Flags) -> list[Nodes]:
+        """For every node, the places of its edges to live nodes."""
+        places = np.flatnonzero(alive[self.columns])
+        bounds = np.searchsorted(places, self.starts).tolist()
+        return [places[first:last] for first, last in pairwise(bounds)]
+
+    # What goes to every node is packed in one array, and cut into one view for each.
+
+    def cut(self, edges: Flags, items: NDArray[Any]) -> list[Any]:
+        """Packed items, one for each of these edges, cut into one view for every node."""
+        width = items.itemsize * (items.shape[1] if items.ndim > 1 else 1)
+        bounds = np.concatenate([[0], np.cumsum(edges)])[self.starts] * width
+        packed = items.view(np.uint8).ravel().data
+        return [packed[first:last] for first, last in pairwise(bounds.tolist())]
+
+    def ids_at(self, edges: Flags) -> list[Any]:
+        """For every node, the packed ids at the far ends of those of its edges."""
+        return self.cut(edges, self.ids[self.columns[edges]].astype("<u4"))
+
+    def of_neighbours(self, items: list[bytes], alive: Flags | None = None) -> list[Any]:
+        """For every node, the items of its live neighbours, one after the other; all have the same size."""
+        rows = np.frombuffer(b"".join(items), np.uint8).reshape(self.size, -1)
+        edges = np.ones(self.columns.size, bool) if alive is None else alive[self.columns]
+        return self.cut(edges, np.take(rows, self.columns[edges], axis=0))
 
 
 def draw(kind: "Kind", seed: bytes, ids: Nodes) -> AssignmentGraph:
@@ -91,13 +129,13 @@ def neighbourhood(kind: "Kind", seed: bytes, ids: Nodes, node: int) -> Nodes:
     return kind.neighbours(seed, np.asarray(ids, np.int64), node)
 
 
-def from_edges(ids: Nodes, low: Nodes, high: Nodes, masked: Flags) -> AssignmentGraph:
+def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> AssignmentGraph:
     """Return a graph from its edges, each given once."""
     rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
     order = _stable_order(columns, ids.size)
     order = order[_stable_order(rows[order], ids.size)]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=ids.size))])
-    return AssignmentGraph(ids, starts, columns[order], np.concatenate([masked, masked])[order])
+    return AssignmentGraph(ids, starts, columns[order], np.concatenate([carries_masks] * 2)[order])
 
 
 def _stable_order(nodes: Nodes, size: int) -> Nodes:

@@ -18,8 +18,7 @@ from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.guards import CURIOUS
 from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan_or_complete
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.server import Server
+from ccesa.protocol.server import ActiveServer, Server
 
 #: As of the clients of a round.
 LEAST_NODES = 3

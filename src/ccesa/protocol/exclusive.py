@@ -5,8 +5,8 @@ from threading import Lock
 from ccesa.errors import CcesaError, OrderError
 
 
-class Turns:
-    """``with turns:`` refuses a second call while one is at work, and every call after one was interrupted.
+class OneCallAtATime:
+    """``with`` it refuses a second call while one is at work, and every call after one was interrupted.
 
     Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
     call may have changed half of its object.
