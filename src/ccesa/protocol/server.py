@@ -30,6 +30,7 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import Flags, draw
+from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol.released import Released
@@ -70,6 +71,7 @@ class Server:
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        check_scipy()  # before a client has sent anything
         self.config = config
         self.context = config.context
         self.aggregate: Aggregate | None = None
