@@ -20,7 +20,8 @@ from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import relaxed
 from attacks.stage import Stage, active, names
 from ccesa.charter import Charter
-from ccesa.config import Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import draw
 from ccesa.protocol import active_client, roster
 from ccesa.protocol import client_steps as steps
@@ -29,6 +30,7 @@ from ccesa.protocol.active_client import ActiveClient, ActiveRound, Rostered
 from ccesa.protocol.client_steps import StepFunction
 from ccesa.protocol.roster import Flags
 from ccesa.simulate.enrolment import chartered
+from ccesa.thresholds import Fixed
 
 
 class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):

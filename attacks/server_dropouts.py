@@ -7,8 +7,9 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import relaxed, skip
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import Flags
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m

@@ -14,9 +14,11 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa import labels
-from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.graphs import Complete, Graph, Harary
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient
@@ -29,7 +31,7 @@ VICTIM = 3
 
 # S12
 
-FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_share=0.6, survivors=5)
+FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_ratio=0.6, survivors=5)
 
 
 class NoFloor(Client):

@@ -7,15 +7,17 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import relaxed
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import StepFunction
 from ccesa.protocol.server import Server
+from ccesa.thresholds import Fixed
 from ccesa.words import Vector
 
 VICTIM = 3

@@ -16,8 +16,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import relaxed, skip
 from attacks.stage import Stage, active, names
-from ccesa.config import ErdosRenyi
 from ccesa.crypto.primitives import SIGNATURE_BYTES
+from ccesa.graphs import ErdosRenyi
 from ccesa.protocol import active_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import ActiveClient, ActiveRound, Confirmed

@@ -15,15 +15,16 @@ from active_rounds import (
     played,
     secrets_of,
 )
-from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
     FaultyServer,
     OrderError,
 )
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.protocol import messages as m
 from ccesa.protocol import roster
 from ccesa.protocol.active_client import ActiveClient
+from ccesa.thresholds import Fixed
 from rounds import (
     Play,
     accused_in,

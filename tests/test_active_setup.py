@@ -8,13 +8,15 @@ import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.charter import Charter, Seat
-from ccesa.config import Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.thresholds import Fixed
 from rounds import Play, charter, configure, configure_active, identity
 
 

@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import relaxed
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary
 from ccesa.crypto import shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.evidence import Complained, Evidence, WrongShare
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, ids, read
 
 #: More than anybody lies in these tales.

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import relaxed
-from ccesa.config import Complete, Harary
 from ccesa.crypto import shamir
 from ccesa.errors import ConflictingMessage, LateMessage, RoundFailed
 from ccesa.evidence import Complained
+from ccesa.graphs import Complete, Harary
 from ccesa.protocol import client_steps as steps
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client

@@ -9,8 +9,9 @@ import scipy.sparse.csgraph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.graphs import components as module
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.components import components

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, OrderError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import suspended
 from ccesa.protocol.active_client import ActiveClient
 from ccesa.protocol.active_server import ActiveServer

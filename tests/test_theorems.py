@@ -6,13 +6,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from attacks.eavesdropper import Eavesdropper
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import from_edges
 from ccesa.graphs.evolution import Evolution, flags, private, reliable
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import STEPS
 from ccesa.simulate import Exactly, simulate
+from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 

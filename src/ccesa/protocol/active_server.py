@@ -4,13 +4,14 @@ Nothing here is trusted by the clients. An honest server checks every signature 
 signs badly is refused at once instead of making its neighbours abort.
 """
 
+import os
 from typing import Any
 
 import numpy as np
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.crypto import merkle, primitives
+from ccesa.crypto import merkle, primitives, shamir
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.graphs.assignment import Flags
@@ -25,11 +26,17 @@ class ActiveServer(Server):
     guard = "active"
 
     def __init__(
-        self, config: RoundConfig, charter: Charter, *, threads: int = 1, now: float | None = None
+        self,
+        config: RoundConfig,
+        charter: Charter,
+        *,
+        threads: int = 1,
+        now: float | None = None,
+        random: shamir.Randomness = os.urandom,
     ) -> None:
         charter.check_current(now)
         charter.check(config)
-        super().__init__(config, threads=threads)
+        super().__init__(config, threads=threads, random=random)
         self._charter = charter
         self._take["confirm"] = self._take_confirmation
         self._close["confirm"] = self._close_confirm
@@ -47,7 +54,7 @@ class ActiveServer(Server):
         least = self._charter.least_roster
         if len(self._advertised) < least:
             raise TooFewClients(
-                f"step advertise: {len(self._advertised)} client(s) answered, the charter demands {least}"
+                f"step advertise: {len(self._advertised)} answered, the charter demands {least}"
             )
         return super()._close_advertise()
 

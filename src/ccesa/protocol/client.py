@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from ccesa import words
-from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_steps import (

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.config import MAX_HOLDERS, ErdosRenyi, Floor, RoundConfig, threshold_share
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
+from ccesa.floor import Floor, threshold_ratio
 from ccesa.protocol import messages as m
 from ccesa.protocol.spending import Spending
 from ccesa.words import Vector
@@ -263,8 +265,8 @@ def _check_floor(round: Round, degree: int, mask_edges: int, threshold: int) -> 
     Degrees that vary do so by a seed; there the mean was compared, with the configuration.
     """
     graph = round.config.graph
-    found: dict[str, float] = {"threshold_share": threshold_share(threshold, degree)}
-    if not isinstance(graph, ErdosRenyi):
+    found: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
+    if not graph.varies:
         found.update(degree=degree, threshold=threshold)
         if graph.mask_edges(degree) is not None:
             found.update(mask_degree=mask_edges)

@@ -5,6 +5,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import labels, words
-from ccesa.config import MAX_HOLDERS, RoundConfig, whole_number
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -32,8 +34,9 @@ from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.released import Released
+from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import STEPS, Step
 from ccesa.protocol.turns import Turns
 from ccesa.protocol.unmasking import Unmasking
@@ -65,7 +68,9 @@ class Server:
 
     guard: ClassVar[str] = "curious"
 
-    def __init__(self, config: RoundConfig, *, threads: int = 1) -> None:
+    def __init__(
+        self, config: RoundConfig, *, threads: int = 1, random: shamir.Randomness = os.urandom
+    ) -> None:
         if config.guard != self.guard:
             raise ConfigError(f"this server has guard = {self.guard}, the round has {config.guard}")
         threads = whole_number("threads", threads)
@@ -77,6 +82,7 @@ class Server:
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._threads = threads
+        self._random = random
         self._turns = Turns("server", fragile=True)
         self._steps = STEPS[config.guard]
         self._places = {kind: place for place, step in enumerate(self._steps) for kind in step.replies}
@@ -219,14 +225,14 @@ class Server:
         if message.context != self.context:
             raise FaultyClient(client, "a message of another round, or of another configuration")
         if message.client != client:
-            raise FaultyClient(client, f"a message in the name of client {message.client}")
+            raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {step.name}")
 
     def _check_number(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
-            raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
+            raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
 
     # Step 0, advertise
 
@@ -251,13 +257,8 @@ class Server:
         self._nodes = {client: node for node, client in enumerate(ids.tolist())}
         self._mask_keys = [pair.mask_key for pair in pairs]
         self._thresholds = np.array([self.config.threshold.of(d) for d in self._graph.degrees.tolist()])
-        edges = self._graph.columns.size
         self._sealed = [bytes(int(d) * keys.SEALED_BYTES) for d in self._graph.degrees]
         self._commitments = [b""] * ids.size
-        self._released = Released(
-            on_edges=np.zeros((edges, shamir.SECRET_ELEMENTS), np.uint16),
-            own=np.zeros((ids.size, shamir.SECRET_ELEMENTS), np.uint16),
-        )
         return self._requests(self._fit(), self._introductions(pairs))
 
     def _commit(self, pairs: list[Bundle]) -> bytes:
@@ -325,9 +326,7 @@ class Server:
         self._v3 = self._answering()
         self._check_connected(self._v3)
         self._check_reliable(self._ready(self._v3))
-        far = self._graph.columns
-        self._holding = np.flatnonzero(self._v2[far])
-        self._holding_starts = np.searchsorted(self._holding, self._graph.starts).tolist()
+        self._released = ReleasedShares(self._graph, self._v2)
         return self._requests(self._v3, self._news())
 
     def _news(self) -> MakeRequest:
@@ -351,13 +350,7 @@ class Server:
 
     def _take_shares(self, client: int, reply: m.UnmaskReply) -> None:
         node = self._nodes[client]
-        places = self._holding[self._holding_starts[node] : self._holding_starts[node + 1]]
-        shares = shamir.from_bytes(m.exactly("shares", reply.shares, (places.size + 1) * shamir.SHARE_BYTES))
-        rows = shares.reshape(-1, shamir.SECRET_ELEMENTS)
-        own = int(np.count_nonzero(self._graph.columns[places] < node))
-        self._released.on_edges[places[:own]] = rows[:own]
-        self._released.own[node] = rows[own]
-        self._released.on_edges[places[own:]] = rows[own + 1 :]
+        self._released.keep(node, m.exactly("shares", reply.shares, self._released.bytes_from(node)))
 
     def _close_unmask(self) -> Requests:
         v4 = self._answering()
@@ -371,6 +364,7 @@ class Server:
             commitments=self._commitments,
             released=self._released,
             threads=self._threads,
+            random=self._random,
         ).remove(self._total)
         self.aggregate = Aggregate(
             vector=self._total,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccesa.charter import Charter, Seat, Stated
-from ccesa.config import Complete, Majority, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.protocol.active_client import ActiveClient
@@ -14,6 +15,7 @@ from ccesa.protocol.active_server import ActiveServer
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_steps import VectorSource
 from ccesa.protocol.server import Server
+from ccesa.thresholds import Majority
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1
