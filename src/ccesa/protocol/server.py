@@ -23,6 +23,7 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
+from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.guards import ACTIVE, CURIOUS, Guard
 from ccesa.parts import whole_number
@@ -68,6 +69,7 @@ class Server:
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        check_scipy()  # before a client has sent anything
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
