@@ -50,9 +50,6 @@ class Neighbourhood:
     def mask_neighbours(self) -> list[int]:
         return self.members[self.carries_masks].tolist()
 
-    def masks_with(self, member: int) -> bool:
-        return bool(self.carries_masks[np.searchsorted(self.members, member)])
-
     def among(self, live: Flags) -> "Neighbourhood":
         """Leave out the members that are not live."""
         return Neighbourhood(

@@ -87,7 +87,7 @@ def seal(
     shares: list[bytes],
 ) -> tuple[dict[int, keys.Sealing], bytes]:
     """Agree with every neighbour on keys for both directions, and seal each one's shares."""
-    neighbours, own = near.neighbours, public_keys[round.client]
+    neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[round.client]
     agreed = agree_each(private, [public_keys[other][:PUBLIC_KEY_BYTES] for other in neighbours])
     sealings = {
         other: keys.sealing(secret, round.context, round.client, other)
@@ -98,7 +98,7 @@ def seal(
             sealings[other],
             text,
             round.context,
-            keys.Ends(round.client, other, own, public_keys[other], near.masks_with(other)),
+            keys.Ends(round.client, other, own, public_keys[other], other in partners),
         )
         for other, text in zip(neighbours, shares, strict=True)
     ]

@@ -35,8 +35,10 @@ def take_hold(round: Round[Any], state: Shared, live: Neighbourhood, sealed: byt
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
     texts = m.items("sealed", sealed, live.degree, keys.SEALED_BYTES)
+    partners = set(live.mask_neighbours)
     opened = {
-        other: unseal(round, state, other, text) for other, text in zip(live.neighbours, texts, strict=True)
+        other: unseal(round, state, other, other in partners, text)
+        for other, text in zip(live.neighbours, texts, strict=True)
     }
     accused = [other for other, shares in opened.items() if shares is None]
     if accused:
@@ -46,10 +48,10 @@ def take_hold(round: Round[Any], state: Shared, live: Neighbourhood, sealed: byt
     return Holding(near=live, threshold=state.threshold, shares=shares)
 
 
-def unseal(round: Round[Any], state: Shared, other: int, text: bytes) -> bytes | None:
+def unseal(round: Round[Any], state: Shared, other: int, with_masks: bool, text: bytes) -> bytes | None:
     """The row of shares that a neighbour sealed; None where it does not open or is not one of shares."""
     theirs, own = state.public_keys[other], state.public_keys[round.client]
-    ends = keys.Ends(other, round.client, theirs, own, state.near.masks_with(other))
+    ends = keys.Ends(other, round.client, theirs, own, with_masks)
     try:
         shares = keys.unseal_shares(state.sealings[other], text, round.context, ends)
         shamir.from_bytes(shares)
