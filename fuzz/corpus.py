@@ -61,8 +61,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
 
 def _complaint(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
-    held = stand.clients[0]._state
-    near = getattr(held, "shared", held).neighbours[:2]
+    near = np.array(stand.clients[0]._state.near.neighbours[:2])
     return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
 
 

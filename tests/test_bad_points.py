@@ -6,6 +6,7 @@ Ed25519: RFC 8032, sections 5.1.7 and 8.4.
 """
 
 import base64
+import hashlib
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
+from ccesa.protocol.active import server_0_advertise
+from ccesa.protocol.server import ActiveServer
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
@@ -144,7 +146,7 @@ class Stand(HostileRound):
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
-        text = roster.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
+        text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
     def after(self, reply: bytes) -> dict[int, bytes]:
@@ -221,6 +223,7 @@ def bad_signatures(identity: Identity, text: bytes) -> dict[str, bytes]:
         "top bit of S": r + (s | TOP).to_bytes(32, "little"),
         "-R": (y ^ TOP).to_bytes(32, "little") + good[32:],
         "R neutral, S = 0": neutral + bytes(32),
+        "R neutral, and it fits": fitting(identity, neutral, text),
         "R = p + 1, S = 0": (P + 1).to_bytes(32, "little") + bytes(32),
         "R not on the curve": (2).to_bytes(32, "little") + good[32:],
         "R and S swapped": good[32:] + r,
@@ -232,8 +235,21 @@ def bad_signatures(identity: Identity, text: bytes) -> dict[str, bytes]:
     }
 
 
+def fitting(identity: Identity, r: bytes, text: bytes) -> bytes:
+    """S = h a, so that [S]B - [h]A is the neutral point: whoever has the private key can sign like this."""
+    secret = int.from_bytes(hashlib.sha512(identity.seed).digest()[:32], "little") & (2**254 - 8) | 2**254
+    h = int.from_bytes(hashlib.sha512(r + identity.public + text).digest(), "little")
+    return r + (h * secret % L).to_bytes(32, "little")
+
+
 def _flipped(data: bytes, bit: int) -> bytes:
     return (int.from_bytes(data, "little") ^ 1 << bit).to_bytes(len(data), "little")
+
+
+def test_the_library_takes_an_r_of_small_order_that_fits():
+    """So it is the package that refuses it, and must."""
+    signature = fitting(IDENTITIES[0], (1).to_bytes(32, "little"), b"text")
+    primitives.load_verifying_key(IDENTITIES[0].public).verify(signature, b"text")
 
 
 SIGNATURES = bad_signatures(IDENTITIES[0], b"")
@@ -253,7 +269,7 @@ def test_verification_raises(name):
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
         stand.server.receive(LIAR, changed(stand.said[LIAR], signature=signature))
@@ -264,10 +280,10 @@ def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
-        blind.setattr(ActiveServer, "_verify", lambda *_: None)
+        blind.setattr(server_0_advertise, "check_signed", lambda *_: None)
         requests = stand.after(changed(stand.said[LIAR], signature=signature))
     with pytest.raises(FaultyServer, match=f"client {LIAR} did not sign its keys"):
         stand.clients[VICTIM].receive(requests[VICTIM])

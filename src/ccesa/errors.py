@@ -11,6 +11,7 @@
     │   └── OrderError             a call that the current step does not allow
     ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
+    ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
     │   ├── LateMessage            its step has closed
     │   └── ConflictingMessage     it answered before, differently; the first answer is kept
@@ -104,6 +105,23 @@ class MalformedMessage(CcesaError):
 
 class FaultyServer(CcesaError):
     """The server sent what an honest server never sends."""
+
+
+class FaultyNeighbour(CcesaError):
+    """Shares that cannot be used: one of these neighbours sealed them so, or the server in its name did.
+
+    ``clients`` has their ids. It is not proof against any of them: the client cannot tell who it was.
+    """
+
+    def __init__(self, clients: Iterable[int]) -> None:
+        self.clients = tuple(sorted(int(client) for client in clients))
+        super().__init__(self.described(by_id))
+
+    def described(self, naming: Naming) -> str:
+        return (
+            f"cannot use the shares sealed in the name of {naming(self.clients)}: sealed wrong, or the "
+            "server passed on others; this client has complained and is out of the round"
+        )
 
 
 class FaultyClient(CcesaError):

@@ -26,10 +26,9 @@ from ccesa.flower.node.memory import ROUND, STATE, Memory, TaskCounts, UsedOnce,
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.suspended import SuspendedClients
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.spending import Spending
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.words import Vector
 
 _ALLOWING = "; ccesa-plain=true would allow it"
@@ -91,7 +90,7 @@ class _Node:
 
     def _step(self, request: Envelope) -> bytes:
         config, terms = self._agreed(request)
-        steps = [step.name for step in STEPS[config.guard]]
+        steps = [step.name for step in steps_of(config.guard)]
         if request.step not in steps:
             raise ConfigError(f"there is no step {request.step!r}")
         memory = open_memory(self._settings, self._context)
@@ -172,5 +171,5 @@ def _reason(error: CcesaError) -> str:
 
 def _addressee(request: bytes, config: RoundConfig) -> int:
     """Return which client of the round this node is; the client checks that every request is for it."""
-    most = max(m.limit(step.request, config) for step in STEPS[config.guard])
+    most = max(m.limit(step.request, config) for step in steps_of(config.guard))
     return m.decode(request, most).client

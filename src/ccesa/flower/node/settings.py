@@ -14,8 +14,8 @@ import msgspec
 from flwr.app import DEFAULT_TTL
 
 from ccesa.charter import Charter
-from ccesa.config import Floor
 from ccesa.errors import ConfigError
+from ccesa.floor import Floor
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
 from ccesa.identity import Identity
 from ccesa.protocol.spending import ATTEMPTS

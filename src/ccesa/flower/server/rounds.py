@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from flwr.app import RecordDict
 
+from ccesa.chances.assumptions import Assumptions
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
@@ -15,10 +16,9 @@ from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.guards import CURIOUS
-from ccesa.plan.planner import Plan, plan_or_complete
-from ccesa.plan.population import Population
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.server import Server
+from ccesa.plan.planned import Plan
+from ccesa.plan.planner import plan_or_complete
+from ccesa.protocol.server import ActiveServer, Server
 
 #: As of the clients of a round.
 LEAST_NODES = 3
@@ -44,7 +44,7 @@ class PlannedRounds:
         weighted_by: str | None = None,
         **bounds: Any,
     ) -> None:
-        Population(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
+        Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
         self.dropout, self._collusion, self._weighted_by = dropout, collusion, weighted_by
         weight = power_of_two(max_weight)
         self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)

@@ -26,8 +26,7 @@ from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.report import Tally, in_nodes, nodes_text
 from ccesa.flower.server.waiting import TRAINING_PARTS, Deadline, Waiting
 from ccesa.guards import guard_named
-from ccesa.protocol.server import Requests
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.steps import Requests, Step, steps_of
 
 #: Seconds by which the clocks of nodes may differ, and that sending may take: a message is not too old on
 #: arrival because of that.
@@ -121,7 +120,7 @@ class RoundTransport:
 
     @property
     def _steps(self) -> tuple[Step, ...]:
-        return STEPS[self.config.guard]
+        return steps_of(self.config.guard)
 
     def _close(self, exchange: Exchange) -> None:
         """Take note of the nodes that did not answer in a step."""
