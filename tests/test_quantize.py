@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from ccesa import words
 from ccesa.digits import largest_base
 from ccesa.errors import ConfigError, VectorError
-from ccesa.quantize import WEIGHT_UNITS, Layout, Quantizer
+from ccesa.layout import Layout
+from ccesa.quantize import WEIGHT_UNITS, Quantizer
 from strategies import bits, seeds
 
 #: Every type here represents it, so that rounding to the type never leads out of the clipping range.
