@@ -14,8 +14,9 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, inputs, names
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto.keys import SEALED_BYTES
+from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Shared

@@ -9,8 +9,8 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
-from ccesa.config import Harary
 from ccesa.crypto import keys
+from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle

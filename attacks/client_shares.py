@@ -9,18 +9,19 @@ import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import Weakened, in_step, weaken, without
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import changed, under
-from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
-from ccesa.evidence import WrongShare
+from ccesa.graphs.assignment import Nodes
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Shared
+from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
-from ccesa.protocol.unmasking import Fits, Unmasking
+from ccesa.protocol.unmasking import Unmasking
+from ccesa.thresholds import Fixed
 from ccesa.wire import Data
 
 LIAR = 4
@@ -28,18 +29,22 @@ LIAR = 4
 _THRESHOLD = Fixed(t=5)
 
 
-class UncorrectedUnmasking(Unmasking):
+class UncorrectedRebuilding(Rebuilding):
     """Without error correction: the first t shares fit, or the round is lost."""
 
-    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
+    def _correct(self, node: int) -> tuple[bytes, Nodes]:
         raise CorruptShares(int(self.evolution.graph.ids[node]), "the first of them give another secret")
+
+
+class UncorrectedUnmasking(Unmasking):
+    _rebuilt = relaxed(Unmasking._rebuilt, Rebuilding=UncorrectedRebuilding)  # noqa: SLF001
 
 
 class UncheckedUnmasking(Unmasking):
     """Without the commitment to b_i: whatever the shares give is taken."""
 
-    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
-        return super()._rebuild(node, lambda node, secret: True, wrong)
+    def _is_promised(self, node: int, secret: bytes) -> bool:
+        return True
 
 
 class UncorrectedServer(Weakened, Server):

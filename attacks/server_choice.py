@@ -20,19 +20,11 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.stage import Stage, inputs, names
 from ccesa.charter import Charter
-from ccesa.config import (
-    BARE_FLOOR,
-    ErdosRenyi,
-    Floor,
-    Graph,
-    Harary,
-    Linear,
-    Majority,
-    RoundConfig,
-    Threshold,
-)
+from ccesa.config import RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import AssignmentGraph, draw
 from ccesa.identity import Identity
 from ccesa.plan import Plan, charters, plan
@@ -46,6 +38,7 @@ from ccesa.protocol.server import ActiveServer
 from ccesa.protocol.server_states import Opened, Round
 from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.thresholds import Linear, Majority, Threshold
 
 Flags = NDArray[np.bool_]
 Heard = dict[int, m.SignedAdvertiseReply]
@@ -313,7 +306,7 @@ def another_graph(defended: bool, tell: Tell) -> Outcome:
     )
     charter, identities, colluders = _agreed(made)
     graph = ErdosRenyi(p=made.degree / (made.clients - 1) + 1e-9)
-    rule = Linear(slope=int(1024 * (made.floor.threshold_share or 0.0)), base=1)
+    rule = Linear(slope=int(1024 * (made.floor.threshold_ratio or 0.0)), base=1)
     choice = Choice(charter, identities, graph, rule, made.floor, colluders)
     return play(choice, defended, tell)
 

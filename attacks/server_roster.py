@@ -17,9 +17,10 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, active, changed, inputs, names, opened
 from ccesa.charter import Charter
-from ccesa.config import ErdosRenyi, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m

@@ -15,9 +15,11 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, Weaker, in_step, skip, weaken, without
 from attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa import labels
-from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.graphs import Complete, Graph, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Advertised, Joined, Round
@@ -29,7 +31,7 @@ VICTIM = 3
 
 # S12
 
-FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_share=0.6, survivors=5)
+FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_ratio=0.6, survivors=5)
 
 
 class NoFloor(Client):

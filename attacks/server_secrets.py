@@ -5,9 +5,11 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
 from ccesa.errors import ConfigError
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import dealing, drawing, masking
@@ -16,6 +18,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Round, Shared
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
+from ccesa.thresholds import Fixed
 from ccesa.words import Vector
 
 VICTIM = 3

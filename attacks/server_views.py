@@ -15,8 +15,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, skip, weaken, without
 from attacks.stage import Stage, active, names
-from ccesa.config import ErdosRenyi
 from ccesa.crypto.primitives import SIGNATURE_BYTES
+from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m

@@ -13,8 +13,9 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout

@@ -8,12 +8,14 @@ from statistics import median
 import numpy as np
 
 from bench.floor import Floor
-from ccesa.config import Graph, RoundConfig, Threshold
+from ccesa.config import RoundConfig
+from ccesa.graphs import Graph
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Independent
 from ccesa.simulate.simulation import random_vectors
+from ccesa.thresholds import Threshold
 
 Milliseconds = dict[str, float]
 

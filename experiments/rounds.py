@@ -13,14 +13,16 @@ from statistics import mean
 
 import numpy as np
 
-from ccesa.config import Graph, RoundConfig, Threshold
+from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Graph
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Dropouts
+from ccesa.thresholds import Threshold
 from ccesa.words import Vector
 
 

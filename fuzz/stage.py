@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 from attacks.hostile import HostileRound
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Harary
 from ccesa.guards import GUARDS, guard_named
 from ccesa.identity import Identity
 from ccesa.protocol.client import Client

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ccesa.config import Harary
 from ccesa.crypto import merkle
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

@@ -32,19 +32,10 @@ import pytest
 from adversary_tampering import TAMPERINGS
 from attacks.hostile import HostileRound
 from ccesa import words
-from ccesa.config import (
-    Complete,
-    ErdosRenyi,
-    Fixed,
-    Floor,
-    Graph,
-    Harary,
-    Linear,
-    Majority,
-    RoundConfig,
-    Threshold,
-)
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, FaultyNeighbour, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.guards import GUARDS, guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.client_2c_confirm import Confirmed
@@ -53,6 +44,7 @@ from ccesa.protocol.client_states import Holding
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_client, new_server
+from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 from rounds import accused_in, charter, federation_of, inputs, read
 from strategies import randomness
 

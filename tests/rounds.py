@@ -10,10 +10,13 @@ import pytest
 from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import MAX_CLIENTS, Complete, Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys
 from ccesa.errors import FaultyClient
+from ccesa.floor import Floor
+from ccesa.graphs import Complete
 from ccesa.identity import Identity
+from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

@@ -94,7 +94,10 @@ def field_words(data):
 
 
 def value_at(polynomial, x):
-    return sum(c * pow(x, k, FIELD) for k, c in enumerate(polynomial)) % FIELD
+    total = 0
+    for coefficient in reversed(polynomial):
+        total = (total * x + coefficient) % FIELD
+    return total
 
 
 def lagrange(xs, ys, at=0):
@@ -203,10 +206,12 @@ class Stream:
     """SHA-256(seed || k) for k = 0, 1, …, as the file describes it."""
 
     def __init__(self, seed):
-        counters = (k.to_bytes(8, "little") for k in range(1000))
-        self.left = b"".join(hashlib.sha256(seed + counter).digest() for counter in counters)
+        self.seed, self.blocks, self.left = seed, 0, b""
 
     def __call__(self, count):
+        while len(self.left) < count:
+            self.left += hashlib.sha256(self.seed + self.blocks.to_bytes(8, "little")).digest()
+            self.blocks += 1
         taken, self.left = self.left[:count], self.left[count:]
         return taken
 

@@ -51,7 +51,7 @@ LEARNING = {
 
 def charter_of(text):
     """All that a charter says, in the order in which it is encoded."""
-    given = tomllib.loads(text)
+    given = tomllib.loads(text.removeprefix("\ufeff"))
     return {
         "version": given.get("version", 2),
         "serial": given["serial"],
@@ -68,7 +68,14 @@ def charter_of(text):
             name: value if name in COUNTS else float(value)
             for name, value in ((name, given["certificate"].get(name, False)) for name in CERTIFICATE)
         },
-        "learning": {**LEARNING, **given["learning"]} if "learning" in given else None,
+        "learning": learning_of(given["learning"]) if "learning" in given else None,
+    }
+
+
+def learning_of(given):
+    found = {**LEARNING, **given}
+    return {
+        name: float(value) if isinstance(LEARNING[name], float) else value for name, value in found.items()
     }
 
 

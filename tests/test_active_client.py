@@ -16,16 +16,17 @@ from active_rounds import (
     secrets_of,
     tree_of,
 )
-from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
     FaultyNeighbour,
     FaultyServer,
     OrderError,
 )
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
+from ccesa.thresholds import Fixed
 from rounds import (
     Play,
     accused_in,
@@ -245,7 +246,7 @@ def test_a_sealed_text_that_does_not_open():
     assert accused_in(reply) == {near[0]}
     assert play.clients[0].done
     assert not vars(play.clients[0]._state)
-    with pytest.raises(FaultyNeighbour, match=f"in the name of client.s. {near[0]}: "):
+    with pytest.raises(FaultyNeighbour, match=f"in the name of client {near[0]}: "):
         play.clients[0].receive(play.requests[0])
 
 

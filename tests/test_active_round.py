@@ -6,17 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from active_rounds import STEP_NAMES, bundles_of, introduction
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import (
     FaultyServer,
     RoundFailed,
     TooFewClients,
     Unreliable,
 )
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
+from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import (
     Play,
     charter_of,

@@ -8,11 +8,13 @@ import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.charter import Charter, Seat
-from ccesa.config import Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.identity import Identity
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
+from ccesa.thresholds import Fixed
 from rounds import Play, charter, configure, configure_active, identity
 
 

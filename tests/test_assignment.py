@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Harary
-from ccesa.graphs import assignment
+from ccesa.graphs import Complete, ErdosRenyi, Harary, drawing
 from ccesa.graphs.assignment import AssignmentGraph, draw, from_edges
 from strategies import graphs, probabilities
 
@@ -234,7 +233,7 @@ def test_chunks_change_nothing(data, chunk, seed):
     kind = data.draw(graphs(25))
     whole = draw(kind, seed, np.arange(25))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assignment, "_CHUNK", chunk)
+        patch.setattr(drawing, "_CHUNK", chunk)
         parts = draw(kind, seed, np.arange(25))
     assert np.array_equal(whole.columns, parts.columns)
     assert np.array_equal(whole.carries_masks, parts.carries_masks)

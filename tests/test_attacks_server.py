@@ -12,8 +12,8 @@ from attacks.registry import ATTACKS, find
 from attacks.relaxed import relaxed, skip
 from attacks.server_views import split_view
 from attacks.servers import SERVER_ATTACKS
-from ccesa.config import ErdosRenyi, Graph, Harary
 from ccesa.errors import UsageError
+from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.protocol.active import client_1_share
 from ccesa.protocol.server import Server

@@ -6,6 +6,7 @@ Ed25519: RFC 8032, sections 5.1.7 and 8.4.
 """
 
 import base64
+import hashlib
 
 import numpy as np
 import pytest
@@ -222,6 +223,7 @@ def bad_signatures(identity: Identity, text: bytes) -> dict[str, bytes]:
         "top bit of S": r + (s | TOP).to_bytes(32, "little"),
         "-R": (y ^ TOP).to_bytes(32, "little") + good[32:],
         "R neutral, S = 0": neutral + bytes(32),
+        "R neutral, and it fits": fitting(identity, neutral, text),
         "R = p + 1, S = 0": (P + 1).to_bytes(32, "little") + bytes(32),
         "R not on the curve": (2).to_bytes(32, "little") + good[32:],
         "R and S swapped": good[32:] + r,
@@ -233,8 +235,21 @@ def bad_signatures(identity: Identity, text: bytes) -> dict[str, bytes]:
     }
 
 
+def fitting(identity: Identity, r: bytes, text: bytes) -> bytes:
+    """S = h a, so that [S]B - [h]A is the neutral point: whoever has the private key can sign like this."""
+    secret = int.from_bytes(hashlib.sha512(identity.seed).digest()[:32], "little") & (2**254 - 8) | 2**254
+    h = int.from_bytes(hashlib.sha512(r + identity.public + text).digest(), "little")
+    return r + (h * secret % L).to_bytes(32, "little")
+
+
 def _flipped(data: bytes, bit: int) -> bytes:
     return (int.from_bytes(data, "little") ^ 1 << bit).to_bytes(len(data), "little")
+
+
+def test_the_library_takes_an_r_of_small_order_that_fits():
+    """So it is the package that refuses it, and must."""
+    signature = fitting(IDENTITIES[0], (1).to_bytes(32, "little"), b"text")
+    primitives.load_verifying_key(IDENTITIES[0].public).verify(signature, b"text")
 
 
 SIGNATURES = bad_signatures(IDENTITIES[0], b"")

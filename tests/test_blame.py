@@ -6,14 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary
 from ccesa.crypto import shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.evidence import Complained, Evidence, WrongShare
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, ids, read
 
 #: More than anybody lies in these tales.

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.charter.charter import MAX_FILE_BYTES
-from ccesa.config import ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.simulate.enrolment import NOTHING
+from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import charter, configure, identity
 from strategies import charters
 
@@ -165,7 +167,7 @@ def test_from_its_file(tmp_path):
         ("expires = 9007199254740991", "expires = 2030-01-31T12:00:00", "expires needs an offset"),
         ("expires = 9007199254740991", "expires = 12:00:00", "this is no charter"),
         ("client-1", "client-0", "in the admission list twice"),
-        ("client-1", "client 1", "is no name"),
+        ("client-1", "client 1", "is not a name"),
         ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate cannot be"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),

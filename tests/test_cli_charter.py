@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("federation")
     members = [Member(f"hospital-{i}", identity(i).public) for i in range(MEMBERS)]
     (found / "admitted.txt").write_text(str(Admission(members)))
+    (found / "nobody.txt").write_text("# nobody yet\n")
     identity(0).save(found / "site.key")
     identity(99).save(found / "stranger.key")
     planned = ("plan", "--guard", "active", "--members", found / "admitted.txt")
@@ -135,6 +136,7 @@ def test_a_new_charter_goes_on_from_the_one_before(folder):
         (("--charter", "new.toml"), "--charter goes with --guard active"),
         (("--guard", "active", "--clients", "30", "--charter", "new.toml"), "--charter needs --members"),
         (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "a list of 30 members"),
+        (("--guard", "active", "--members", "nobody.txt"), "the list admits nobody"),
         (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
         (
             ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),

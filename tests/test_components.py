@@ -11,8 +11,8 @@ import scipy.sparse.csgraph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Harary
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.graphs import components as module
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.components import components

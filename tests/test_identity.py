@@ -2,6 +2,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
-from ccesa.identity import Admission, Identity, Member
+from ccesa.identity import UNPRINTABLE, Admission, Identity, Member, is_printable
 
 seeds = st.binary(min_size=32, max_size=32)
-words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="#"), min_size=1, max_size=12)
+words = st.text(st.characters(), min_size=1, max_size=12).filter(
+    lambda text: is_printable(text) and not set(text) & {"#", " "}
+)
 publics = seeds.map(lambda seed: Identity(seed).public)
 comments = st.lists(words, max_size=3).map(" ".join)
 
@@ -224,10 +227,103 @@ def test_a_list_that_others_can_write_to_is_refused(mode, tmp_path):
     assert len(Admission.load(path)) == 1
 
 
-def test_a_list_without_anybody_is_a_mistake(tmp_path):
-    (tmp_path / "list").write_text("# nobody yet\n")
-    with pytest.raises(ConfigError, match="admits nobody"):
-        Admission.load(str(tmp_path / "list"))
+#: What some editors, languages or versions of Unicode take for the end of a line, a space, or nothing.
+ODD = {
+    "CR without LF": "\r\r",
+    "VT": "\v",
+    "FF": "\f",
+    "FS": "\x1c",
+    "U+0085": "\x85",
+    "U+2028": "\u2028",
+    "U+2029": "\u2029",
+    "NUL": "\0",
+    "NBSP": "\xa0",
+    "ideographic space": "\u3000",
+    "BOM": "\ufeff",
+    "zero width space": "\u200b",
+    "right-to-left override": "\u202e",
+    "soft hyphen": "\xad",
+    "DEL": "\x7f",
+    "private use": "\ue000",
+    "tag": "\U000e0041",
+}
+KEY = str(Member("x", Identity(bytes(32)).public)).split()[1]
+PLACES = {
+    "in a name": f"ho{{}}me {KEY} note\nb {KEY}x",
+    "as a name": f"{{}} {KEY}\n",
+    "after a name": f"home{{}} {KEY}\n",
+    "in a comment": f"home {KEY} no{{}}te\n",
+    "at the end of a comment": f"home {KEY} note{{}}\n",
+    "in a line that is skipped": f"# no{{}}te\nhome {KEY}\n",
+    "between the fields": f"home{{}}{KEY}\n",
+    "between key and comment": f"home {KEY}{{}}note\n",
+    "in the key": f"home {KEY[:20]}{{}}{KEY[20:]}\n",
+    "at the end of a line": f"home {KEY}{{}}\n",
+    "at the end of an empty line": f"{{}}\nhome {KEY}\n",
+    "at the very end": f"home {KEY}\n{{}}",
+    "in place of a line end": f"home {KEY}{{}}# note\n",
+}
+
+
+def outcome(read, *arguments):
+    """The members, or that it was refused."""
+    try:
+        return [str(member) for member in read(*arguments).members]
+    except (ConfigError, UnicodeDecodeError):
+        return ConfigError
+
+
+def same_outcome(data, folder):
+    """Of the bytes as text, and of a file that has them."""
+    path = folder / "list"
+    path.write_bytes(data)
+    parsed = outcome(lambda: Admission.parse(data.decode()))
+    assert outcome(Admission.load, path) == parsed
+    return parsed
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("odd", ODD)
+def test_characters_that_cannot_be_printed_are_refused_in_every_place(place, odd, tmp_path):
+    text = PLACES[place].format(ODD[odd])
+    first = odd == "BOM" and text.startswith("\ufeff") and place == "at the end of an empty line"
+    assert same_outcome(text.encode(), tmp_path) == ([f"home {KEY}"] if first else ConfigError)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \t\r\n", "\n\r\n\n"])
+@pytest.mark.parametrize("gap", [" ", "\t", " \t  "])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_lines_end_with_lf_or_cr_lf_and_tabs_count_as_spaces(end, gap, mark, tmp_path):
+    other = Member("b", Identity(b"\x01" * 32).public)
+    text = f"{mark}{gap}home{gap}{KEY}{gap}a{gap}note{end}# skipped{end}{other}"
+    note = gap.replace("\t", " ")
+    assert same_outcome(text.encode(), tmp_path) == [f"home {KEY} a{note}note", str(other)]
+
+
+def test_no_other_character_ends_a_line_or_separates_words(tmp_path):
+    for code in range(0x110000):
+        if not is_printable(chr(code)) or chr(code) in " #":
+            continue
+        if chr(code).isspace() or len(chr(code).splitlines()) == 0 or len(f"a{chr(code)}b".splitlines()) > 1:
+            raise AssertionError(f"U+{code:04X} is white space")
+
+
+@given(
+    data=st.binary(max_size=60)
+    | st.lists(
+        st.sampled_from([*ODD.values(), "home", KEY, " ", "\t", "\n", "\r\n", "#", "é", "a"]), max_size=12
+    ).map(lambda parts: "".join(parts).encode())
+)
+def test_a_file_and_its_text_give_the_same(data, tmp_path_factory):
+    same_outcome(data, tmp_path_factory.getbasetemp())
+
+
+def test_the_specification_lists_what_cannot_be_printed():
+    page = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text()
+    block = page.split("```text\n", 1)[1].split("```", 1)[0]
+    found = [line.split()[0] for line in block.splitlines()]
+    ends = [(pair.split("-") * 2)[:2] for pair in found]
+    assert [(int(first, 16), int(last, 16)) for first, last in ends] == list(UNPRINTABLE)
 
 
 @given(st.text(max_size=80))
@@ -270,9 +366,10 @@ def test_names_that_would_change_the_list_are_refused(name):
         Member(name, Identity.new().public)
 
 
-def test_a_comment_cannot_add_a_line():
-    with pytest.raises(ConfigError):
-        Member("a", Identity.new().public, "x\nmallory key")
+@pytest.mark.parametrize("comment", ["x\nmallory key", "x\ty", " x", "x ", "x\xa0y"])
+def test_a_comment_reads_back_as_it_is(comment):
+    with pytest.raises(ConfigError, match="comment"):
+        Member("a", Identity.new().public, comment)
 
 
 @pytest.mark.parametrize("public", [b"k" * 31, b"k" * 33, b"", "k" * 32, None, bytearray(32)], ids=repr)
@@ -289,7 +386,7 @@ def test_a_member_has_text_for_people(name, comment):
 
 @pytest.mark.parametrize("name", [" a", "a ", "\ta", "a\n"])
 def test_a_name_with_space_around_it_would_not_read_back(name):
-    with pytest.raises(ConfigError, match="is no name"):
+    with pytest.raises(ConfigError, match="is not a name"):
         Member(name, Identity.new().public)
 
 

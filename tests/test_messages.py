@@ -4,8 +4,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import MalformedMessage, UsageError
+from ccesa.graphs import Harary
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ccesa.config import ErdosRenyi, Harary
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 
@@ -48,14 +48,6 @@ def test_a_client_is_found_at_its_node(graph):
     assert [graph.ids[graph.nodes[client]] for client in range(3, 60, 3)] == list(range(3, 60, 3))
     assert graph.ids[graph.flags([6, 33])].tolist() == [6, 33]
     assert not graph.flags([]).any()
-
-
-@graphs
-def test_edges_to_the_living(graph):
-    alive = np.arange(graph.size) % 3 > 0
-    for node, places in enumerate(graph.edges_to(alive)):
-        assert graph.columns[places].tolist() == [j for j in graph.neighbours(node).tolist() if alive[j]]
-        assert (graph.rows[places] == node).all()
 
 
 @graphs

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
 from rounds import Play, accused_in, changed, configure, read, refuses, total_of
 

@@ -10,16 +10,18 @@ import math
 import numpy as np
 import pytest
 from experiments.montecarlo import estimate
+from experiments.one_client import Degrees, unreliable
 
-from ccesa.config import ErdosRenyi, Fixed, RoundConfig
+from ccesa.chances.assumptions import Assumptions
+from ccesa.config import RoundConfig
+from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, reliable
-from ccesa.plan.certify import Degrees, unreliable
 from ccesa.plan.paper import step_dropout
-from ccesa.plan.population import Population
 from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
+from ccesa.thresholds import Fixed
 
 N, T, P = 40, 21, 0.7
 GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)
@@ -49,12 +51,12 @@ def test_rounds_lost_by_the_papers_protocol(q_total, printed):
 
 @pytest.mark.parametrize("q_total", [0.0, 0.1])
 def test_monte_carlo_and_certificate_agree_with_it(q_total):
-    population = Population(clients=N, dropout=q_total)
+    assumptions = Assumptions(clients=N, dropout=q_total)
     rng = np.random.default_rng(2)
     paper = lost_by_the_paper(q_total, 10_000, rng)["V4"]
-    counted = estimate(GRAPH, THRESHOLD, population, 10_000, rng, own_share=True).unreliable
+    counted = estimate(GRAPH, THRESHOLD, assumptions, 10_000, rng, own_share=True).unreliable
     assert counted == pytest.approx(paper, abs=4 * math.sqrt(2 * paper * (1 - paper) / 10_000))
-    each = math.exp(unreliable(Degrees.of(GRAPH, N), THRESHOLD.of, population, own_share=True))
+    each = math.exp(unreliable(Degrees.of(GRAPH, N), THRESHOLD.of, assumptions, own_share=True))
     assert paper < N * each
     if q_total == 0:
         assert N * each == pytest.approx(0.173, abs=0.001)

@@ -10,8 +10,9 @@ import pytest
 
 from ccesa import labels
 from ccesa.charter import Charter, Learning, Stated
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, merkle
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
@@ -173,8 +174,8 @@ def test_the_worked_example_of_the_active_guard():
 
 
 def test_the_list_on_the_page_is_one():
-    block = PAGE.split("### 13.1")[1].split("```")[1]
-    admission = Admission.parse(block)
+    block = PAGE.split("### 13.1")[1].split("```\n# name")[1].split("```")[0]
+    admission = Admission.parse(f"# name{block}")
     assert [one.public for one in admission.members] == [Identity(bytes([k]) * 32).public for k in (0, 1)]
     assert all(len(base64.b64encode(one.public)) == 44 for one in admission.members)
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
 from ccesa.crypto import shamir
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
@@ -16,9 +15,11 @@ from ccesa.errors import (
     LateMessage,
     RoundFailed,
 )
-from ccesa.protocol import dealing
+from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.protocol import dealing, rebuilding
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import steps_of
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, read, refuses, revectored
 
 STEP_NAMES = [step.name for step in steps_of("curious")]
@@ -282,26 +283,25 @@ def test_c8_leaving_at_any_step_alone_or_together(data):
         assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
 
 
-def test_c1_one_liar_is_decoded_once_not_once_for_each_neighbour(monkeypatch):
-    from ccesa.protocol import unmasking
-
-    calls, correct = [], unmasking.shamir.correct
-
-    def counted(*arguments):
-        calls.append(1)
-        return correct(*arguments)
-
-    monkeypatch.setattr(unmasking.shamir, "correct", counted)
+def test_c1_one_liar_stands_beside_everyone():
     play = Play(configure(20)).until("unmask")
     play.step(to_server=lambda i, reply: spoil(reply) if i == 0 else reply)
     assert np.array_equal(play.server.aggregate.vector, play.expected(range(20)))
     assert named(play.server.aggregate) == {(0, dealer) for dealer in range(20)}
-    assert len(calls) == 1
+
+
+def test_c1_known_liars_are_passed_over_where_they_are_too_many_to_be_told():
+    """Four of 20 can be told, t = 11. Five of client 19's shares are wrong, from liars known elsewhere."""
+    lies = {0: [*range(18), 19], 1: None, 2: None, 3: None, 4: [18, 19]}
+    play = Play(configure(20)).until("unmask")
+    play.step(to_server=lambda i, reply: spoil(reply, lies[i]) if i in lies else reply)
+    aggregate = play.server.result()
+    assert np.array_equal(aggregate.vector, play.expected(range(20)))
+    assert {sender for sender, _ in named(aggregate)} == lies.keys()
+    assert 19 not in {dealer for _, dealer in named(aggregate)}
 
 
 def test_own_share_is_used_where_every_share_is_needed(monkeypatch):
-    from ccesa.protocol import unmasking
-
-    monkeypatch.setattr(unmasking.shamir, "correct", None)  # must not be needed
+    monkeypatch.setattr(rebuilding.correction, "wrong_places", None)  # must not be needed
     play = Play(configure(9, threshold=Fixed(t=9)))
     assert np.array_equal(play.finish().vector, play.expected(range(9)))

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
+from ccesa.thresholds import Fixed
 from rounds import Play, accused_in, changed, configure, ids, read, total_of
 
 
@@ -133,11 +136,11 @@ def test_s12_a_neighbourhood_below_the_floor():
 def test_s12_a_neighbourhood_in_which_the_threshold_is_too_small_a_share(degree, refused):
     """6 of 7 in the mean; with more neighbours than that fewer of them in proportion open a secret."""
     config = configure(16, graph=ErdosRenyi(p=0.5), threshold=Fixed(t=6))
-    play = Play(config, floor=Floor(threshold_share=0.7))
+    play = Play(config, floor=Floor(threshold_ratio=0.7))
     play.step()
     request = shown_to_first(play, range(1, degree + 1))
     if refused:
-        aborts(play.clients[0], request, "neighbourhood has threshold_share = 0.6667, .* floor is 0.7")
+        aborts(play.clients[0], request, "neighbourhood has threshold_ratio = 0.6667, .* floor is 0.7")
     else:
         assert read(play.clients[0].receive(request)).sealed
 

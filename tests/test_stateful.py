@@ -17,11 +17,12 @@ from adversary import Setup, World, setup_from
 from adversary_seeds import drawn, play, play_seed, shortest
 from adversary_tampering import TAMPERINGS, flip_in_field, rewrite_vector
 from attacks.relaxed import Weakened, in_step, weaken, without
-from ccesa.config import Complete, Majority
 from ccesa.errors import OrderError
+from ccesa.graphs import Complete
 from ccesa.protocol import summing
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.thresholds import Majority
 
 ROUNDS = int(os.environ.get("ADVERSARIAL_ROUNDS", "10000"))
 CHUNKS = 50

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, OrderError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import suspended
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import from_edges
 from ccesa.graphs.evolution import Evolution, private, reliable
 from ccesa.protocol.server import Server
@@ -16,6 +17,7 @@ from ccesa.protocol.server_states import Settled
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.summing import settle
 from ccesa.simulate import Exactly, simulate
+from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 

@@ -18,12 +18,17 @@ from cases import (
     derivations,
     graphs,
     identities,
+    lists,
     masks,
     messages,
+    quantizer,
+    refused,
+    refused_replies,
     roster,
     rounds,
     sealing,
     sharing,
+    signatures,
 )
 from cases.common import Case
 
@@ -42,6 +47,11 @@ FILES: dict[str, Callable[[], Case]] = {
     "active_messages.json": active_messages.make,
     "active_round.json": active_rounds.make,
     "active_refused.json": active_refused.make,
+    "refused.json": refused.make,
+    "refused_replies.json": refused_replies.make,
+    "signatures.json": signatures.make,
+    "lists.json": lists.make,
+    "quantizer.json": quantizer.make,
 }
 
 

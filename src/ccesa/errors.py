@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
 
-from ccesa.evidence import Evidence
+from ccesa.evidence import Evidence, Naming, by_id
 
 
 def shown(text: str, most: int = 80) -> str:
@@ -51,6 +51,10 @@ def quoted(value: object) -> str:
 
 class CcesaError(Exception):
     """Base of everything this package raises on purpose."""
+
+    def described(self, naming: Naming) -> str:
+        """Return the text with clients named in another way; what it says about them is in fields."""
+        return str(self)
 
     def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
         """Errors travel between processes, whatever their constructors take."""
@@ -111,19 +115,25 @@ class FaultyNeighbour(CcesaError):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        named = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
         super().__init__(
-            f"cannot use the shares sealed in the name of client(s) {named}: they sealed them wrong, or the "
-            "server passed on others; this client has complained and is out of the round"
+            f"cannot use the shares sealed in the name of {by_id(self.clients)}: sealed wrong, or exchanged "
+            "by the server; this client has complained and is out of the round"
         )
 
 
 class FaultyClient(CcesaError):
-    """A client sent what an honest client never sends."""
+    """A client sent what an honest client never sends; ``other`` is the client in whose name it did."""
 
-    def __init__(self, client: int, what: str) -> None:
-        super().__init__(f"client {client}: {what}")
-        self.client = client
+    def __init__(self, client: int, what: str, other: int | None = None) -> None:
+        self.client, self.what, self.other = client, what, other
+        super().__init__(self.described(by_id))
+
+    def reason(self, naming: Naming) -> str:
+        """Return what it sent, without its own name."""
+        return self.what if self.other is None else f"{self.what} {naming([self.other])}"
+
+    def described(self, naming: Naming) -> str:
+        return f"{naming([self.client])}: {self.reason(naming)}"
 
 
 class LateMessage(FaultyClient):
@@ -142,9 +152,16 @@ class RoundFailed(CcesaError):
 
     evidence: Evidence = Evidence()
 
+    def described(self, naming: Naming) -> str:
+        text = self._told(naming)
+        return f"{text}; {self.evidence.described(naming)}" if self.evidence else text
+
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"{text}; {self.evidence}" if self.evidence else text
+        return self.described(by_id)
+
+    def _told(self, naming: Naming) -> str:
+        """Return why the round failed, without the evidence."""
+        return super().__str__()
 
 
 class TooFewClients(RoundFailed):
@@ -156,9 +173,11 @@ class Unreliable(RoundFailed):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        shown = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
-        super().__init__(
-            f"too few live share holders for {len(self.clients)} client(s): {shown}; "
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"too few live share holders for {naming(self.clients)}; "
             "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
         )
 
@@ -168,9 +187,12 @@ class Disconnected(RoundFailed):
 
     def __init__(self, component: Iterable[int]) -> None:
         self.component = tuple(sorted(int(client) for client in component))
-        super().__init__(
-            f"the survivors' mask graph is disconnected: {len(self.component)} client(s) stand apart, "
-            "so unmasking would open their sum alone; "
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            "the survivors' mask graph is disconnected, so unmasking would open a partial sum; "
+            f"apart from the others: {naming(self.component)}; "
             "run the round again; if this happens often, plan for more dropout, or mask with more neighbours"
         )
 
@@ -179,11 +201,14 @@ class CorruptShares(RoundFailed):
     """The secret of one client cannot be rebuilt: it dealt wrong shares, or too many holders sent such."""
 
     def __init__(self, client: int, what: str) -> None:
-        super().__init__(
-            f"the secret of client {client} cannot be rebuilt: {what}; it dealt wrong shares, or too many of "
-            "its neighbours sent wrong ones"
+        self.client, self.what = client, what
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, "
+            "or too many of its neighbours sent wrong ones"
         )
-        self.client = client
 
 
 class AttemptsSpent(RoundFailed):

@@ -55,7 +55,7 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
     """Read a text that nobody but its owner could have written; a ``private`` one must be secret, too.
 
     Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or
-    if it is not UTF-8. Line ends of any kind become newlines.
+    if it is not UTF-8. The text is what the file has, line ends included.
     """
     with open(path, "rb") as file:
         if os.name == "posix":
@@ -65,7 +65,7 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
     if len(data) > most_bytes:
         raise ConfigError(f"{path} has more than {most_bytes} bytes; is it the right file?")
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        return data.decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is no text") from None  # the error holds the bytes, which may be secret
 

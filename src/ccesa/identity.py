@@ -1,6 +1,6 @@
 """Who is who: a client's own long-lived key, and the list of all that are admitted.
 
-The list is text, a line a client, in the style of ``authorized_keys``::
+The list is text, one line per client, in the style of ``authorized_keys``::
 
     # name        public key                                    comment
     hospital-a    Zm9vYmFy…                                     cardiology, since March
@@ -12,7 +12,8 @@ Every client holds the list for itself; the server's word does not count.
 import base64
 import binascii
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,33 @@ _HEADER = f"{_PRIVATE}1"
 _MOST_IDENTITY = 256  # bytes of the file
 _MOST_NAME = 128  # bytes of the name in it
 _MOST_ADMISSION = 1 << 28  # bytes; millions of clients
+#: First and last code points that no line holds; docs/protocol.md, 13.1, says what they are. They are written
+#: out because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
+UNPRINTABLE = (
+    (0x0000, 0x001F),
+    (0x007F, 0x00A0),
+    (0x00AD, 0x00AD),
+    (0x061C, 0x061C),
+    (0x1680, 0x1680),
+    (0x180E, 0x180E),
+    (0x2000, 0x200F),
+    (0x2028, 0x202F),
+    (0x205F, 0x206F),
+    (0x3000, 0x3000),
+    (0xD800, 0xF8FF),
+    (0xFDD0, 0xFDEF),
+    (0xFEFF, 0xFEFF),
+    (0xFFF0, 0xFFFF),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0x10FFFF),
+)
+_UNPRINTABLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's Ed25519 key pair, and the name it goes by, if it has one: that is for people."""
+    """A client's Ed25519 key pair, and the name it goes by, if it has one: the name is for people."""
 
     seed: bytes = field(repr=False)
     name: str = field(default="", compare=False)
@@ -60,16 +83,17 @@ class Identity:
         return primitives.sign(self._key, text)
 
     def save(self, path: Path | str) -> None:
-        """Into a new file that only its owner can read; a file that is there is never overwritten."""
-        words = [_HEADER, _encode(self.seed), *self.name.split()]
+        """Write a new file that only its owner can read; a file that is there is never overwritten."""
+        words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
-        """From its file; one that others can read is refused."""
-        words = files.read_trusted(path, _MOST_IDENTITY, private=True).split()
+        """Read an identity from its file; one that others can read is refused."""
+        lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
+        words = [word for line in lines for word in line.split(" ") if word]
         if len(words) not in (2, 3) or words[0] != _HEADER:
-            raise ConfigError(f"{path} is no identity; `ccesa identity new` makes one")
+            raise ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
         return cls(_decode(words[1], str(path)), *words[2:])
 
 
@@ -85,8 +109,10 @@ class Member:
         _check_name(self.name)
         if not isinstance(self.comment, str):
             raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
-        if not self.comment.isprintable():
-            raise ConfigError(f"the line of {quoted(self.name)} has characters that cannot be printed")
+        if not is_printable(self.comment) or self.comment != self.comment.strip(" "):
+            raise ConfigError(
+                f"the comment of {quoted(self.name)} cannot be printed, or has spaces around it"
+            )
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
             raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
         try:
@@ -95,12 +121,14 @@ class Member:
             raise ConfigError(f"the line of {quoted(self.name)}: {error}") from error
 
     def __str__(self) -> str:
-        return f"{self.name} {_encode(self.public)} {self.comment}".strip()
+        return f"{self.name} {in_base64(self.public)} {self.comment}".strip()
 
     @classmethod
     def parse(cls, line: str) -> "Member":
-        name, key, *comment = [*line.split(maxsplit=2), "", ""][:3]
-        return cls(name, _decode(key, f"the line of {quoted(name)}"), " ".join(comment).strip())
+        """Read one line: a name, a key and a comment, with spaces or tabs between them and around all."""
+        name, _, rest = line.replace("\t", " ").strip(" ").partition(" ")
+        key, _, comment = rest.lstrip(" ").partition(" ")
+        return cls(name, _decode(key, f"the line of {quoted(name)}"), comment.lstrip(" "))
 
 
 class Admission:
@@ -120,20 +148,17 @@ class Admission:
 
     @classmethod
     def parse(cls, text: str) -> "Admission":
-        lines = (line.strip() for line in text.split("\n"))
-        return cls(Member.parse(line) for line in lines if line and not line.startswith("#"))
+        """Read the text of a list; ``load`` gives the same for a file that has the same text."""
+        return cls(Member.parse(line) for line in _lines(text) if line and not line.startswith("#"))
 
     @classmethod
     def load(cls, path: Path | str) -> "Admission":
-        """From its file; one that others can write to is refused."""
+        """Read a list from its file; one that others can write to is refused."""
         text = files.read_trusted(path, _MOST_ADMISSION)
         try:
-            found = cls.parse(text)
+            return cls.parse(text)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
-        if not found.members:
-            raise ConfigError(f"{path} admits nobody; `ccesa identity new` prints the line of a client")
-        return found
 
     def __str__(self) -> str:
         return "".join(f"{member}\n" for member in self.members)
@@ -142,35 +167,53 @@ class Admission:
         return len(self.members)
 
     def key(self, client: int) -> primitives.VerifyingKey:
-        """Of one client, loaded when it is needed: a client looks at its neighbours' only."""
+        """Return one client's key, loaded when it is first needed: a client needs its neighbours' only."""
         if client not in self._loaded:
             self._loaded[client] = primitives.load_verifying_key(self.members[client].public)
         return self._loaded[client]
 
     def id_of(self, public: bytes) -> int:
-        """The place of this key."""
+        """Return the place of this key in the list."""
         for place, member in enumerate(self.members):
             if member.public == public:
                 return place
         raise ConfigError("this identity is not among the members")
 
 
+def is_printable(text: str) -> bool:
+    """Tell whether no character of the text is a control, invisible, or a space other than U+0020."""
+    return _UNPRINTABLE.search(text) is None
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Give all lines, tabs as spaces and without those around; refuse what is unprintable, comments included.
+
+    Nothing but LF and CR LF ends a line. A byte order mark at the very beginning is not part of the text.
+    """
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\t", " ")
+    for number, line in enumerate(plain.split("\n"), 1):
+        if found := _UNPRINTABLE.search(line):
+            raise ConfigError(
+                f"line {number} has the character U+{ord(found[0]):04X}, which cannot be printed"
+            )
+        yield line.strip(" ")
+
+
 def _check_name(name: str) -> None:
-    """A name can stand in a line of the list, and in the file of an identity."""
+    """Refuse a name that cannot stand in a line of the list, or in the file of an identity."""
     if not isinstance(name, str):
         raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
-    if name.startswith("#") or name.split() != [name]:
-        raise ConfigError(f"{quoted(name)} is no name: one word, not starting with #")
+    if not name or name.startswith("#") or " " in name or not is_printable(name):
+        raise ConfigError(f"{quoted(name)} is not a name: one word that can be printed, not starting with #")
     if name.startswith(_PRIVATE):
         raise ConfigError(
-            f"{quoted(name)} begins the file of a private key, and is no name: a site sends the line that "
+            f"{quoted(name)} begins the file of a private key, and is not a name: a site sends the line that "
             "`ccesa identity show` prints, never the file; a key that was sent is burnt, make a new one"
         )
-    if not name.isprintable():
-        raise ConfigError(f"the name {quoted(name)} has characters that cannot be printed")
 
 
-def _encode(data: bytes) -> str:
+def in_base64(data: bytes) -> str:
+    """Return the one spelling of a key that is taken."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -181,6 +224,6 @@ def _decode(text: str, where: str) -> bytes:
         raise ConfigError(f"{where}: not a key in base64") from error
     if len(data) != KEY_BYTES:
         raise ConfigError(f"{where}: a key has {KEY_BYTES} bytes, not {len(data)}")
-    if _encode(data) != text:
+    if in_base64(data) != text:
         raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
     return data

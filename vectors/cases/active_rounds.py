@@ -18,10 +18,11 @@ from cases.rounds import (
     wrong_share,
 )
 from ccesa.charter import Charter
-from ccesa.config import ErdosRenyi, Fixed, Harary, Linear
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.identity import Identity
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.server import ActiveServer
+from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "
@@ -46,7 +47,7 @@ class ActivePlan(Plan):
         return identity(self.name, client)
 
 
-def _plan(
+def plan_of(
     name: str,
     seed: str,
     clients: int,
@@ -72,7 +73,7 @@ def make() -> Case:
 
 def plans_with_sum() -> list[ActivePlan]:
     return [
-        _plan(
+        plan_of(
             "harary; one client drops in each of the five steps",
             "harary 0",
             12,
@@ -82,7 +83,7 @@ def plans_with_sum() -> list[ActivePlan]:
             least_roster=10,
             min_survivors=5,
         ),
-        _plan(
+        plan_of(
             "erdos-renyi, linear threshold; one client drops in each of the five steps",
             "erdos-renyi 8",
             10,
@@ -93,8 +94,8 @@ def plans_with_sum() -> list[ActivePlan]:
             threshold=Linear(slope=256, base=2),
             generator="chacha20",
         ),
-        _plan("complete; everyone stays", "three", 3, length=2, bits=64, threshold=Fixed(t=2)),
-        _plan(
+        plan_of("complete; everyone stays", "three", 3, length=2, bits=64, threshold=Fixed(t=2)),
+        plan_of(
             "complete; a client seals garbage for another, who complains and is left out",
             "garbage",
             6,
@@ -102,7 +103,7 @@ def plans_with_sum() -> list[ActivePlan]:
             bits=8,
             tampers={("share", 2): garbage},
         ),
-        _plan(
+        plan_of(
             "complete; a wrong share is corrected",
             "wrong share",
             5,
@@ -116,7 +117,7 @@ def plans_with_sum() -> list[ActivePlan]:
 
 def _plans_without_sum() -> list[ActivePlan]:
     return [
-        _plan(
+        plan_of(
             "unreliable: three of five confirm, each has two neighbours that did and needs three",
             "unreliable",
             5,
@@ -124,7 +125,7 @@ def _plans_without_sum() -> list[ActivePlan]:
             length=2,
             bits=8,
         ),
-        _plan("too few clients confirm", "too few", 4, {2: "confirm"}, length=2, bits=8, min_survivors=4),
+        plan_of("too few clients confirm", "too few", 4, {2: "confirm"}, length=2, bits=8, min_survivors=4),
     ]
 
 

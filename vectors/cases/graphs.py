@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from cases.common import Case, sample
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import draw
 
 DESCRIPTION = (

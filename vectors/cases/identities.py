@@ -33,7 +33,7 @@ def identity(name: str) -> Identity:
     return Identity(sample(f"identity {name}"))
 
 
-def _base64(data: bytes) -> str:
+def in_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
@@ -43,20 +43,20 @@ def _identity(name: str) -> Case:
         "name": name,
         "seed": one.seed,
         "public": one.public,
-        "file": f"ccesa-identity-1 {_base64(one.seed)}\n",
+        "file": f"ccesa-identity-1 {in_base64(one.seed)}\n",
         "line": str(Member(name, one.public, "since March")),
     }
 
 
 def _bad_files() -> list[tuple[str, str]]:
-    key = _base64(identity("0").seed)
+    key = in_base64(identity("0").seed)
     return [
         ("empty", ""),
         ("another header", f"ccesa-identity-2 {key}\n"),
         ("no header", f"{key}\n"),
         ("a word too many", f"ccesa-identity-1 {key} hospital-a 0\n"),
-        ("31 bytes", f"ccesa-identity-1 {_base64(bytes(31))}\n"),
-        ("33 bytes", f"ccesa-identity-1 {_base64(bytes(33))}\n"),
+        ("31 bytes", f"ccesa-identity-1 {in_base64(bytes(31))}\n"),
+        ("33 bytes", f"ccesa-identity-1 {in_base64(bytes(33))}\n"),
         ("not base64", f"ccesa-identity-1 {'!' * 44}\n"),
         ("hexadecimal", f"ccesa-identity-1 {identity('0').seed.hex()}\n"),
     ]
@@ -96,12 +96,12 @@ def _bad_signatures() -> list[Case]:
     ]
 
 
-def _lines(*names: str) -> list[str]:
-    return [f"{name} {_base64(identity(name).public)}" for name in names]
+def lines(*names: str) -> list[str]:
+    return [f"{name} {in_base64(identity(name).public)}" for name in names]
 
 
 def _lists() -> dict[str, str]:
-    a, b, c = _lines("hospital-a", "hospital-b", "0")
+    a, b, c = lines("hospital-a", "hospital-b", "0")
     return {
         "three": f"{a}\n{b}\n{c}\n",
         "another order is another list": f"{b}\n{a}\n{c}\n",
@@ -130,15 +130,15 @@ def _admission_list(name: str, text: str) -> Case:
 
 
 def _bad_lists() -> dict[str, str]:
-    a, b, c = _lines("hospital-a", "hospital-b", "0")
+    a, b, c = lines("hospital-a", "hospital-b", "0")
     return {
         "a name twice": f"{a}\n{b}\n{c.replace('0 ', 'hospital-a ', 1)}\n",
         "a key twice": f"{a}\n{b}\n{a.replace('hospital-a', 'hospital-c')}\n",
         "a line twice": f"{a}\n{b}\n{a}\n",
         "a name without a key": f"{a}\nhospital-b\n",
         "a key without a name": f"{a}\n{b.split()[1]}\n",
-        "a key of 31 bytes": f"{a}\nhospital-b {_base64(bytes(31))}\n",
-        "a key of 33 bytes": f"{a}\nhospital-b {_base64(bytes(33))}\n",
+        "a key of 31 bytes": f"{a}\nhospital-b {in_base64(bytes(31))}\n",
+        "a key of 33 bytes": f"{a}\nhospital-b {in_base64(bytes(33))}\n",
         "a key that is not base64": f"{a}\nhospital-b {'!' * 44}\n",
         "a key in the other alphabet of base64": f"{a}\nhospital-b {'-_' * 21 + '-='}\n",
         "a key without its padding": f"{a}\n{b.rstrip('=')}\n",

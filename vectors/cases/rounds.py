@@ -9,14 +9,16 @@ import numpy as np
 
 from cases.common import STREAM, Case, Stream, fields, sample
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.evidence import Evidence
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
+from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "
@@ -48,7 +50,7 @@ def make() -> Case:
     return {
         "description": DESCRIPTION,
         "randomness": RANDOMNESS,
-        "rounds": [_play(plan) for plan in [*_plans_with_sum(), *_plans_without_sum()]],
+        "rounds": [play(plan) for plan in [*plans_with_sum(), *_plans_without_sum()]],
     }
 
 
@@ -56,7 +58,7 @@ def _config(name: str, clients: int, **options: Any) -> RoundConfig:
     return RoundConfig(round_id=sample(f"round {name}"), clients=clients, **options)
 
 
-def _plans_with_sum() -> list[Plan]:
+def plans_with_sum() -> list[Plan]:
     each_step = {4: "advertise", 1: "share", 8: "mask", 6: "unmask"}
     return [
         Plan(
@@ -158,7 +160,7 @@ def _client(plan: Plan, client: int) -> Client:
     return Client(plan.config, client, contribution(plan, client), random=Stream(seed(plan, client)))
 
 
-def _play(plan: Plan) -> Case:
+def play(plan: Plan) -> Case:
     steps: list[Case] = []
     clients = {client: _client(plan, client) for client in range(plan.config.clients)}
     return {
@@ -199,7 +201,7 @@ def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
     try:
         return _success(run_round(server, transport, _never))
     except RoundFailed as failure:
-        found = {key: value for key, value in vars(failure).items() if key != "evidence"}
+        found = {key: value for key, value in vars(failure).items() if key not in ("evidence", "what")}
         name, step = type(failure).__name__, steps[-1]["step"]
         return {"failure": name, "step": step, **found, **evidence(failure.evidence)}
 

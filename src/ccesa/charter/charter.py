@@ -16,21 +16,14 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.charter import toml
-from ccesa.config import (
-    BARE_FLOOR,
-    MAX_CLIENTS,
-    ROUND_ID_BYTES,
-    VERSION,
-    CharteredRound,
-    Graph,
-    Part,
-    RoundConfig,
-    Threshold,
-    whole_number,
-)
+from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
+from ccesa.floor import BARE_FLOOR
+from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
-from ccesa.identity import Admission, Member
+from ccesa.identity import Admission, Member, in_base64, is_printable
+from ccesa.parts import MAX_CLIENTS, Part, whole_number
+from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
@@ -130,7 +123,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     members: tuple[Seat, ...]
     graph: Graph
     threshold: Threshold
-    generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
+    generator: str = "aes128-ctr"
     bits: Literal[8, 16, 32, 64] = 32
     #: Members that a roster has at least, F.
     least_roster: int
@@ -224,10 +217,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     @classmethod
     def parse(cls, text: str) -> "Charter":
         """From the text of its file."""
+        tables = toml.parse(text)
         try:
-            return msgspec.convert(toml.parse(text), cls)
+            found = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is no charter: {shown(str(error), 200)}") from None
+        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
+            raise ConfigError("a key of the charter is in another spelling; copy it as it was made")
+        return found
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
@@ -269,5 +266,5 @@ def _settle_numbers(part: Part) -> None:
 
 
 def _check_name(text: str) -> None:
-    if not 1 <= len(text) <= 100 or not text.isprintable():
+    if not 1 <= len(text) <= 100 or not is_printable(text):
         raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")

@@ -17,7 +17,7 @@ _HEAD = """\
 def parse(text: str) -> dict[str, Any]:
     """The tables of the file, with ``expires`` in seconds since 1970."""
     try:
-        found = tomllib.loads(text)
+        found = tomllib.loads(text.removeprefix("\ufeff"))  # as some editors begin a file
     except (ValueError, RecursionError) as error:  # also numbers and nesting that Python does not read
         raise ConfigError(f"this is no charter, it is no TOML: {shown(str(error), 200)}") from None
     if "expires" in found:

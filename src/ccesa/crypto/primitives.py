@@ -38,6 +38,10 @@ _LOW_ORDER = {
 #: each other's negatives.
 _Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
 _LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
+#: Their encodings with either sign of x, also those that are not reduced.
+_SMALL_ORDER = {
+    (y + sign).to_bytes(32, "little") for y in (*_LOW_ORDER_Y, _P, _P + 1) for sign in (0, 1 << 255)
+}
 
 
 class LowOrderKey(ValueError):
@@ -115,6 +119,13 @@ def sign(private: SigningKey, text: bytes) -> bytes:
 
 
 def verify(public: VerifyingKey, signature: bytes, text: bytes) -> None:
+    """Refuse any other signature than Ed25519's; the library refuses an S that is not reduced.
+
+    One whose R is of small order is refused although it may fit: some verifiers, those of browsers among
+    them, do so, and a client that signs in this way on purpose must not divide the others.
+    """
+    if signature[:32] in _SMALL_ORDER:
+        raise BadSignature("a signature that does not verify: its R is of small order")
     try:
         public.verify(signature, text)
     except InvalidSignature as error:

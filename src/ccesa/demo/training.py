@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.config import Complete, Graph, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of
 from ccesa.quantize import Quantizer

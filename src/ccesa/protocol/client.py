@@ -12,11 +12,13 @@ from typing import Any, ClassVar, NoReturn
 
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
+from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.guards import ACTIVE, CURIOUS, Guard
 from ccesa.identity import Identity
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Done, Joined, Membership, Round, VectorSource

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.config import MAX_HOLDERS, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from ccesa import labels, words
-from ccesa.config import MAX_HOLDERS, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.evolution import informative

@@ -4,11 +4,12 @@ The caller decides when a step closes. Until then replies are taken one by one; 
 changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
 """
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ccesa.charter import Charter
-from ccesa.config import RoundConfig, whole_number
+from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
 from ccesa.errors import (
     ConfigError,
@@ -24,6 +25,7 @@ from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.evolution import Evolution
 from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Drawn, Opened, Round, Unmasked
@@ -53,7 +55,14 @@ class Server:
 
     guard: ClassVar[Guard] = CURIOUS
 
-    def __init__(self, config: RoundConfig, *, threads: int = 1, charter: Charter | None = None) -> None:
+    def __init__(
+        self,
+        config: RoundConfig,
+        *,
+        threads: int = 1,
+        random: shamir.Randomness = os.urandom,
+        charter: Charter | None = None,
+    ) -> None:
         if config.guard != self.guard.name:
             raise ConfigError(f"this server has guard = {self.guard.name}, the round has {config.guard}")
         threads = whole_number("threads", threads)
@@ -62,7 +71,9 @@ class Server:
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
-        self._round: Round[Any] = Round(config=config, context=self.context, own=charter, threads=threads)
+        self._round: Round[Any] = Round(
+            config=config, context=self.context, own=charter, threads=threads, random=random
+        )
         self._steps, self._place = steps_of(config.guard), -1
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
@@ -165,7 +176,7 @@ class Server:
         if message.context != self.context:
             raise FaultyClient(client, "a message of another round, or of another configuration")
         if message.client != client:
-            raise FaultyClient(client, f"a message in the name of client {message.client}")
+            raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {self.step.name}")
 
@@ -203,7 +214,7 @@ class Server:
     def _check_number(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
-            raise TooFewClients(f"step {self.step.name}: {left} client(s) {how}, the round needs {least}")
+            raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
 
     def _aggregate(self, state: Unmasked) -> Aggregate:
         return Aggregate(
@@ -220,8 +231,14 @@ class ActiveServer(Server):
     guard = ACTIVE
 
     def __init__(
-        self, config: RoundConfig, charter: Charter, *, threads: int = 1, now: float | None = None
+        self,
+        config: RoundConfig,
+        charter: Charter,
+        *,
+        threads: int = 1,
+        now: float | None = None,
+        random: shamir.Randomness = os.urandom,
     ) -> None:
         charter.check_current(now)
         charter.check(config)
-        super().__init__(config, threads=threads, charter=charter)
+        super().__init__(config, threads=threads, random=random, charter=charter)

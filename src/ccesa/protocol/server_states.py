@@ -1,7 +1,7 @@
 """The states of a server that both guards know, and what stays the same through a round.
 
 States are frozen but for what grows with every reply, because a copy of it would be too much: the public
-keys that were seen, and the running sum.
+keys that were seen, the running sum, and the released shares.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ccesa.config import RoundConfig
+from ccesa.crypto import shamir
 from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol import messages as m
+from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
 
@@ -31,6 +33,8 @@ class Round(Generic[Own]):
     #: What the server itself holds to: the charter, where there is one.
     own: Own
     threads: int
+    #: What decides which combinations of shares are checked.
+    random: shamir.Randomness = field(repr=False)
 
     def requests(
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
@@ -74,8 +78,7 @@ class Settled(Delivered):
     """After step 2: the sum over V3 is complete, under its masks."""
 
     v3: Flags
-    #: For each node the places of its edges to V2: whose shares it holds.
-    holding: list[Nodes]
+    released: ReleasedShares
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

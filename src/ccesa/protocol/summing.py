@@ -3,17 +3,16 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.crypto import keys, shamir
+from ccesa.crypto import keys
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
 from ccesa.evidence import Complained
 from ccesa.graphs.assignment import AssignmentGraph, Flags
 from ccesa.graphs.evolution import Evolution, extended, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import releasing
-from ccesa.protocol.released import Released
+from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.server_states import Delivered, Round, Settled, Unmasked, grown
 from ccesa.protocol.steps import Requests
 from ccesa.protocol.unmasking import Unmasking
@@ -48,7 +47,7 @@ def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
     check_reliable(state, v3, releasing(round.config, state, v3))
-    return grown(Settled, state, v3=v3, holding=state.graph.edges_to(state.v2))
+    return grown(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
 
 
 def check_connected(graph: AssignmentGraph, v3: Flags) -> None:
@@ -66,16 +65,13 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
         raise Unreliable(state.graph.ids[lost])
 
 
-def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> NDArray[np.uint16]:
-    """The shares that a client released, one row for each member of its neighbourhood in V2 and itself."""
-    held = state.holding[state.graph.nodes[client]].size + 1
-    shares = shamir.from_bytes(m.exactly("shares", reply.shares, held * shamir.SHARE_BYTES))
-    return shares.reshape(-1, shamir.SECRET_ELEMENTS)
+def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
+    """Keep the shares that a client released: its own, and one of each neighbour's in V2."""
+    node = state.graph.nodes[client]
+    state.released.keep(node, m.exactly("shares", reply.shares, state.released.bytes_from(node)))
 
 
-def unmask(
-    round: Round[Any], state: Settled, kept: dict[int, NDArray[np.uint16]]
-) -> tuple[Unmasked, Requests]:
+def unmask(round: Round[Any], state: Settled, kept: dict[int, None]) -> tuple[Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
@@ -86,21 +82,8 @@ def unmask(
         evolution=evolution,
         mask_keys=state.mask_keys,
         commitments=state.commitments,
-        released=_sorted(state, kept),
+        released=state.released,
         threads=round.threads,
+        random=round.random,
     ).remove(state.total)
     return grown(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
-
-
-def _sorted(state: Settled, kept: dict[int, NDArray[np.uint16]]) -> Released:
-    """The shares by edge, and everyone's own."""
-    graph = state.graph
-    on_edges = np.zeros((graph.columns.size, shamir.SECRET_ELEMENTS), np.uint16)
-    own = np.zeros((graph.size, shamir.SECRET_ELEMENTS), np.uint16)
-    for client, rows in kept.items():
-        node = graph.nodes[client]
-        places = state.holding[node]
-        before = int(np.count_nonzero(graph.columns[places] < node))
-        on_edges[places[:before]], own[node] = rows[:before], rows[before]
-        on_edges[places[before:]] = rows[before + 1 :]
-    return Released(on_edges=on_edges, own=own)

@@ -78,4 +78,4 @@ def check_roster(round: Round[Charter], answered: int) -> None:
     """A roster that every client would refuse is not shown to anyone."""
     least = round.own.least_roster
     if answered < least:
-        raise TooFewClients(f"step advertise: {answered} client(s) answered, the charter demands {least}")
+        raise TooFewClients(f"step advertise: {answered} answered, the charter demands {least}")

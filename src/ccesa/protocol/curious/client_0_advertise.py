@@ -1,6 +1,6 @@
 """Step 0, client side: fresh public keys."""
 
-from ccesa.config import Floor
+from ccesa.floor import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Joined, Round
 from ccesa.protocol.dealing import fresh_keys, split_keys

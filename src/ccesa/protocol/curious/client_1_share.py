@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ccesa.config import ErdosRenyi, Floor, threshold_share
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
+from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
@@ -42,8 +42,8 @@ def check_floor(round: Round[Floor], near: Neighbourhood, threshold: int) -> Non
     Degrees that vary do so by a seed; there the mean was compared, with the configuration.
     """
     graph, degree = round.config.graph, near.degree
-    found: dict[str, float] = {"threshold_share": threshold_share(threshold, degree)}
-    if not isinstance(graph, ErdosRenyi):
+    found: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
+    if not graph.varies:
         found.update(degree=degree, threshold=threshold)
         if graph.mask_edges(degree) is not None:
             found.update(mask_degree=int(near.carries_masks.sum()))

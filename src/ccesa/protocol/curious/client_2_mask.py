@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ccesa.config import Floor
 from ccesa.errors import FaultyServer
+from ccesa.floor import Floor
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Done, Holding, Round, Shared

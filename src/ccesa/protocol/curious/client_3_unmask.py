@@ -1,6 +1,6 @@
 """Step 3, client side: shares of the survivors' self masks and of the others' keys."""
 
-from ccesa.config import Floor
+from ccesa.floor import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Done, Holding, Round
 from ccesa.protocol.curious.client_2_mask import still_there

@@ -1,0 +1,284 @@
+"""The second implementation, section 13.1: identities, admission lists, charters, configurations under them.
+
+Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
+"""
+
+import base64
+import math
+import re
+import tomllib
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from second import LABELS, hashed, packed
+from second_active import CERTIFICATE, GRAPHS, LEARNING, THRESHOLDS, charter_of
+from second_config import Refused, check_configuration, check_floor, check_round, decoded, whole
+
+# Keys and signatures
+
+P = 2**255 - 19
+Y8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+SMALL = (0, 1, P - 1, Y8, P - Y8)
+
+
+def height(point):
+    return int.from_bytes(point, "little") % 2**255
+
+
+def check_identity_key(key):
+    if len(key) != 32:
+        raise Refused("ConfigError")
+    if height(key) >= P:
+        raise Refused("ConfigError")
+    if height(key) in SMALL:
+        raise Refused("ConfigError")
+
+
+def check_signature(key, signature, text):
+    """The library refuses another size, and an S that is not reduced."""
+    if height(signature[:32]) in (*SMALL, P, P + 1):
+        raise Refused("BadSignature")
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
+    except InvalidSignature:
+        raise Refused("BadSignature") from None
+
+
+# Admission lists, and files of identities
+
+#: The characters of 13.1, in the notation of regular expressions.
+ODD = re.compile(
+    "[\x00-\x1f\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    "\ud800-\uf8ff\ufdd0-\ufdef\ufeff\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U0010ffff]"
+)
+
+
+def lines_of(text):
+    if text.startswith("\ufeff"):
+        text = text[1:]
+    for line in re.split("\r?\n", text):
+        line = line.replace("\t", " ")
+        if ODD.search(line):
+            raise Refused("ConfigError")
+        yield line.strip(" ")
+
+
+def admitted(text):
+    """Name, key and comment of each member."""
+    members = []
+    for line in lines_of(text):
+        if line and not line.startswith("#"):
+            name, key, comment = [*re.split(" +", line, maxsplit=2), "", ""][:3]
+            members.append((name, key_of(key), comment))
+    check_members([(name, key) for name, key, _ in members])
+    return members
+
+
+def key_of(text):
+    """Base64 with padding, in its one spelling."""
+    try:
+        key = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise Refused("ConfigError") from None
+    if base64.b64encode(key).decode() != text:
+        raise Refused("ConfigError")
+    return key
+
+
+def check_members(members):
+    for name, key in members:
+        check_name(name)
+        check_identity_key(key)
+    for column in zip(*members, strict=True):
+        if len(set(column)) != len(column):
+            raise Refused("ConfigError")
+
+
+def check_name(name):
+    if not name:
+        raise Refused("ConfigError")
+    if " " in name:
+        raise Refused("ConfigError")
+    if ODD.search(name):
+        raise Refused("ConfigError")
+    if name.startswith("#"):
+        raise Refused("ConfigError")
+    if name.startswith("ccesa-identity-"):
+        raise Refused("ConfigError")
+
+
+def identity_file(text):
+    """Seed and name."""
+    words = [word for line in lines_of(text) for word in line.split(" ") if word]
+    if len(words) not in (2, 3):
+        raise Refused("ConfigError")
+    if words[0] != "ccesa-identity-1":
+        raise Refused("ConfigError")
+    if len(key_of(words[1])) != 32:
+        raise Refused("ConfigError")
+    for name in words[2:]:
+        check_name(name)
+        if len(name.encode()) > 128:
+            raise Refused("ConfigError")
+    return key_of(words[1]), "".join(words[2:])
+
+
+# Charters
+
+KEYS = {
+    *("version", "serial", "expires", "members", "graph", "threshold", "generator", "bits", "least_roster"),
+    *("min_survivors", "attempts", "certificate", "learning"),
+}
+NEEDED = KEYS - {"version", "generator", "bits", "attempts", "learning"}
+#: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
+STATED = {
+    "dropout": 1,
+    "collusion": 1,
+    "colluders": 2**32 - 1,
+    "around": 2**32 - 1,
+    "least_honest": 2**32 - 1,
+    "privacy_bits": 1024,
+    "reliability_bits": 1024,
+}
+COUNTED = ("colluders", "around", "least_honest")
+
+
+def charter(text):
+    """All that it says, as it is encoded."""
+    try:
+        given = tomllib.loads(text.removeprefix("\ufeff"))
+    except ValueError:
+        raise Refused("ConfigError") from None
+    check_keys(given, NEEDED, KEYS)
+    check_tables(given)
+    for member in given["members"]:
+        if [type(part) for part in member] != [str, str]:
+            raise Refused("ConfigError")
+    check_members([(name, key_of(key)) for name, key in given["members"]])
+    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "bits"):
+        whole(given.get(name, 2))
+    check_moment(given["expires"])
+    found = charter_of(text)
+    check_charter(found)
+    return found
+
+
+def check_keys(table, needed, known):
+    if not isinstance(table, dict):
+        raise Refused("ConfigError")
+    if needed - set(table):
+        raise Refused("ConfigError")
+    if set(table) - set(known):
+        raise Refused("ConfigError")
+
+
+def check_tables(given):
+    for name, kinds in (("graph", GRAPHS), ("threshold", THRESHOLDS)):
+        check_keys(given[name], {"type"}, given[name])
+        if given[name]["type"] not in kinds:
+            raise Refused("ConfigError")
+        check_keys(given[name], set(), {"type", *kinds[given[name]["type"]]})
+        if any(type(value) not in (int, float) for key, value in given[name].items() if key != "type"):
+            raise Refused("ConfigError")
+    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, CERTIFICATE)
+    for name, value in given["certificate"].items():
+        if type(value) not in ((bool,) if name == "exact_dropout" else (int, float)):
+            raise Refused("ConfigError")
+    for name in COUNTED:
+        whole(given["certificate"][name])
+    learning = given.get("learning", {})
+    check_keys(learning, set(), LEARNING)
+    for name, value in learning.items():
+        if type(value) is not type(LEARNING[name]) and not (
+            type(value) is int and type(LEARNING[name]) is float
+        ):
+            raise Refused("ConfigError")
+
+
+def check_moment(moment):
+    """Seconds, a date, or a date and time with an offset."""
+    if isinstance(moment, bool) or not (isinstance(moment, int) or hasattr(moment, "year")):
+        raise Refused("ConfigError")
+    if getattr(moment, "tzinfo", moment) is None:
+        raise Refused("ConfigError")
+
+
+def check_charter(found):
+    for name, least, most in (
+        ("serial", 1, 2**53 - 1),
+        ("expires", 1, 2**53 - 1),
+        ("attempts", 1, 1000),
+        ("least_roster", 3, len(found["members"])),
+    ):
+        if found[name] < least:
+            raise Refused("ConfigError")
+        if found[name] > most:
+            raise Refused("ConfigError")
+    for name in CERTIFICATE:
+        value, most = found["certificate"][name], STATED.get(name, 0)
+        if name != "exact_dropout" and not value <= most:
+            raise Refused("ConfigError")
+        if name in STATED and not value >= 0:
+            raise Refused("ConfigError")
+    if found["learning"] is not None:
+        check_learning(found["learning"])
+    fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
+    check_configuration({**fields, "length": 1, "round_id": bytes(32), "task": b""})
+    check_floor(fields, {})
+
+
+def check_learning(learning):
+    for name in ("clip", "metric_clip", "max_weight"):
+        if not learning[name] > 0:
+            raise Refused("ConfigError")
+        if not learning[name] < math.inf:
+            raise Refused("ConfigError")
+    if not learning["message_types"]:
+        raise Refused("ConfigError")
+    named = [learning["weighted_by"]]
+    for name in ("message_types", "metrics", "counters"):
+        if len(set(learning[name])) != len(learning[name]):
+            raise Refused("ConfigError")
+        named += learning[name]
+    check_names(named)
+
+
+def check_names(named):
+    for name in named:
+        if not isinstance(name, str) or not name:
+            raise Refused("ConfigError")
+        if len(name) > 100:
+            raise Refused("ConfigError")
+        if ODD.search(name):
+            raise Refused("ConfigError")
+
+
+def charter_digest_of(found):
+    return hashed(LABELS["charter"], packed(found))
+
+
+# Configurations under a charter
+
+CHARTERED = {"type": str, "version": int, "charter": bytes, "round_id": bytes, "length": int, "task": bytes}
+
+
+def chartered_configuration(data, text):
+    """Under active, with the charter whose text this is."""
+    values = decoded(data, 1024)
+    if not isinstance(values, dict) or list(values) != list(CHARTERED):
+        raise Refused("MalformedMessage")
+    if [type(value) for value in values.values()] != list(CHARTERED.values()):
+        raise Refused("MalformedMessage")
+    if values["type"] != "chartered-round":
+        raise Refused("MalformedMessage")
+    if values["version"] != 2:
+        raise Refused("MalformedMessage")
+    agreed = charter(text)
+    if values["charter"] != charter_digest_of(agreed):
+        raise Refused("ConfigError")
+    check_round({**agreed, **values})
+    return {**agreed, **values, "clients": len(agreed["members"]), "guard": "active"}

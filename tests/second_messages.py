@@ -1,0 +1,164 @@
+"""The second implementation, what is in a message: encodings, sizes, ids, sets, keys, sealed texts, proofs.
+
+Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
+"""
+
+import hashlib
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from second import LABELS, framed, words_of
+from second_active import height_of
+from second_config import Refused, decoded, most_degree
+
+# Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are
+REQUESTS = {
+    "advertise-request": (0, 0, 0, 0, 0),
+    "share-request": (0, 69, 0, 0, 3),
+    "mask-request": (0, 84, 0, 0, 2),
+    "unmask-request": (0, 4, 0, 0, 1),
+    "roster-request": (32, 128, 1, 1, 5),
+    "mask-among-request": (0, 80, 1, 0, 2),
+    "confirm-request": (0, 0, 1, 0, 1),
+    "signed-unmask-request": (0, 65, 0, 0, 2),
+}
+REPLIES = {
+    "advertise-reply": 2,
+    "share-reply": 2,
+    "mask-reply": 2,
+    "complaint": 1,
+    "unmask-reply": 1,
+    "signed-advertise-reply": 3,
+    "signed-mask-reply": 3,
+    "confirm-reply": 1,
+}
+
+
+def message(data, most):
+    """Name, context, client and fields of any message."""
+    values = decoded(data, most)
+    if not isinstance(values, list) or len(values) < 3 or not isinstance(values[0], str):
+        raise Refused("MalformedMessage")
+    name, context, client, *fields = values
+    counts = {**{name: row[4] for name, row in REQUESTS.items()}, **REPLIES}
+    if name not in counts:
+        raise Refused("MalformedMessage")
+    if len(fields) != counts[name]:
+        raise Refused("MalformedMessage")
+    if type(client) is not int:
+        raise Refused("MalformedMessage")
+    if any(not isinstance(field, bytes) for field in (context, *fields)):
+        raise Refused("MalformedMessage")
+    return name, context, client, fields
+
+
+def limit(name, fields):
+    constant, each, sets, proofs, _ = REQUESTS[name]
+    clients, degree = fields["clients"], most_degree(fields["graph"], fields["clients"])
+    proof = 32 * min((degree + 1) * clients.bit_length(), 2 * clients)
+    return 96 + constant + each * degree + sets * (-(-clients // 8)) + proofs * proof
+
+
+def sized(data, size):
+    if len(data) != size:
+        raise Refused("MalformedMessage")
+    return data
+
+
+def cut(data, count, size):
+    sized(data, count * size)
+    return [data[place : place + size] for place in range(0, count * size, size)]
+
+
+def ids_of(data, clients):
+    if len(data) % 4:
+        raise Refused("MalformedMessage")
+    ids = words_of(data, 32)
+    if sorted(set(ids)) != ids:
+        raise Refused("MalformedMessage")
+    if any(i >= clients for i in ids):
+        raise Refused("MalformedMessage")
+    return ids
+
+
+def set_of(data, clients):
+    whole = int.from_bytes(sized(data, -(-clients // 8)), "little")
+    if whole >> clients:
+        raise Refused("MalformedMessage")
+    return [i for i in range(clients) if whole >> i & 1]
+
+
+def check_public_key(key):
+    """Section 6."""
+    number = int.from_bytes(key, "little")
+    if number >= 2**255 - 19:
+        raise Refused("LowOrderKey")
+    if number in LOW:
+        raise Refused("LowOrderKey")
+
+
+LOW = {
+    *(0, 1, 2**255 - 20),
+    *(
+        int.from_bytes(bytes.fromhex(text), "little")
+        for text in (
+            "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+            "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        )
+    ),
+}
+
+
+def elements(data):
+    """5.1: nothing outside the field."""
+    if len(data) % 2:
+        raise Refused("OutsideField")
+    if any(word >= 65521 for word in words_of(data, 16)):
+        raise Refused("OutsideField")
+    return data
+
+
+def unsealed(key, sealed, associated):
+    try:
+        return AESGCM(key[:16]).decrypt(key[16:], sealed, associated)
+    except InvalidTag:
+        raise Refused("SealBroken") from None
+
+
+def check_split(threshold, holders):
+    if threshold < 1:
+        raise Refused("ValueError")
+    if threshold > holders:
+        raise Refused("ValueError")
+    if holders > 65520:
+        raise Refused("ValueError")
+
+
+def proven_top(size, places, leaves, proof):
+    """13.3: from the leaves at these places up, with the siblings in the order in which they are sent."""
+    if len(proof) != 32 * proof_hashes(size, places):
+        raise Refused("WrongProof")
+    known = dict(zip(places, leaves, strict=True))
+    while size > 1:
+        above = {}
+        for place in sorted(known):
+            other = place ^ 1
+            if other < size and other not in known:
+                known[other], proof = proof[:32], proof[32:]
+            both = [known[each] for each in sorted((place, other)) if each < size]
+            above[place >> 1] = hashed_node(b"".join(both)) if len(both) == 2 else both[0]
+        known, size = above, (size + 1) // 2
+    return known[0]
+
+
+def proof_hashes(size, places):
+    count, known = 0, set(places)
+    for _ in range(height_of(size)):
+        count += sum(place ^ 1 < size and place ^ 1 not in known for place in known)
+        known, size = {place >> 1 for place in known}, (size + 1) // 2
+    return count
+
+
+def hashed_node(both):
+    return hashlib.sha256(framed(LABELS["roster node"]) + both).digest()

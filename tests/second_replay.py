@@ -1,0 +1,253 @@
+"""All vectors of what is read and refused, replayed by the second implementation's client.
+
+``differences`` gives what does not come out as the files say; ``mutants.py`` asks for the first of them.
+"""
+
+import functools
+import json
+import math
+from pathlib import Path
+
+import second_client as client
+import second_config as config
+import second_lists as lists_of
+import second_messages as parts
+import second_quantizer as quantizer
+from second import raw
+from second_config import Refused
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors"
+
+
+@functools.cache
+def loaded(file):
+    return json.loads((VECTORS / f"{file}.json").read_text())
+
+
+def outcome(action, *arguments):
+    """What it gives, or the name of the refusal."""
+    try:
+        return action(*arguments)
+    except Refused as refusal:
+        return refusal.error
+
+
+def compared(name, found, expected):
+    if found != expected:
+        yield name
+
+
+def refused(name, case, action, *arguments):
+    """A case with an error must be refused by that name, any other must not be refused."""
+    found = outcome(action, *arguments)
+    if isinstance(found, str) or "error" in case:
+        yield from compared(f"{name}: {case}"[:200], found, case.get("error"))
+
+
+def differences(sections):
+    """Of the named sections, one after the other."""
+    for section in sections:
+        yield from SECTIONS[section]()
+
+
+def messages():
+    for file in ("messages", "active_messages"):
+        for case in loaded(file)["messages"] + loaded(file)["bad_messages"]:
+            yield from refused("message", case, parts.message, raw(case["encoding"]), case["most"])
+    for case in loaded("messages")["packed_ids"] + loaded("messages")["bad_packed_ids"]:
+        yield from refused("ids", case, parts.ids_of, raw(case["data"]), case["clients"])
+    for case in loaded("roster")["sets"] + loaded("roster")["bad_sets"]:
+        yield from refused("set", case, parts.set_of, raw(case["data"]), case["clients"])
+
+
+def configurations():
+    for case in loaded("messages")["configurations"] + loaded("messages")["bad_configurations"]:
+        data = raw(case["encoding"]) + bytes(case.get("append_zeros", 0))
+        yield from refused("configuration", case, config.configuration, data)
+        if "fields" in case:
+            fields = {name: raw(v) if name in BYTES else v for name, v in case["fields"].items()}
+            wanted = "ConfigError" if "error" in case else None
+            yield from compared(
+                f"fields of {case}"[:200], outcome(config.check_configuration, fields), wanted
+            )
+    plain = loaded("charters")["charters"][0]["text"]
+    for case in loaded("charters")["bad_configurations"]:
+        found = lists_of.chartered_configuration, raw(case["encoding"]), plain
+        yield from refused("chartered configuration", case, *found)
+
+
+BYTES = {"round_id", "task", "charter"}
+
+
+def lists():
+    for case in loaded("identities")["admission_lists"] + loaded("lists")["admission_lists"]:
+        members = [(one["name"], raw(one["public"]), one["comment"]) for one in case.get("members", ())]
+        yield from compared(
+            case["name"], outcome(lists_of.admitted, case["text"]), case.get("error", members)
+        )
+    for case in loaded("identities")["bad_admission_lists"]:
+        yield from refused("list", case, lists_of.admitted, case["text"])
+    for case in loaded("identities")["identities"] + loaded("identities")["bad_identity_files"]:
+        yield from refused("identity", case, lists_of.identity_file, case["file"])
+    for case in loaded("lists")["identity_files"]:
+        wanted = case["error"] if "error" in case else (raw(case["seed"]), case["holder"])
+        yield from compared(case["name"], outcome(lists_of.identity_file, case["text"]), wanted)
+
+
+def signatures():
+    for case in loaded("signatures")["keys"]:
+        yield from refused("key", case, lists_of.check_identity_key, raw(case["public"]))
+    for file, key in (
+        *(("signatures", "signatures"), ("identities", "signatures")),
+        ("identities", "bad_signatures"),
+    ):
+        for case in loaded(file)[key]:
+            given = (raw(case[name]) for name in ("public", "signature", "text"))
+            yield from refused("signature", case, lists_of.check_signature, *given)
+
+
+def charters():
+    for case in loaded("lists")["charters"] + loaded("charters")["charters"]:
+        found = outcome(lambda text: lists_of.charter_digest_of(lists_of.charter(text)).hex(), case["text"])
+        yield from compared(f"charter {case['name']}", found, case.get("error") or case["digest"])
+    for case in loaded("charters")["bad_charters"] + loaded("charters")["same"]:
+        yield from refused("charter", case, lists_of.charter, case["text"])
+
+
+def sharing():
+    for case in loaded("sharing")["words"] + loaded("sharing")["bad_words"]:
+        yield from refused("words", case, parts.elements, raw(case["data"]))
+    for case in loaded("sharing")["split"]:
+        yield from refused("split", case, parts.check_split, case["threshold"], case["holders"])
+    for case in loaded("sharing")["bad_split"]:
+        yield from refused("split", case, parts.check_split, case["threshold"], case["holders"])
+    for case in loaded("derivations")["bad_public_keys"]:
+        yield from refused("public key", case, parts.check_public_key, raw(case["public"]))
+
+
+def trees():
+    for case in loaded("roster")["trees"]:
+        leaves = [raw(leaf) for leaf in case["leaves"]]
+        for each in case["proofs"]:
+            shown = [leaves[place] for place in each["places"]]
+            found = outcome(parts.proven_top, len(leaves), each["places"], shown, raw(each["proof"]))
+            yield from compared(case["name"], found, raw(case["top"]))
+    for case in loaded("roster")["bad_proofs"]:
+        leaves = [raw(leaf) for leaf in case["leaves"]]
+        found = outcome(parts.proven_top, case["size"], case["places"], leaves, raw(case["proof"]))
+        yield from compared(case["reason"], found == raw(case["top"]), False)
+
+
+def party_of(case, entry):
+    """A client of round.json or active_round.json in the form of refused.json."""
+    return {name: case[name] for name in ("config", "charter") if name in case} | entry
+
+
+def rounds():
+    for file in ("round", "active_round"):
+        for case in loaded(file)["rounds"]:
+            parties = {one["client"]: client.joined(party_of(case, one)) for one in case["clients"]}
+            for step in case["steps"]:
+                for each in step["exchanges"]:
+                    if each["reply"] is not None:
+                        found = outcome(parties[each["client"]].receive, raw(each["request"]))
+                        yield from compared(f"{case['name']} {step['step']}", found, raw(each["reply"]))
+
+
+def active_refused():
+    case, told = loaded("active_round")["rounds"][0], loaded("active_refused")
+    names = [step["step"] for step in case["steps"]]
+    for each in told["requests"] + told["complaints"]:
+        before = names.index(each["step"]) if each.get("step") in names else len(names)
+        before = names.index("mask") if "step" not in each else before
+        party = client.joined(party_of(case, case["clients"][told["client"]]))
+        for step in case["steps"][:before]:
+            mine = next(one for one in step["exchanges"] if one["client"] == told["client"])
+            party.receive(raw(mine["request"]))
+        wanted = each["error"] if "error" in each else raw(each["reply"])
+        yield from compared(each["reason"], outcome(party.receive, raw(each["request"])), wanted)
+
+
+def bytes_in(party, value, side):
+    """Bytes of a step in refused.json: a number stands for those of the party's exchange."""
+    return raw(party["exchanges"][value][side]) if isinstance(value, int) else raw(value)
+
+
+def exchanges():
+    parties = {party["name"]: party for party in loaded("refused")["parties"]}
+    for case in loaded("refused")["exchanges"]:
+        party = parties[case["party"]]
+        found = client.joined(party)
+        for each in party["exchanges"][: case["after"]]:
+            yield from compared(
+                case["reason"], outcome(found.receive, raw(each["request"])), raw(each["reply"])
+            )
+        for step in case["steps"]:
+            found.spent = step.get("spent", found.spent)
+            request = bytes_in(party, step["request"], "request")
+            wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
+            name = f"{case['party']}: {case['reason']}"
+            yield from compared(name, outcome(found.receive, request), wanted)
+            if wanted == "FaultyServer":
+                yield from compared(f"{name}, after it", outcome(found.receive, request), "OrderError")
+
+
+def joining():
+    for case in loaded("refused")["joining"]:
+        yield from refused("joining", case, client.joined, case)
+
+
+def many():
+    parties = {party["name"]: party for party in loaded("refused")["parties"]}
+    for case in loaded("refused")["many"]:
+        party, count = parties[case["party"]], case["neighbours"]
+        found = client.joined(party)
+        found.receive(raw(party["exchanges"][0]["request"]))
+        numbers = [2**64 + k for k in range(2 * count)]
+        keys = b"".join(k.to_bytes(32, "little") for k in numbers)
+        ids = b"".join(k.to_bytes(4, "little") for k in range(count))
+        fields = ["share-request", found.context, found.client, ids, keys, b"\x01" * count]
+        yield from compared("many", outcome(found.receive, client.packed(fields)), case["error"])
+
+
+def quantizers():
+    told = loaded("quantizer")
+    made = []
+    for case in told["settings"]:
+        settings = {name: value for name, value in case.items() if name not in ("gives", "error")}
+        found = outcome(lambda settings=settings: quantizer.Quantizer(**settings))
+        made.append(found)
+        gives = found if isinstance(found, str) else found.gives()
+        yield from compared(f"settings {case}", gives, case.get("error") or case["gives"])
+    for case in told["encoded"]:
+        given = case["arrays"], quantizer.number(case["weight"]), case.get("draws")
+        wanted = case["error"] if "error" in case else raw(case["words"])
+        yield from compared(case["name"], outcome(made[case["settings"]].encode, *given), wanted)
+    for case in told["decoded"]:
+        found = outcome(made[case["settings"]].decode, raw(case["sum"]))
+        if isinstance(found, str) or "error" in case:
+            yield from compared(case["name"], found, case.get("error"))
+            continue
+        means, weight = found
+        told_means = [value for array in case["mean"] for value in quantizer.leaves(array)]
+        close = [
+            math.isclose(one, other, rel_tol=1e-12) for one, other in zip(means, told_means, strict=True)
+        ]
+        yield from compared(case["name"], (all(close), weight), (True, case["weight"]))
+
+
+SECTIONS = {
+    "messages": messages,
+    "configurations": configurations,
+    "lists": lists,
+    "signatures": signatures,
+    "charters": charters,
+    "sharing": sharing,
+    "trees": trees,
+    "exchanges": exchanges,
+    "joining": joining,
+    "active_refused": active_refused,
+    "quantizers": quantizers,
+    "rounds": rounds,
+    "many": many,
+}

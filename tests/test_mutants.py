@@ -1,0 +1,55 @@
+"""Every check of a client is in the vectors: take one away, and some vector fails.
+
+Tried with the second implementation, which has each check of docs/protocol.md once. ``mutants.py`` tries the
+package's own.
+"""
+
+import ast
+
+import pytest
+
+import second_replay
+from mutants import SECOND, mutants, survivors_of_second
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_no_check_can_be_taken_away_unnoticed(name):
+    assert list(survivors_of_second(name)) == []
+
+
+def test_the_second_implementation_itself_is_noticed_by_nothing():
+    assert next(second_replay.differences(second_replay.SECTIONS), None) is None
+
+
+SAMPLE = """
+def check(x, y):
+    if x < 0 or y < 0:
+        raise ValueError("below")
+    if not 1 <= x <= 9:
+        raise ValueError("outside")
+    if not (x and y):
+        raise ValueError("nothing")
+"""
+
+
+def refuses(tree, *arguments):
+    space = {}
+    exec(compile(tree, "sample", "exec"), space)  # noqa: S102 - the sample above
+    try:
+        space["check"](*arguments)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_a_mutant_has_one_refusal_or_one_reason_less():
+    tried = ((-1, 5), (3, -5), (0, 5), (10, 5), (3, 0), (0, 0))
+    whole = [refuses(ast.parse(SAMPLE), *each) for each in tried]
+    assert whole == ["below", "below", "outside", "outside", "nothing", "outside"]
+    found = {what: [refuses(tree, *each) for each in tried] for _, what, tree in mutants(SAMPLE)}
+    assert len(found) == 9
+    assert all(outcome != whole or what in ("x",) for what, outcome in found.items())
+    assert found["raise ValueError('below')"][1] is None
+    assert found["y < 0"][1] is None
+    assert found["1 <= x <= 9, part 1"][3] is None
+    assert found["y"][4] is None

@@ -1,0 +1,126 @@
+"""Clients of the guard active, and what active_refused.json does not ask them."""
+
+from itertools import combinations
+from typing import Any
+
+from cases.active_refused import Scene, derived, introduction
+from cases.active_rounds import ActivePlan, plan_of, plans_with_sum
+from cases.common import Case
+from cases.parties import Party, changed, everywhere
+from cases.rounds import seed, vector
+from cases.signatures import neutral_signature
+from ccesa.graphs import ErdosRenyi
+from ccesa.protocol import signed_texts
+from ccesa.thresholds import Fixed, Linear
+
+
+def active_entry(plan: ActivePlan, client: int) -> Case:
+    return {
+        "charter": str(plan.agreed),
+        "identity": plan.identity(client).seed,
+        "config": plan.config.encode(),
+        "seed": seed(plan, client),
+        "vector": vector(plan, client),
+    }
+
+
+def from_scene(name: str, scene: Scene, client: int = 0, **more: Any) -> Party:
+    every = [scene.exchanges(step["step"])[client] for step in scene.played["steps"]]
+    entry = {**active_entry(scene.plan, client), **more}
+    return Party(name, entry, [(each["request"], each["reply"]) for each in every])
+
+
+def active_parties() -> list[Party]:
+    scene = Scene(plans_with_sum()[0])
+    harary = from_scene("active, harary", scene)
+    everywhere(harary)
+    _small_order(harary, scene)
+    counted = from_scene("active, counting, the second vector", Scene(plans_with_sum()[4]), 1, spent=1)
+    request = counted.history[2][0]
+    counted.tries(2, {"step 2: spent, and given back": [(request, 2), request, (request, 1)]})
+    return [harary, counted, _fixed(), _linear()]
+
+
+def _small_order(party: Party, scene: Scene) -> None:
+    """A neighbour signs so that it fits, with an R of small order."""
+    shared, unmasking = party.request(1), party.request(4)
+    near, v3 = scene.neighbours, scene.answered("mask")
+    first, live = near[0], [j for j in near if j in v3]
+    text = signed_texts.bundle_text(scene.context, first, shared.keys[:64])
+    signed = neutral_signature(scene.plan.identity(first).seed, text) + shared.signatures[64:]
+    party.tries(1, {"a neighbour's R of small order, in step 0": changed(shared, signatures=signed)})
+    v2 = scene.pack(scene.answered("share"))
+    confirmed = signed_texts.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
+    masking = signed_texts.masking_text(scene.context, shared.root, v2)
+    place = unmasking.confirmed.index(1)
+    for flag, text in ((1, confirmed), (0, masking)):
+        flags = bytes([*unmasking.confirmed[:place], flag, *unmasking.confirmed[place + 1 :]])
+        shown = neutral_signature(scene.plan.identity(live[place]).seed, text)
+        signatures = unmasking.signatures[: 64 * place] + shown + unmasking.signatures[64 * place + 64 :]
+        said = "confirmation" if flag else "signature on V2"
+        party.tries(
+            4,
+            {
+                f"a neighbour's R of small order, in its {said}": changed(
+                    unmasking, confirmed=flags, signatures=signatures
+                )
+            },
+        )
+
+
+def _fixed() -> Party:
+    """A fixed threshold where degrees vary, and more survivors than the least roster."""
+    plan = plan_of(
+        "erdos-renyi, fixed threshold",
+        "fixed",
+        10,
+        length=2,
+        bits=8,
+        graph=ErdosRenyi(p=0.5),
+        threshold=Fixed(t=3),
+        least_roster=3,
+        min_survivors=5,
+    )
+    party = _advertised("active, erdos-renyi, fixed threshold", plan)
+    party.tries(
+        1,
+        {
+            **{f"{degree} neighbours": _with_degree(plan, degree, 5) for degree in (2, 3, 4, 5)},
+            "a roster below min_survivors": _with_degree(plan, 3, 4, 4),
+        },
+    )
+    return party
+
+
+def _linear() -> Party:
+    """Thresholds that count neighbours only, without the client itself."""
+    plan = plan_of(
+        "erdos-renyi, linear threshold, few",
+        "linear",
+        9,
+        length=2,
+        bits=8,
+        graph=ErdosRenyi(p=0.5),
+        threshold=Linear(slope=0, base=2),
+        least_roster=3,
+        min_survivors=3,
+    )
+    party = _advertised("active, erdos-renyi, linear threshold", plan)
+    party.tries(1, {f"{degree} neighbours": _with_degree(plan, degree, 3) for degree in (0, 1, 2)})
+    return party
+
+
+def _advertised(name: str, plan: ActivePlan) -> Party:
+    first = Scene(plan).exchanges("advertise")[0]
+    return Party(name, active_entry(plan, 0), [(first["request"], first["reply"])])
+
+
+def _with_degree(plan: ActivePlan, degree: int, least: int, most: int | None = None) -> bytes:
+    """Commit to the first roster, of so many members, that gives client 0 so many neighbours."""
+    bundles = Scene(plan).bundles
+    for size in range(least, (most or len(bundles)) + 1):
+        for others in combinations(sorted(bundles)[1:], size - 1):
+            few = {i: bundles[i] for i in (0, *others)}
+            if len(derived(plan, few, 0)) == degree:
+                return introduction(plan, few, 0)
+    raise LookupError(f"no roster gives {degree} neighbours")
