@@ -115,9 +115,12 @@ class FaultyNeighbour(CcesaError):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        super().__init__(
-            f"cannot use the shares sealed in the name of {by_id(self.clients)}: sealed wrong, or exchanged "
-            "by the server; this client has complained and is out of the round"
+        super().__init__(self.described(by_id))
+
+    def described(self, naming: Naming) -> str:
+        return (
+            f"cannot use the shares sealed in the name of {naming(self.clients)}: sealed wrong, or the "
+            "server passed on others; this client has complained and is out of the round"
         )
 
 

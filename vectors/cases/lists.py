@@ -196,6 +196,8 @@ def _charters() -> dict[str, str]:
         "an empty name": (second, second.replace("client-1", "")),
         "a name of a private key": (second, second.replace("client-1", "ccesa-identity-1")),
         "a name twice": ("client-1", "client-2"),
+        "a key of 31 bytes": (second, f'    ["client-1", "{in_base64(bytes(range(31)))}"],'),
+        "a key of 33 bytes": (second, f'    ["client-1", "{in_base64(bytes(range(33)))}"],'),
         "a key of low order": (second, f'    ["client-1", "{low}"],'),
         "a key that is not reduced": (second, f'    ["client-1", "{high}"],'),
         "a key with other bits at its end": (second, second[:-5] + chr(ord(second[-5]) + 1) + second[-4:]),

@@ -3,13 +3,18 @@
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from cases.active_refused import Scene, derived, introduction
 from cases.active_rounds import ActivePlan, plan_of, plans_with_sum
 from cases.common import Case
 from cases.parties import Party, changed, everywhere
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
+from ccesa.crypto import merkle
 from ccesa.graphs import ErdosRenyi
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.thresholds import Fixed, Linear
 
@@ -35,6 +40,9 @@ def active_parties() -> list[Party]:
     harary = from_scene("active, harary", scene)
     everywhere(harary)
     _small_order(harary, scene)
+    harary.tries(
+        1, {"V1 without the client, whose leaf stands in another's place": _in_anothers_place(scene)}
+    )
     counted = from_scene("active, counting, the second vector", Scene(plans_with_sum()[4]), 1, spent=1)
     request = counted.history[2][0]
     counted.tries(2, {"step 2: spent, and given back": [(request, 2), request, (request, 1)]})
@@ -66,6 +74,26 @@ def _small_order(party: Party, scene: Scene) -> None:
                 )
             },
         )
+
+
+def _in_anothers_place(scene: Scene) -> bytes:
+    """Commit to client 0's leaf in the first place of a V1 that has everybody but client 0."""
+    ids, bundles, context = sorted(scene.bundles)[1:], scene.bundles, scene.context
+    others = [signed_texts.leaf(context, i, bundles[i][0]) for i in ids[1:]]
+    tree = merkle.levels([signed_texts.leaf(context, 0, bundles[0][0]), *others])
+    v1 = scene.pack(ids)
+    root = signed_texts.root(context, v1, tree[-1].tobytes())
+    nodes = neighbourhood(scene.plan.config.graph, signed_texts.seed(context, root), np.array(ids), 0)
+    near = [ids[node] for node in nodes.tolist()]
+    return m.RosterRequest(
+        context=context,
+        client=0,
+        v1=v1,
+        root=root,
+        keys=b"".join(bundles[j][0] for j in near),
+        signatures=b"".join(bundles[j][1] for j in near),
+        proof=merkle.prove(tree, np.array(sorted([0, *nodes.tolist()]))),
+    ).encode()
 
 
 def _fixed() -> Party:

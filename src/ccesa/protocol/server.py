@@ -23,6 +23,7 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
+from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.guards import ACTIVE, CURIOUS, Guard
 from ccesa.parts import whole_number
@@ -59,20 +60,21 @@ class Server:
         self,
         config: RoundConfig,
         *,
+        charter: Charter | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
-        charter: Charter | None = None,
     ) -> None:
         if config.guard != self.guard.name:
             raise ConfigError(f"this server has guard = {self.guard.name}, the round has {config.guard}")
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        check_scipy()  # before a client has sent anything
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._round: Round[Any] = Round(
-            config=config, context=self.context, own=charter, threads=threads, random=random
+            config=config, context=self.context, own=charter, random=random, threads=threads
         )
         self._steps, self._place = steps_of(config.guard), -1
         self._state: Any = Opened()
@@ -241,4 +243,4 @@ class ActiveServer(Server):
     ) -> None:
         charter.check_current(now)
         charter.check(config)
-        super().__init__(config, threads=threads, random=random, charter=charter)
+        super().__init__(config, charter=charter, threads=threads, random=random)

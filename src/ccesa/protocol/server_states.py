@@ -1,7 +1,7 @@
 """The states of a server that both guards know, and what stays the same through a round.
 
 States are frozen but for what grows with every reply, because a copy of it would be too much: the public
-keys that were seen, the running sum, and the released shares.
+keys that were seen, the running sum and the released shares.
 """
 
 from collections.abc import Callable
@@ -32,9 +32,8 @@ class Round(Generic[Own]):
     context: bytes
     #: What the server itself holds to: the charter, where there is one.
     own: Own
-    threads: int
-    #: What decides which combinations of shares are checked.
     random: shamir.Randomness = field(repr=False)
+    threads: int
 
     def requests(
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
@@ -78,7 +77,7 @@ class Settled(Delivered):
     """After step 2: the sum over V3 is complete, under its masks."""
 
     v3: Flags
-    released: ReleasedShares
+    released: ReleasedShares = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

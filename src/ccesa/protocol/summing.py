@@ -66,12 +66,12 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
 
 
 def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
-    """Keep the shares that a client released: its own, and one of each neighbour's in V2."""
+    """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     state.released.keep(node, m.exactly("shares", reply.shares, state.released.bytes_from(node)))
 
 
-def unmask(round: Round[Any], state: Settled, kept: dict[int, None]) -> tuple[Unmasked, Requests]:
+def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
