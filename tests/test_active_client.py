@@ -246,7 +246,7 @@ def test_a_sealed_text_that_does_not_open():
     assert accused_in(reply) == {near[0]}
     assert play.clients[0].done
     assert not vars(play.clients[0]._state)
-    with pytest.raises(FaultyNeighbour, match=f"in the name of client.s. {near[0]}: "):
+    with pytest.raises(FaultyNeighbour, match=f"in the name of client {near[0]}: "):
         play.clients[0].receive(play.requests[0])
 
 

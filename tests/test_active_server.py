@@ -127,5 +127,5 @@ def test_a_roster_that_every_client_would_refuse_is_not_shown_to_anyone(absent):
         play.step(gone=range(absent))
         assert np.array_equal(play.finish().vector, play.expected(range(2, 8)))
         return
-    with pytest.raises(TooFewClients, match=r"5 client.* answered, the charter demands 6"):
+    with pytest.raises(TooFewClients, match="5 answered, the charter demands 6"):
         play.step(gone=range(absent))

@@ -122,16 +122,6 @@ def test_the_round_fits_on_one_page():
 
 # Guards
 
-#: Rooms that still ask for a guard by name. To be emptied, never to be added to.
-STILL_ASKING = {
-    "flower/call.py",
-    "plan/charters.py",
-    "plan/demand.py",
-    "plan/made.py",
-    "plan/planner.py",
-    "plan/report.py",
-}
-
 
 def compares_with_a_guard(path: Path) -> bool:
     """Whether some comparison in a file, a case included, has a guard's name in it."""
@@ -147,7 +137,7 @@ def compares_with_a_guard(path: Path) -> bool:
 def test_what_a_guard_does_is_asked_of_its_record_and_not_of_its_name(path):
     name = path.relative_to(PACKAGE).as_posix()
     own = name == "guards.py" or name.startswith(tuple(f"protocol/{guard}/" for guard in GUARDS))
-    assert own or not compares_with_a_guard(path) or name in STILL_ASKING
+    assert own or not compares_with_a_guard(path)
 
 
 @pytest.mark.parametrize("guard", GUARDS)

@@ -51,14 +51,6 @@ def test_a_client_is_found_at_its_node(graph):
 
 
 @graphs
-def test_edges_to_the_living(graph):
-    alive = np.arange(graph.size) % 3 > 0
-    for node, places in enumerate(graph.edges_to(alive)):
-        assert graph.columns[places].tolist() == [j for j in graph.neighbours(node).tolist() if alive[j]]
-        assert (graph.rows[places] == node).all()
-
-
-@graphs
 def test_packed_rows_are_cut_by_node(graph):
     alive = np.arange(graph.size) % 3 > 0
     ids = graph.ids_at(graph.carries_masks)

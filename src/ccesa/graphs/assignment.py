@@ -91,12 +91,6 @@ class AssignmentGraph:
         parts = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
         return sorted(parts, key=len, reverse=True)
 
-    def edges_to(self, alive: Flags) -> list[Nodes]:
-        """For every node, the places of its edges to live nodes."""
-        places = np.flatnonzero(alive[self.columns])
-        bounds = np.searchsorted(places, self.starts).tolist()
-        return [places[first:last] for first, last in pairwise(bounds)]
-
     # What goes to every node is packed in one array, and cut into one view for each.
 
     def cut(self, edges: Flags, items: NDArray[Any]) -> list[Any]:
