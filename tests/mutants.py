@@ -168,7 +168,14 @@ def noticed_in_package(path, code):
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     chosen = [str(HERE / f"{name}.py") for name in TESTS]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-k", "not second and not files and not check_names"]
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "not test_the_second and not test_files and not test_check",
+    ]
     os._exit(int(pytest.main([*options, *chosen])))
 
 
