@@ -14,11 +14,12 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, inputs, names
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto.keys import SEALED_BYTES
+from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.client_states import Shared
 from ccesa.protocol.server import Server
 from ccesa.wire import Data
 
@@ -34,10 +35,10 @@ class Garbler(Colluder):
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
         if isinstance(reply, m.ShareReply) and isinstance(state, Shared):
-            texts = m.items("sealed", reply.sealed, state.neighbours.size, SEALED_BYTES)
+            texts = m.items("sealed", reply.sealed, state.near.degree, SEALED_BYTES)
             sealed = [
                 bytes(SEALED_BYTES) if neighbour in self.targets else text
-                for neighbour, text in zip(state.neighbours.tolist(), texts, strict=True)
+                for neighbour, text in zip(state.near.neighbours, texts, strict=True)
             ]
             reply = msgspec.structs.replace(reply, sealed=b"".join(sealed))
         return state, reply
@@ -69,9 +70,9 @@ def _who_can_be_cut_off(seen: Eavesdropper) -> tuple[int, set[int]]:
     honest = [client for client in sorted(seen.seen) if client not in COLLUDERS]
     found = []
     for client in honest:
-        masked = seen[client].mask_neighbours
-        targets = masked - COLLUDERS
-        if masked & COLLUDERS and all(COLLUDERS & set(seen[j].neighbours) for j in targets):
+        beside = seen[client].mask_neighbours
+        targets = beside - COLLUDERS
+        if beside & COLLUDERS and all(COLLUDERS & set(seen[j].neighbours) for j in targets):
             found.append((len(targets), client, targets))
     if not found:
         raise StillHidden("no client of this round can be cut off; run the attack again")

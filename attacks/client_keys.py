@@ -5,32 +5,37 @@ from types import SimpleNamespace
 from typing import cast
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed, skip
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, names, under
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.server import Bundle, Server
+from ccesa.protocol import signed_texts
+from ccesa.protocol.drawing import note_keys
+from ccesa.protocol.server import Server
+from ccesa.protocol.server_states import Opened
 
 LIAR, VICTIM = 4, 2
 #: A point of order two: every agreement with it is zero, whoever computes it.
 _LOW_ORDER = bytes(32)
 
 
-class UncheckedKeys(Server):
-    """Without a look at the order of a public key."""
-
-    _take_keys = relaxed(
-        Server._take_keys,  # noqa: SLF001
-        primitives=SimpleNamespace(check_public_key=skip),
-    )
+_note_any_order = relaxed(note_keys, primitives=SimpleNamespace(check_public_key=skip))
 
 
-class RepeatedKeys(Server):
+class UncheckedKeys(Weakened, Server):
+    """Without a check of the order of a public key."""
+
+    weaker = weaken(advertise=in_step(take=without(note_keys=_note_any_order)))
+
+
+def _note_again(state: Opened, reply: m.Bundle) -> None:
+    state.public_keys.clear()
+    note_keys(state, reply)
+
+
+class RepeatedKeys(Weakened, Server):
     """Without a memory of the keys that came before."""
 
-    def _take_keys(self, client: int, reply: Bundle) -> None:
-        self._public_keys.clear()
-        super()._take_keys(client, reply)
+    weaker = weaken(advertise=in_step(take=without(note_keys=_note_again)))
 
 
 def low_order_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
@@ -46,7 +51,7 @@ def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
 
 def _mask_key(reply: bytes) -> bytes:
-    return cast(Bundle, m.decode(reply, len(reply))).mask_key
+    return cast(m.Bundle, m.decode(reply, len(reply))).mask_key
 
 
 def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
@@ -64,10 +69,10 @@ def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
 
 def _with_key(stage: Stage, reply: bytes, key: bytes) -> bytes:
     """Signed again under the active guard: the liar owns its identity."""
-    bundle = cast(Bundle, m.decode(reply, len(reply)))
+    bundle = cast(m.Bundle, m.decode(reply, len(reply)))
     if not stage.identities:
         return changed(reply, mask_key=key)
-    text = roster.bundle_text(stage.config.context, LIAR, bundle.sealing_key + key)
+    text = signed_texts.bundle_text(stage.config.context, LIAR, bundle.sealing_key + key)
     return changed(reply, mask_key=key, signature=stage.identities[LIAR].sign(text))
 
 

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
-from ccesa.config import Harary
 from ccesa.crypto import keys
+from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
+from ccesa.protocol.summing import settle
 
 LIAR, VICTIM = 4, 2
 OVERSIZE = 1 << 24
@@ -35,11 +36,10 @@ class ForgetfulServer(Server):
         super().receive(client, reply)
 
 
-class PartialServer(Server):
-    """Without the look at whether the survivors' masks hold together."""
+class PartialServer(Weakened, Server):
+    """Without the check whether the survivors' masks hold together."""
 
-    def _check_connected(self, v3: np.typing.NDArray[np.bool_]) -> None:
-        pass
+    weaker = weaken(mask=in_step(close=without(settle=relaxed(settle, check_connected=skip))))
 
 
 def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

@@ -2,25 +2,26 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import changed, under
-from ccesa.config import Fixed
 from ccesa.crypto import keys, shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
-from ccesa.evidence import WrongShare
+from ccesa.graphs.assignment import Nodes
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import Rostered
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Shared
+from ccesa.protocol.client_states import Shared
+from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
-from ccesa.protocol.unmasking import Fits, Unmasking
+from ccesa.protocol.unmasking import Unmasking
+from ccesa.thresholds import Fixed
 from ccesa.wire import Data
 
 LIAR = 4
@@ -28,35 +29,36 @@ LIAR = 4
 _THRESHOLD = Fixed(t=5)
 
 
-class UncorrectedUnmasking(Unmasking):
+class UncorrectedRebuilding(Rebuilding):
     """Without error correction: the first t shares fit, or the round is lost."""
 
-    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
+    def _correct(self, node: int) -> tuple[bytes, Nodes]:
         raise CorruptShares(int(self.evolution.graph.ids[node]), "the first of them give another secret")
+
+
+class UncorrectedUnmasking(Unmasking):
+    _rebuilt = relaxed(Unmasking._rebuilt, Rebuilding=UncorrectedRebuilding)  # noqa: SLF001
 
 
 class UncheckedUnmasking(Unmasking):
     """Without the commitment to b_i: whatever the shares give is taken."""
 
-    def _rebuild(self, node: int, fits: Fits, wrong: set[WrongShare]) -> bytes:
-        return super()._rebuild(node, lambda node, secret: True, wrong)
+    def _is_promised(self, node: int, secret: bytes) -> bool:
+        return True
 
 
-class UncorrectedServer(Server):
-    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncorrectedUnmasking)  # noqa: SLF001
+class UncorrectedServer(Weakened, Server):
+    weaker = weaken(unmask=in_step(close=without(Unmasking=UncorrectedUnmasking)))
 
 
-class UncheckedServer(Server):
-    _close_unmask = relaxed(Server._close_unmask, Unmasking=UncheckedUnmasking)  # noqa: SLF001
+class UncheckedServer(Weakened, Server):
+    weaker = weaken(unmask=in_step(close=without(Unmasking=UncheckedUnmasking)))
 
 
-class UnsizedServer(Server):
-    """Without a look at the size of what a client releases."""
+class UnsizedServer(Weakened, Server):
+    """Without a check of the size of what a client releases."""
 
-    _take_shares = relaxed(
-        Server._take_shares,  # noqa: SLF001
-        m=type("Anything", (), {"exactly": staticmethod(lambda name, data, size: data)}),
-    )
+    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(exactly=lambda name, data, size: data))))
 
 
 class CrookedDealer(Client):
@@ -64,15 +66,11 @@ class CrookedDealer(Client):
 
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
-        shared = state.shared if isinstance(state, Rostered) else state
-        if not isinstance(shared, Shared):
+        if not isinstance(state, Shared):
             return state, reply
         secret = shamir.to_bytes(shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS))
-        shared = replace(shared, self_secret=secret)
-        reply = msgspec.structs.replace(
-            reply, commitment=keys.commitment(secret, self._round.context, self.client)
-        )
-        return (replace(state, shared=shared) if isinstance(state, Rostered) else shared), reply
+        commitment = keys.commitment(secret, self._round.context, self.client)
+        return replace(state, self_secret=secret), msgspec.structs.replace(reply, commitment=commitment)
 
 
 def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

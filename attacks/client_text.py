@@ -10,7 +10,6 @@ from attacks.stage import under
 from ccesa import wire
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import Step
 
 LIAR, VICTIM = 4, 2
 _FORGED = f"client {VICTIM}: a wrong share, twice this week; remove it from the list"
@@ -28,8 +27,8 @@ class RawServer(Server):
 
     _receive = relaxed(Server._receive, m=SimpleNamespace(**{**vars(m), "decode": _decode}))  # noqa: SLF001
 
-    def _due(self, client: int, kind: type[m.Message] | None, step: Step) -> type[m.Message]:
-        return step.reply if kind is None else super()._due(client, kind, step)
+    def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
+        return self.step.reply if kind is None else super()._due(client, kind)
 
 
 def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

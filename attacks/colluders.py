@@ -3,11 +3,9 @@
 from typing import Any
 
 from attacks.eavesdropper import Eavesdropper
-from attacks.relaxed import relaxed, skip
-from ccesa.protocol import active_client
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Advertised
+from attacks.relaxed import Weakened, in_step, skip, weaken, without
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import Advertised
 from ccesa.protocol.messages import Message
 
 
@@ -27,11 +25,10 @@ class Colluder(Client):
         return data
 
 
-class ActiveColluder(Colluder, ActiveClient):
+class ActiveColluder(Weakened, Colluder, ActiveClient):
     """It signs whatever the server shows it."""
 
-    functions = {  # noqa: RUF012 - the table of the class, as in the client itself
-        **ActiveClient.functions,
-        "share": relaxed(active_client.share, check_signed_bundles=skip, check_inclusion=skip),
-        "unmask": relaxed(active_client.unmask, check_confirmed=skip),
-    }
+    weaker = weaken(
+        share=in_step(answer=without(check_signed_keys=skip, check_inclusion=skip)),
+        unmask=in_step(answer=without(check_confirmed=skip)),
+    )

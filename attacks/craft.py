@@ -7,19 +7,18 @@ import numpy as np
 from attacks.eavesdropper import Eavesdropper
 from ccesa.crypto import keys, merkle
 from ccesa.crypto.primitives import SIGNATURE_BYTES
-from ccesa.graphs.assignment import neighbourhood
+from ccesa.graphs.assignment import Flags, neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.roster import Flags
+from ccesa.protocol import signed_texts
 
 
 def introduce(seen: Eavesdropper, client: int, v1: Flags, root: bytes = b"") -> bytes:
     """Opens step 1 with this V1, under its own root or under another one that was fixed before."""
     ids = np.flatnonzero(v1)
-    tree = merkle.levels([roster.leaf(seen.context, j, seen[j].keys) for j in ids.tolist()])
-    root = root or roster.root(seen.context, m.pack_set(v1), tree[-1].tobytes())
+    tree = merkle.levels([signed_texts.leaf(seen.context, j, seen[j].keys) for j in ids.tolist()])
+    root = root or signed_texts.root(seen.context, m.pack_set(v1), tree[-1].tobytes())
     node = int(np.searchsorted(ids, client))
-    near = neighbourhood(seen.config.graph, roster.seed(seen.context, root), ids, node)
+    near = neighbourhood(seen.config.graph, signed_texts.seed(seen.context, root), ids, node)
     return m.RosterRequest(
         **_head(seen, client),
         v1=m.pack_set(v1),

@@ -18,10 +18,9 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import CcesaError
-from ccesa.graphs.assignment import AssignmentGraph, draw
+from ccesa.graphs.assignment import AssignmentGraph, Flags, draw
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.roster import Flags
+from ccesa.protocol import signed_texts
 from ccesa.words import Vector
 
 #: Of the self mask b_i, or of the mask key s_i.
@@ -176,7 +175,7 @@ class Eavesdropper:
     def _graph(self, v1: bytes, root: bytes) -> AssignmentGraph:
         if (v1, root) not in self._graphs:
             ids = np.flatnonzero(self.members("V1", v1))
-            self._graphs[v1, root] = draw(self.config.graph, roster.seed(self.context, root), ids)
+            self._graphs[v1, root] = draw(self.config.graph, signed_texts.seed(self.context, root), ids)
         return self._graphs[v1, root]
 
     def _note_v2(self, seen: Seen, request: m.MaskRequest | m.MaskAmongRequest) -> None:

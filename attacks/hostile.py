@@ -9,7 +9,8 @@ from typing import Self
 
 from ccesa import words
 from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Requests, Server
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
 
 #: What becomes of a message to or from this client on its way.

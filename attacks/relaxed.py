@@ -5,13 +5,16 @@ it is. What is exchanged is exactly what the twin's line says.
 """
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from ccesa.errors import UsageError
+from ccesa.protocol.steps import Step
 
 Result = TypeVar("Result")
+#: By the name of a step, what becomes of its row.
+Weaker = Mapping[str, Callable[[Step], Step]]
 
 
 def relaxed(function: Callable[..., Result], **instead: Any) -> Callable[..., Result]:
@@ -27,6 +30,36 @@ def relaxed(function: Callable[..., Result], **instead: Any) -> Callable[..., Re
 
 def skip(*_: object) -> None:
     """In place of a check that only ever raises."""
+
+
+def without(**instead: Any) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """What makes any function that uses these names do so with other things behind them."""
+    return lambda function: relaxed(function, **instead)
+
+
+def in_step(**changes: Callable[[Any], Any]) -> Callable[[Step], Step]:
+    """What changes functions of a step: ``answer`` of a client, ``take`` and ``close`` of a server."""
+    return lambda step: step._replace(
+        **{name: change(getattr(step, name)) for name, change in changes.items()}
+    )
+
+
+def weaken(**steps: Callable[[Step], Step]) -> Weaker:
+    """What becomes of the rows of these steps."""
+    return steps
+
+
+class Weakened:
+    """A client or a server that does less in some of its steps, whatever its guard."""
+
+    weaker: ClassVar[Weaker] = {}
+    _steps: tuple[Step, ...]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._steps = tuple(
+            self.weaker[step.name](step) if step.name in self.weaker else step for step in self._steps
+        )
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -7,7 +7,7 @@ nothing, so it tries them until one has such a client, and tells half of its nei
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,22 +20,28 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.stage import Stage, inputs, names
 from ccesa.charter import Charter
-from ccesa.config import ErdosRenyi, Floor, Graph, Harary, Linear, Majority, RoundConfig, Threshold
+from ccesa.config import RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import AssignmentGraph, draw
 from ccesa.identity import Identity
 from ccesa.plan import Plan, charters, plan
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient, ActiveRound
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import VectorSource
-from ccesa.protocol.server import Bundle, Requests
+from ccesa.protocol import signed_texts
+from ccesa.protocol.active import server_0_advertise
+from ccesa.protocol.active.server_0_advertise import Committed
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import Membership, VectorSource
+from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server_states import Opened, Round
+from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.thresholds import Linear, Majority, Threshold
 
 Flags = NDArray[np.bool_]
+Heard = dict[int, m.SignedAdvertiseReply]
 LENGTH = 8
 CLIENTS = 30
 
@@ -51,9 +57,9 @@ class FloorsOnly(ActiveClient):
     def __init__(
         self, config: RoundConfig, identity: Identity, charter: Charter, vector: VectorSource, **_: Any
     ) -> None:
-        client = charter.admission.id_of(identity.public)
-        Client.__init__(self, config, client, vector, floor=self.floor)
-        self._round = ActiveRound(**vars(self._round), identity=identity, charter=charter)
+        self.floor.over(BARE_FLOOR).check(config)
+        member = Membership(identity=identity, charter=charter)
+        Client.__init__(self, config, charter.admission.id_of(identity.public), vector, member=member)
 
 
 def with_floor(floor: Floor) -> type[FloorsOnly]:
@@ -160,30 +166,36 @@ class RosterServer(ActiveServer):
     def __init__(self, config: RoundConfig, charter: Charter, colluders: frozenset[int]) -> None:
         super().__init__(charter.config(length=config.length, round_id=config.round_id), charter)
         self.config, self.colluders = config, colluders  # its own check is no obstacle to a liar
+        self._round = replace(self._round, config=config)
+        self._steps = (self._steps[0]._replace(close=self._grind), *self._steps[1:])
         self.tries = 0
         self.split: Split | None = None
 
-    def _close_advertise(self) -> Requests:
-        heard, random = dict(self._advertised), np.random.default_rng()
+    def _grind(self, round: Round[Charter], state: Opened, heard: Heard) -> tuple[Committed, Requests]:
+        named, random = heard, np.random.default_rng()
         while self.split is None and self.tries < self.most:
             self.tries += 1
-            self._advertised = self._some(heard, random)
-            graph = self._drawn(list(self._advertised.values()))
+            named = self._some(heard, random)
+            graph = self._drawn(list(named.values()))
             self.split = Field.of(graph, self.config.threshold, self.colluders).split(random)
-        return super()._close_advertise()
+        return server_0_advertise.close(round, state, named)
 
-    def _some(self, heard: dict[int, Bundle], random: np.random.Generator) -> dict[int, Bundle]:
+    def _some(self, heard: Heard, random: np.random.Generator) -> Heard:
         """As few as the clients accept: in a small roster degrees are low, and all colluders are in it."""
         honest = [client for client in heard if client not in self.colluders]
-        count = self._charter.least_roster - len(self.colluders)
+        count = self._round.own.least_roster - len(self.colluders)
         chosen = {*random.choice(honest, count, replace=False).tolist(), *self.colluders}
         return {client: heard[client] for client in sorted(chosen)}
 
-    def _drawn(self, pairs: list[Bundle]) -> AssignmentGraph:
+    def _drawn(self, pairs: list[m.SignedAdvertiseReply]) -> AssignmentGraph:
         ids = np.array([pair.client for pair in pairs])
-        leaves = [roster.leaf(self.context, pair.client, pair.sealing_key + pair.mask_key) for pair in pairs]
-        root = roster.root(self.context, self._pack(ids), merkle.levels(leaves)[-1].tobytes())
-        return draw(self.config.graph, roster.seed(self.context, root), ids)
+        leaves = [
+            signed_texts.leaf(self.context, pair.client, pair.sealing_key + pair.mask_key) for pair in pairs
+        ]
+        root = signed_texts.root(
+            self.context, m.pack_members(ids, self.config.clients), merkle.levels(leaves)[-1].tobytes()
+        )
+        return draw(self.config.graph, signed_texts.seed(self.context, root), ids)
 
 
 # The attack itself
@@ -264,7 +276,7 @@ def _unmask(stage: Stage, client: int, choice: Choice) -> bytes:
     honest = m.decode(craft.unmask(seen, client), 1 << 20)
     request = m.expect(honest, m.SignedUnmaskRequest)
     own = seen[client]
-    text = roster.confirmed_text(seen.context, own.root, own.v2, own.v3)
+    text = signed_texts.confirmed_text(seen.context, own.root, own.v2, own.v3)
     live = [j for j in seen.holding(client) if j != client and j not in own.dropped]
     flags, signatures = bytearray(request.confirmed), m.items("signatures", request.signatures, len(live), 64)
     for place, neighbour in enumerate(live):
@@ -294,7 +306,7 @@ def another_graph(defended: bool, tell: Tell) -> Outcome:
     )
     charter, identities, colluders = _agreed(made)
     graph = ErdosRenyi(p=made.degree / (made.clients - 1) + 1e-9)
-    rule = Linear(slope=int(1024 * (made.floor.threshold_share or 0.0)), base=1)
+    rule = Linear(slope=int(1024 * (made.floor.threshold_ratio or 0.0)), base=1)
     choice = Choice(charter, identities, graph, rule, made.floor, colluders)
     return play(choice, defended, tell)
 

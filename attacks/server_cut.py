@@ -7,28 +7,26 @@ covers fewer than t_i - c_i honest clients around any of its members; with thin 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 
 from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.eavesdropper import Eavesdropper
-from attacks.relaxed import relaxed
+from attacks.relaxed import Weakened, Weaker, in_step, relaxed, weaken, without
 from attacks.stage import Stage, active, names
 from ccesa.charter import Charter
-from ccesa.config import Fixed, Harary, RoundConfig
-from ccesa.graphs.assignment import draw
-from ccesa.protocol import active_client, roster
-from ccesa.protocol import client_steps as steps
-from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient, ActiveRound, Rostered
-from ccesa.protocol.client_steps import StepFunction
-from ccesa.protocol.roster import Flags
+from ccesa.config import RoundConfig
+from ccesa.graphs import Harary
+from ccesa.graphs.assignment import Flags, draw
+from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.client_states import Membership, Round
 from ccesa.simulate.enrolment import chartered
+from ccesa.thresholds import Fixed
 
 
 class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):
@@ -41,40 +39,30 @@ class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):
 class ThinCharter(Charter, frozen=True, kw_only=True, dict=True):
     """A charter of such rounds."""
 
-    make_config: ClassVar[type[RoundConfig]] = ThinMasks
+    _config = relaxed(Charter._config, RoundConfig=ThinMasks)  # noqa: SLF001
 
 
-def share_with_thin_masks(
-    round: ActiveRound, state: steps.Advertised, request: m.RosterRequest
-) -> tuple[Rostered, m.ShareReply]:
+def thin_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
     """As the original, but masks run where the mask subgraph has an edge."""
-    ids = np.flatnonzero(m.unpack_set("V1", request.v1, round.config.clients))
-    graph = draw(round.config.graph, roster.seed(round.context, request.root), ids)
-    flags = graph.masked[graph.edges(int(np.searchsorted(ids, round.client)))].astype(np.uint8).tobytes()
-
-    def share(
-        round: ActiveRound, state: steps.Advertised, told: m.ShareRequest
-    ) -> tuple[steps.Shared, m.ShareReply]:
-        return steps.share(round, state, msgspec.structs.replace(told, masked=flags))
-
-    return relaxed(active_client.share, steps=SimpleNamespace(share=share, bundle=steps.bundle))(
-        round, state, request
-    )
+    ids = np.flatnonzero(v1)
+    graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
+    node = int(np.searchsorted(ids, round.client))
+    flags = graph.carries_masks[graph.edges(node)]
+    return Neighbourhood.around(round.client, ids[graph.neighbours(node)], flags)
 
 
-class MasksThinly(ActiveClient):
+class MasksThinly(Weakened, ActiveClient):
     """Masks on the subgraph, as the guard ``curious`` does."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {**ActiveClient.functions, "share": share_with_thin_masks}
+    weaker = weaken(
+        share=in_step(answer=without(derived_neighbourhood=thin_neighbourhood)),
+    )
 
 
 class ColludesThinly(ActiveColluder):
     """The server's own, in a round with thin masks."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveColluder.functions,
-        "share": share_with_thin_masks,
-    }
+    weaker: ClassVar[Weaker] = {**ActiveColluder.weaker, **MasksThinly.weaker}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,19 +1,19 @@
 """A server that lies about who dropped out, or asks twice. S3, S4, S5, S17: ``curious`` has to hold."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed, skip
+from attacks.relaxed import Weakened, in_step, skip, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
-from ccesa.graphs.assignment import Flags
-from ccesa.protocol import client_steps as steps
+from ccesa.floor import Floor
+from ccesa.graphs import Harary
+from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import StepFunction
+from ccesa.protocol.client_states import Done, Holding, Round
+from ccesa.protocol.curious import client_3_unmask
 
 VICTIM = 3
 
@@ -21,17 +21,14 @@ VICTIM = 3
 # S3
 
 
-def read_as_a_set(round: steps.Round, packed: bytes, known: steps.Ids) -> Flags:
-    return np.isin(known, np.frombuffer(packed, "<u4"))
+def read_as_a_set(round: Round[Floor], packed: bytes, near: Neighbourhood) -> Flags:
+    return ~np.isin(near.members, np.frombuffer(packed, "<u4"))
 
 
-class AnyList(Client):
+class AnyList(Weakened, Client):
     """Reads the list of the dropped as a set, and passes over whom it does not know."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **Client.functions,
-        "unmask": relaxed(steps.unmask, _dropped=read_as_a_set),
-    }
+    weaker = weaken(unmask=in_step(answer=without(still_there=read_as_a_set)))
 
 
 def impossible_ids(defended: bool, tell: Tell) -> Outcome:
@@ -57,25 +54,24 @@ def impossible_ids(defended: bool, tell: Tell) -> Outcome:
 
 
 def unmask_oneself(
-    round: steps.Round, state: steps.Masked, request: m.UnmaskRequest
-) -> tuple[steps.Done, m.UnmaskReply]:
+    round: Round[Floor], state: Holding, request: m.UnmaskRequest
+) -> tuple[Done, m.UnmaskReply]:
     """As the original, but a client that is told it dropped gives the share of its own key."""
     dropped = m.unpack_ids("dropped", request.dropped, round.config.clients)
     others = m.pack_ids(dropped[dropped != round.client])
     told = m.UnmaskRequest(context=request.context, client=request.client, dropped=others)
-    done, reply = steps.unmask(round, state, told)
+    done, reply = client_3_unmask.answer(round, state, told)
     if round.client not in dropped:
         return done, reply
-    shares = m.items("shares", reply.shares, state.holding.size, shamir.SHARE_BYTES)
-    own = int(np.searchsorted(state.holding, round.client))
-    shares[own] = state.shares[own][shamir.SHARE_BYTES :]
+    shares = m.items("shares", reply.shares, state.near.members.size, shamir.SHARE_BYTES)
+    shares[state.near.place] = state.shares[state.near.place][shamir.SHARE_BYTES :]
     return done, m.UnmaskReply(context=reply.context, client=reply.client, shares=b"".join(shares))
 
 
-class Selfless(Client):
+class Selfless(Weakened, Client):
     """Believes that it dropped out itself."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "unmask": unmask_oneself}
+    weaker = weaken(unmask=in_step(answer=lambda _: unmask_oneself))
 
 
 def self_dropped(defended: bool, tell: Tell) -> Outcome:
@@ -103,15 +99,15 @@ def _behind(stage: Stage, neighbour: int) -> int:
 
 
 def keep_shares(
-    round: steps.Round, state: steps.Masked, request: m.UnmaskRequest
-) -> tuple[steps.Masked, m.UnmaskReply]:
-    return state, steps.unmask(round, state, request)[1]
+    round: Round[Floor], state: Holding, request: m.UnmaskRequest
+) -> tuple[Holding, m.UnmaskReply]:
+    return state, client_3_unmask.answer(round, state, request)[1]
 
 
-class AnswersTwice(Client):
+class AnswersTwice(Weakened, Client):
     """Keeps its shares after it released some."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "unmask": keep_shares}
+    weaker = weaken(unmask=in_step(answer=lambda _: keep_shares))
 
 
 def second_request(defended: bool, tell: Tell) -> Outcome:
@@ -131,13 +127,10 @@ def second_request(defended: bool, tell: Tell) -> Outcome:
 # S17
 
 
-class MasksWithAnyone(Client):
+class MasksWithAnyone(Weakened, Client):
     """Masks with whoever is left, however few."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **Client.functions,
-        "mask": relaxed(steps.mask, check_enough=skip),
-    }
+    weaker = weaken(mask=in_step(answer=without(check_enough=skip)))
 
 
 def cut_v2(defended: bool, tell: Tell) -> Outcome:

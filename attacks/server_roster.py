@@ -5,7 +5,8 @@ S7 to S11, S20: ``active`` has to hold.
 
 import os
 from collections.abc import Collection
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -13,31 +14,30 @@ from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
-from attacks.relaxed import relaxed, skip
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, active, changed, inputs, names, opened
 from ccesa.charter import Charter
-from ccesa.config import ErdosRenyi, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Identity
-from ccesa.protocol import active_client, roster
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client_steps import StepFunction, VectorSource
-from ccesa.protocol.server import Bundle, Requests
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
+from ccesa.protocol.active import client_1_share, client_3_unmask
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.client_states import VectorSource
+from ccesa.protocol.server import ActiveServer
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
 
 
-class NoProof(ActiveClient):
+class NoProof(Weakened, ActiveClient):
     """Does not ask whether the root belongs to the roster it was shown."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "share": relaxed(active_client.share, check_inclusion=skip),
-    }
+    weaker = weaken(share=in_step(answer=without(check_inclusion=skip)))
 
 
 # S7
@@ -48,18 +48,22 @@ COLLUDERS = frozenset(range(12, 17))
 class GrindingServer(ActiveServer):
     """Tries roots until the victim stands among colluders; an honest root follows from the keys."""
 
-    tries = 0
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.tries = 0
+        chosen = SimpleNamespace(leaf=signed_texts.leaf, root=self._grind)
+        first = in_step(close=without(signed_texts=chosen))(self._steps[0])
+        self._steps = (first, *self._steps[1:])
 
-    def _commit(self, pairs: list[Bundle]) -> bytes:
-        super()._commit(pairs)
-        everyone = np.array([pair.client for pair in pairs])
+    def _grind(self, context: bytes, v1: bytes, top: bytes) -> bytes:
+        everyone = np.flatnonzero(m.unpack_set("V1", v1, self.config.clients))
         while True:
             self.tries += 1
-            self._root = os.urandom(merkle.HASH_BYTES)
-            seed = roster.seed(self.context, self._root)
+            root = os.urandom(merkle.HASH_BYTES)
+            seed = signed_texts.seed(context, root)
             near = neighbourhood(self.config.graph, seed, everyone, int(np.searchsorted(everyone, VICTIM)))
             if COLLUDERS.issuperset(everyone[near].tolist()):
-                return self._root
+                return root
 
 
 def wrong_neighbours(defended: bool, tell: Tell) -> Outcome:
@@ -110,13 +114,10 @@ def _who_can_be_struck_off(seen: Eavesdropper, colluders: Collection[int]) -> tu
 # S9
 
 
-class UnsignedKeys(ActiveClient):
+class UnsignedKeys(Weakened, ActiveClient):
     """Takes keys without asking who signed them."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "share": relaxed(active_client.share, check_signed_bundles=skip),
-    }
+    weaker = weaken(share=in_step(answer=without(check_signed_keys=skip)))
 
 
 def forged(true: Charter, puppets: list[Identity]) -> Charter:
@@ -166,11 +167,11 @@ def _with_keys(stage: Stage, client: int, instead: dict[int, bytes]) -> bytes:
 
 
 def masking_among(context: bytes, root: bytes, v2: bytes) -> bytes:
-    return roster.masking_text(context, bytes(merkle.HASH_BYTES), v2)
+    return signed_texts.masking_text(context, bytes(merkle.HASH_BYTES), v2)
 
 
 def confirming(context: bytes, root: bytes, v2: bytes, v3: bytes) -> bytes:
-    return roster.confirmed_text(context, bytes(merkle.HASH_BYTES), v2, v3)
+    return signed_texts.confirmed_text(context, bytes(merkle.HASH_BYTES), v2, v3)
 
 
 class _Rootless:
@@ -180,17 +181,16 @@ class _Rootless:
     confirmed_text = staticmethod(confirming)
 
 
-class RootlessSignatures(ActiveClient):
+class RootlessSignatures(Weakened, ActiveClient):
     """Signs V2 and V3 without saying of which roster."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "mask": relaxed(active_client.mask, roster=_Rootless),
-        "confirm": relaxed(active_client.confirm, roster=_Rootless),
-        "unmask": relaxed(
-            active_client.unmask, check_confirmed=relaxed(active_client.check_confirmed, roster=_Rootless)
+    weaker = weaken(
+        mask=in_step(answer=without(signed_texts=_Rootless)),
+        confirm=in_step(answer=without(signed_texts=_Rootless)),
+        unmask=in_step(
+            answer=without(check_confirmed=relaxed(client_3_unmask.check_confirmed, signed_texts=_Rootless))
         ),
-    }
+    )
 
 
 def different_rosters(defended: bool, tell: Tell) -> Outcome:
@@ -258,28 +258,24 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
 # S20
 
 
-class AnyRoster(ActiveClient):
+class AnyRoster(Weakened, ActiveClient):
     """Takes a roster of three as well."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "share": relaxed(
-            active_client.share, roster_members=relaxed(active_client.roster_members, check_size=skip)
-        ),
-    }
+    weaker = weaken(
+        share=in_step(answer=without(roster_members=relaxed(client_1_share.roster_members, check_size=skip)))
+    )
 
 
 class ColludesInAnyRoster(ActiveColluder):
     """A friend of the server's, who does not mind either."""
 
-    functions = AnyRoster.functions
+    weaker = AnyRoster.weaker
 
 
-class ShowsAnyRoster(ActiveServer):
+class ShowsAnyRoster(Weakened, ActiveServer):
     """Goes on with however few it says have come."""
 
-    def _close_advertise(self) -> Requests:
-        return super(ActiveServer, self)._close_advertise()
+    weaker = weaken(advertise=in_step(close=without(check_roster=skip)))
 
 
 def small_roster(defended: bool, tell: Tell) -> Outcome:

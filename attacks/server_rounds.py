@@ -12,24 +12,26 @@ import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
+from attacks.relaxed import Weakened, Weaker, in_step, skip, weaken, without
 from attacks.stage import Stage, changed, curious, inputs, names, opened
 from ccesa import labels
-from ccesa.config import BARE_FLOOR, Complete, Floor, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.errors import ConfigError
-from ccesa.protocol import client_steps as steps
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.graphs import Complete, Graph, Harary
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import StepFunction
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import Advertised, Joined, Round
+from ccesa.protocol.curious import client_0_advertise
+from ccesa.protocol.server import ActiveServer
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
 
 # S12
 
-FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_share=0.6, survivors=5)
+FLOOR = Floor(clients=10, degree=6, threshold=4, threshold_ratio=0.6, survivors=5)
 
 
 class NoFloor(Client):
@@ -130,9 +132,9 @@ def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
     """A client that uses the secret of its mask key in every round."""
 
     def advertise(
-        round: steps.Round, state: steps.Joined, request: m.AdvertiseRequest
-    ) -> tuple[steps.Advertised, m.AdvertiseReply]:
-        fresh, reply = steps.advertise(round, state, request)
+        round: Round[Floor], state: Joined, request: m.AdvertiseRequest
+    ) -> tuple[Advertised, m.AdvertiseReply]:
+        fresh, reply = client_0_advertise.answer(round, state, request)
         secret = kept.setdefault(round.client, fresh.mask_secret)
         private = keys.mask_private_key(shamir.to_bytes(secret), round.context, round.client)
         public = primitives.public_key(private)
@@ -141,8 +143,8 @@ def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
             msgspec.structs.replace(reply, mask_key=public),
         )
 
-    class KeepsKeys(Client):
-        functions: ClassVar[dict[str, StepFunction]] = {**Client.functions, "advertise": advertise}
+    class KeepsKeys(Weakened, Client):
+        weaker = weaken(advertise=in_step(answer=lambda _: advertise))
 
     return KeepsKeys
 
@@ -183,14 +185,15 @@ class BlindToTask(ActiveClient):
         super().__init__(msgspec.structs.replace(config, task=b""), *arguments, **options)
 
 
-class TwoFacedServer(ActiveServer):
-    """Takes replies of every context for its own, and checks nothing."""
+class TwoFacedServer(Weakened, ActiveServer):
+    """Takes replies of every context for its own, and checks no signature."""
+
+    weaker: ClassVar[Weaker] = dict.fromkeys(
+        ("advertise", "mask", "confirm"), in_step(take=without(check_signed=skip))
+    )
 
     def receive(self, client: int, reply: bytes) -> None:
         super().receive(client, changed(reply, context=self.context))
-
-    def _verify(self, client: int, signature: bytes, text: bytes) -> None:
-        pass
 
 
 def different_models(defended: bool, tell: Tell) -> Outcome:

@@ -1,21 +1,24 @@
 """A server that is after both secrets of one client. S1, S6, S16: ``curious`` has to hold."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import relaxed
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
 from ccesa.errors import ConfigError
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
-from ccesa.protocol import client_steps as steps
+from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import dealing, drawing, masking
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import StepFunction
+from ccesa.protocol.client_states import Round, Shared
 from ccesa.protocol.server import Server
+from ccesa.protocol.server_states import Drawn
+from ccesa.thresholds import Fixed
 from ccesa.words import Vector
 
 VICTIM = 3
@@ -24,30 +27,30 @@ VICTIM = 3
 # S1
 
 
-def small_threshold(round: steps.Round, degree: int) -> int:
-    return round.config.threshold.of(degree)
+def small_threshold(config: RoundConfig, degree: int) -> int:
+    return config.threshold.of(degree)
 
 
-class AnyThreshold(Client):
+class AnyThreshold(Weakened, Client):
     """Does not mind a threshold that two disjoint sets of its holders reach."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **Client.functions,
-        "share": relaxed(steps.share, _threshold=small_threshold),
-    }
+    weaker = weaken(share=in_step(answer=without(threshold_of=small_threshold)))
 
 
 def _everyone(kind: object, seed: bytes, ids: Nodes) -> AssignmentGraph:
     return draw(Complete(), seed, ids)
 
 
-class WideServer(Server):
+def _all_fit(config: RoundConfig, drawn: Drawn) -> Flags:
+    return np.ones(drawn.graph.size, bool)
+
+
+class WideServer(Weakened, Server):
     """Draws everyone as everyone's neighbour, whatever the configuration says, and leaves nobody out."""
 
-    _close_advertise = relaxed(Server._close_advertise, draw=_everyone)  # noqa: SLF001
-
-    def _fit(self) -> Flags:
-        return np.ones(self._graph.size, bool)
+    weaker = weaken(
+        advertise=in_step(close=without(draw_graph=relaxed(drawing.draw_graph, draw=_everyone), fit=_all_fit))
+    )
 
 
 def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
@@ -76,21 +79,22 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 # S6
 
 
-def without_self_mask(round: steps.Round, state: steps.Shared, places: Nodes) -> Vector:
+def without_self_mask(round: Round[Floor], state: Shared, live: Neighbourhood) -> Vector:
     """The vector under its pair masks alone."""
-    vector = steps.masked_vector(round, state, places)
+    vector = masking.masked_vector(round, state, live)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
     return vector
 
 
-class NoSelfMask(Client):
+class NoSelfMask(Weakened, Client):
     """Masks with its neighbours only, as if nobody were ever late."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **Client.functions,
-        "mask": relaxed(steps.mask, masked_vector=without_self_mask),
-    }
+    weaker = weaken(
+        mask=in_step(
+            answer=without(mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask))
+        )
+    )
 
 
 def late_vector(defended: bool, tell: Tell) -> Outcome:
@@ -139,20 +143,19 @@ class _Undirected:
     Ends = staticmethod(between)
     seal_shares = staticmethod(keys.seal_shares)
     unseal_shares = staticmethod(keys.unseal_shares)
-    commitment = staticmethod(keys.commitment)
 
 
-class NoDirections(Client):
+_deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, keys=_Undirected))
+_take_hold = relaxed(masking.take_hold, unseal=relaxed(masking.unseal, keys=_Undirected))
+
+
+class NoDirections(Weakened, Client):
     """Seals shares for a pair of clients without saying who is the sender."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **Client.functions,
-        "share": relaxed(steps.share, keys=_Undirected),
-        "mask": relaxed(
-            steps.mask,
-            take_hold=relaxed(steps.take_hold, _open=relaxed(steps._open, keys=_Undirected)),  # noqa: SLF001
-        ),
-    }
+    weaker = weaken(
+        share=in_step(answer=without(deal=_deal)),
+        mask=in_step(answer=without(take_hold=_take_hold)),
+    )
 
 
 def reflected_shares(defended: bool, tell: Tell) -> Outcome:

@@ -6,7 +6,6 @@ not the victim's.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -14,26 +13,25 @@ import numpy as np
 from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.eavesdropper import Eavesdropper, StillHidden
-from attacks.relaxed import relaxed, skip
+from attacks.relaxed import Weakened, in_step, skip, weaken, without
 from attacks.stage import Stage, active, names
-from ccesa.config import ErdosRenyi
 from ccesa.crypto.primitives import SIGNATURE_BYTES
-from ccesa.protocol import active_client
+from ccesa.graphs import ErdosRenyi
+from ccesa.graphs.assignment import Flags
+from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient, ActiveRound, Confirmed
-from ccesa.protocol.client_steps import Ids, StepFunction
-from ccesa.protocol.roster import Flags
+from ccesa.protocol.active import client_3_unmask
+from ccesa.protocol.active.client_2c_confirm import Confirmed
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.client_states import Membership, Round
 
 # S2
 
 
-class NoConfirmations(ActiveClient):
+class NoConfirmations(Weakened, ActiveClient):
     """Releases shares without asking what its neighbours were told."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "unmask": relaxed(active_client.unmask, check_confirmed=skip),
-    }
+    weaker = weaken(unmask=in_step(answer=without(check_confirmed=skip)))
 
 
 def split_view(defended: bool, tell: Tell, clients: int = 1000, degree: float = 83.0) -> Outcome:
@@ -111,26 +109,24 @@ def _end_of_split_view(stage: Stage, victim: int, near: set[int]) -> Outcome:
 
 
 def count_confirmations_only(
-    round: ActiveRound, state: Confirmed, neighbours: Ids, request: m.SignedUnmaskRequest
+    round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
     """The original, shown only those who confirmed: whoever masked among another V2 is not noticed."""
     kinds = np.frombuffer(request.confirmed, bool)
-    signatures = m.items("signatures", request.signatures, neighbours.size, SIGNATURE_BYTES)
+    signatures = m.items("signatures", request.signatures, live.degree, SIGNATURE_BYTES)
     shown = msgspec.structs.replace(
         request,
         confirmed=b"\x01" * int(kinds.sum()),
         signatures=b"".join(signatures[place] for place in np.flatnonzero(kinds)),
     )
-    active_client.check_confirmed(round, state, neighbours[kinds], shown)
+    confirmed = live.among(np.insert(kinds, live.place, True))
+    client_3_unmask.check_confirmed(round, state, confirmed, shown)
 
 
-class AnyV2(ActiveClient):
+class AnyV2(Weakened, ActiveClient):
     """Releases b_i without asking among whom i masked."""
 
-    functions: ClassVar[dict[str, StepFunction]] = {
-        **ActiveClient.functions,
-        "unmask": relaxed(active_client.unmask, check_confirmed=count_confirmations_only),
-    }
+    weaker = weaken(unmask=in_step(answer=without(check_confirmed=count_confirmations_only)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,14 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
 from ccesa.simulate.enrolment import chartered, enrol
 from ccesa.words import Vector
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, flower, imports, large, report, rounds, versus
+from bench import active, client, flower, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
-from ccesa.config import Complete, ErdosRenyi, Fixed
+from ccesa.graphs import Complete, ErdosRenyi
+from ccesa.thresholds import Fixed
 
 HERE = Path(__file__).parent
 
@@ -73,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "imports"],
+        choices=["table", "million", "flower", "large", "active", "liars", "imports"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -82,6 +83,7 @@ def main() -> None:
         "million": _million,
         "flower": against_flower if flower.VERSION else dict,
         "active": _active,
+        "liars": _liars,
         "imports": _imports,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
@@ -104,6 +106,11 @@ def _million() -> dict[str, float]:
 def _active() -> dict[str, Any]:
     _say("both guards, 1,000 clients at the planned degree")
     return active.compare()
+
+
+def _liars() -> dict[str, Any]:
+    _say("wrong shares, found in two ways")
+    return liars.compare()
 
 
 def _imports() -> dict[str, float]:

@@ -4,7 +4,8 @@ import time
 from statistics import median
 
 from bench.floor import Floor
-from ccesa.config import Complete, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.simulate.simulation import random_vectors

@@ -24,7 +24,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.records import KEY
+from ccesa.flower.both.envelope import KEY
 
 LENGTH = 1_000_000
 NODES = (50, 200)

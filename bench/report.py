@@ -34,6 +34,8 @@ def page(results: dict[str, Any]) -> str:
         _flower(results["flower"], results["machine"]["flwr"]),
         "## The guard `active`",
         _active(results["active"]),
+        "## Wrong shares",
+        _liars(results["liars"]),
         "## Importing",
         _imports(results["imports"]),
         "## Memory and scale",
@@ -139,6 +141,15 @@ def _active(found: dict[str, Any]) -> str:
         f"The client's extra time is {found['extra_ratio']:.2f} times its floor of {2 * found['degree']} "
         f"Ed25519 verifications ({found['verification_ms'] * 1e3:.0f} µs each): one for "
         "each neighbour's keys, one for each neighbour's word on who survived."
+    )
+
+
+def _liars(found: dict[str, Any]) -> str:
+    return (
+        f"To find the wrong shares of one secret, medians of {found['cases']} cases with 20 to 200 holders "
+        f"(`bench/liars.py`): {found['combined_ms']:.2f} ms from two random combinations of its 16 elements, "
+        f"{found['by_columns_ms']:.0f} ms element by element (`bench/columns.py`). The median ratio is "
+        f"1 : {1 / found['ratio']:.0f}."
     )
 
 

@@ -8,12 +8,14 @@ from statistics import median
 import numpy as np
 
 from bench.floor import Floor
-from ccesa.config import Graph, RoundConfig, Threshold
+from ccesa.config import RoundConfig
+from ccesa.graphs import Graph
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Independent
 from ccesa.simulate.simulation import random_vectors
+from ccesa.thresholds import Threshold
 
 Milliseconds = dict[str, float]
 
@@ -44,7 +46,7 @@ def measure(config: RoundConfig, dropout: float, seed: int, threads: int = 1) ->
     """
     vectors = random_vectors(config, seed)
     clients = {i: Client(config, i, vectors(i), threads=threads) for i in range(config.clients)}
-    gone = Independent(dropout).draw(STEPS[config.guard], config.clients, np.random.default_rng(seed))
+    gone = Independent(dropout).draw(steps_of(config.guard), config.clients, np.random.default_rng(seed))
     floor, server_floor = Floor(config.vector_bytes), Floor(config.vector_bytes)
     times, server_time = defaultdict[str, list[float]](list), 0.0
     server = Server(config, threads=threads)

@@ -7,12 +7,14 @@ from statistics import median
 
 import numpy as np
 
-from ccesa.config import Complete, Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
+from ccesa.graphs import Complete, Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.simulate.simulation import random_vectors
+from ccesa.thresholds import Fixed
 
 
 def step_ms(name: str, neighbours: int, threshold: int, length: int, clients: int = 15) -> float:

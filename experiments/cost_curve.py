@@ -61,7 +61,7 @@ def _lines(panel: Any, bills: dict[int, Bill], measure: Callable[[Cost], float |
 
 
 def _title(one: Plan) -> str:
-    who = one.population
+    who = one.assumptions
     return (
         f"{who.dropout:.3g} vanish, {who.collusion:.3g} collude, guard {one.guard}, {one.length:,} elements "
         f"of {one.bits} bits; reliable except 2^-{one.reliability_bits:g}, "

@@ -1,6 +1,6 @@
 """The four events counted over many random graphs: what the certificates bound.
 
-Nothing is shared with the certificates but the population, so that one can be held against the other.
+Nothing is shared with the certificates but the assumptions, so that one can be held against the other.
 """
 
 from collections.abc import Iterator
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccesa.config import Graph, Threshold, whole_number
+from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.tails import Counts
 from ccesa.errors import ConfigError
-from ccesa.plan.population import Population
-from ccesa.plan.tails import Counts
+from ccesa.graphs import Graph
+from ccesa.parts import whole_number
+from ccesa.thresholds import Threshold
 from experiments import samples
 from experiments.samples import Flags, Sample, Shape
 
@@ -33,7 +35,7 @@ class Frequencies:
 def estimate(
     graph: Graph,
     threshold: Threshold,
-    population: Population,
+    assumptions: Assumptions,
     graphs: int,
     rng: np.random.Generator,
     own_share: bool = False,
@@ -41,12 +43,12 @@ def estimate(
     """Draw so many graphs, each with dropouts and colluders of its own, and count the events."""
     if whole_number("graphs", graphs) < 1:
         raise ConfigError(f"at least one graph has to be drawn, not {graphs}")
-    n = population.clients
+    n = assumptions.clients
     thresholds = np.array([threshold.of(degree) for degree in range(graph.max_degree(n) + 1)])
     happened = np.zeros(4, np.int64)
     for rows in _batches(graph, n, graphs):
         shares, masks = samples.draw(graph, (rows, n), rng)
-        stays, colludes = _fates(population, (rows, n), rng)
+        stays, colludes = _fates(assumptions, (rows, n), rng)
         degrees = shares.neighbours(np.ones((rows, n), bool))
         t = thresholds[degrees]
         happened += [
@@ -71,13 +73,13 @@ def _batches(graph: Graph, n: int, graphs: int) -> Iterator[int]:
         yield min(rows, graphs - done)
 
 
-def _fates(population: Population, shape: Shape, rng: np.random.Generator) -> tuple[Flags, Flags]:
+def _fates(assumptions: Assumptions, shape: Shape, rng: np.random.Generator) -> tuple[Flags, Flags]:
     """Who stays and who colludes. Neither knows of the other: a colluder may vanish, and still tells."""
-    if population.exact:
-        vanishes = _exactly(population.dropped, shape, rng)
+    if assumptions.exact:
+        vanishes = _exactly(assumptions.dropped, shape, rng)
     else:
-        vanishes = rng.random(shape) < population.dropout
-    return ~vanishes, _exactly(population.colluders, shape, rng)
+        vanishes = rng.random(shape) < assumptions.dropout
+    return ~vanishes, _exactly(assumptions.colluders, shape, rng)
 
 
 def _exactly(marked: int, shape: Shape, rng: np.random.Generator) -> Flags:
@@ -90,7 +92,7 @@ def _unreliable(shares: Sample, t: Counts, stays: Flags, own_share: bool) -> Fla
     """For each graph: has someone who stays fewer than t_i live holders?
 
     Who stays is unmasked for certain, and its own share arrives if anybody's does. Whether someone who
-    vanishes has to be unmasked depends on the step it vanishes in, which a population does not say; the
+    vanishes has to be unmasked depends on the step it vanishes in, which a assumptions does not say; the
     certificate counts everyone. Who has too few neighbours for t_i at all counts, here as there.
     """
     return np.asarray((stays & (shares.neighbours(stays) + own_share < t)).any(axis=1))

@@ -13,14 +13,16 @@ from statistics import mean
 
 import numpy as np
 
-from ccesa.config import Graph, RoundConfig, Threshold
+from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Graph
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Dropouts
+from ccesa.thresholds import Threshold
 from ccesa.words import Vector
 
 
@@ -53,7 +55,7 @@ def configured(
 
 def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
     """Draw who drops out in which step."""
-    return Independent(q_total).draw(STEPS["curious"], clients, np.random.default_rng(seed))
+    return Independent(q_total).draw(steps_of("curious"), clients, np.random.default_rng(seed))
 
 
 def ran(

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ccesa.config import Graph, Threshold
+from ccesa.graphs import Graph
+from ccesa.thresholds import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)

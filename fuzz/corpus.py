@@ -9,7 +9,7 @@ import numpy as np
 
 from attacks.hostile import HostileRound
 from ccesa.charter import Learning
-from ccesa.flower.terms import Terms
+from ccesa.flower.both.terms import Terms
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from fuzz import stage
@@ -61,8 +61,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
 
 def _complaint(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
-    held = stand.clients[0]._state
-    near = getattr(held, "shared", held).neighbours[:2]
+    near = np.array(stand.clients[0]._state.near.neighbours[:2])
     return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
 
 
@@ -86,7 +85,7 @@ def _terms() -> dict[str, bytes]:
         bits=32,
         max_weight=65536.0,
         weighted_by="num-examples",
-        slots=2,
+        metric_slots=2,
         counters=["steps"],
     )
     others: dict[str, dict[str, object]] = {
@@ -95,9 +94,9 @@ def _terms() -> dict[str, bytes]:
         "bits-12": {"bits": 12},
         "many-clients": {"clients": 2**31, "bits": 64},
         "too-many-clients": {"clients": 2**40},
-        "no-slots": {"slots": 0},
+        "no-slots": {"metric_slots": 0},
         "named": {"metrics": ["=loss", "+per-class"]},
-        "many-slots": {"slots": 2**40},
+        "many-slots": {"metric_slots": 2**40},
         "tiny-weight": {"max_weight": 5e-324},
         "no-name": {"weighted_by": ""},
     }

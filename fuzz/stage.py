@@ -8,11 +8,12 @@ from functools import cache
 import numpy as np
 
 from attacks.hostile import HostileRound
-from ccesa.config import Harary, RoundConfig
-from ccesa.guards import guard_named
+from ccesa.config import RoundConfig
+from ccesa.graphs import Harary
+from ccesa.guards import GUARDS, guard_named
 from ccesa.identity import Identity
 from ccesa.protocol.client import Client
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate import enrolment
 from ccesa.words import Vector
 
@@ -23,7 +24,7 @@ IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
 CHARTER = enrolment.chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
 FEDERATION = enrolment.Federation(identities=IDENTITIES, charter=CHARTER)
 #: Every guard and step, in the order that the first byte of an input counts in.
-PLACES = [(guard, place) for guard in STEPS for place in range(len(STEPS[guard]))]
+PLACES = [(guard, place) for guard in GUARDS for place in range(len(steps_of(guard)))]
 
 
 def configuration(guard: str) -> RoundConfig:
@@ -38,7 +39,7 @@ def new_stand(guard: str, place: int) -> HostileRound:
     vectors = {who: _vector(config, who) for who in range(CLIENTS)}
     clients = {who: new_client(config, who) for who in vectors}
     stand = HostileRound(enrolment.new_server(config, FEDERATION), clients, vectors)
-    return stand.until(STEPS[guard][place].name, {"mask": {GONE}})
+    return stand.until(steps_of(guard)[place].name, {"mask": {GONE}})
 
 
 @cache

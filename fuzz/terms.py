@@ -3,8 +3,9 @@
 import numpy as np
 
 from ccesa.errors import ConfigError, MalformedMessage
-from ccesa.flower.models import Arrays
-from ccesa.flower.terms import Terms
+from ccesa.flower.both.model import Arrays
+from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.terms import Terms
 
 MODEL: Arrays = {"w": np.zeros((2, 3), np.float32), "steps": np.zeros((), np.int64)}
 
@@ -17,7 +18,7 @@ def one(data: bytes) -> None:
     if terms.encode() != data:
         raise AssertionError("terms with two encodings")
     try:
-        length = terms.length(MODEL)
+        length = Packing(terms, MODEL).length
     except ConfigError:
         return
     if length <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):

@@ -2,19 +2,20 @@
 
 import numpy as np
 
-from ccesa.config import Harary
 from ccesa.crypto import merkle
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.steps import steps_of
 from rounds import (
     Play,
     configure_active,
+    read,
 )
 
-STEP_NAMES = [step.name for step in STEPS["active"]]
+STEP_NAMES = [step.name for step in steps_of("active")]
 GRAPH = Harary(degree=6)
 EVERYONE = set(range(12))
 
@@ -29,9 +30,7 @@ def secrets_of(value: object) -> list[bytes]:
     state = value._state if isinstance(value, ActiveClient) else value
     found = []
     for name, part in vars(state).items():
-        if name in ("shared", "held"):
-            found += secrets_of(part)
-        elif name in ("self_secret", "own_share"):
+        if name in ("self_secret", "own_share"):
             found.append(part)
         elif name in ("mask_private", "sealing_private"):
             found.append(part.private_bytes_raw())
@@ -40,7 +39,7 @@ def secrets_of(value: object) -> list[bytes]:
         elif name == "shares":
             found += part
         elif name == "sealings":
-            found += [key for sealing in part for key in sealing]
+            found += [key for sealing in part.values() for key in sealing]
     return found
 
 
@@ -53,17 +52,25 @@ def packed(members, clients: int = 12) -> bytes:
 
 
 def bundles_of(play: Play) -> dict[int, tuple[bytes, bytes]]:
-    return {i: (b.sealing_key + b.mask_key, b.signature) for i, b in play.server._advertised.items()}
+    bundles = {i: read(reply) for i, reply in play.said["advertise"].items()}
+    return {i: (one.sealing_key + one.mask_key, one.signature) for i, one in bundles.items()}
+
+
+def tree_of(play: Play, bundles: dict[int, tuple[bytes, bytes]]) -> list[np.ndarray]:
+    """The tree that a roster of these commits to."""
+    return merkle.levels(
+        [signed_texts.leaf(play.config.context, i, pair) for i, (pair, _) in sorted(bundles.items())]
+    )
 
 
 def introduction(play: Play, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:
     """The request of step 1 that is right for these bundles."""
     context, ids = play.config.context, sorted(bundles)
-    tree = merkle.levels([roster.leaf(context, i, bundles[i][0]) for i in ids])
+    tree = tree_of(play, bundles)
     v1 = packed(ids, play.config.clients)
-    root = roster.root(context, v1, tree[-1].tobytes())
+    root = signed_texts.root(context, v1, tree[-1].tobytes())
     node = ids.index(client)
-    nodes = neighbourhood(play.config.graph, roster.seed(context, root), np.array(ids), node)
+    nodes = neighbourhood(play.config.graph, signed_texts.seed(context, root), np.array(ids), node)
     near = [ids[other] for other in nodes.tolist()]
     return m.RosterRequest(
         context=context,

@@ -32,28 +32,20 @@ import pytest
 from adversary_tampering import TAMPERINGS
 from attacks.hostile import HostileRound
 from ccesa import words
-from ccesa.config import (
-    Complete,
-    ErdosRenyi,
-    Fixed,
-    Floor,
-    Graph,
-    Harary,
-    Linear,
-    Majority,
-    RoundConfig,
-    Threshold,
-)
-from ccesa.errors import ConfigError, FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError, FaultyClient, FaultyNeighbour, FaultyServer, OrderError, RoundFailed
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.guards import GUARDS, guard_named
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import Confirmed
+from ccesa.protocol.active.client_2c_confirm import Confirmed
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import Masked
+from ccesa.protocol.client_states import Holding
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_client, new_server
-from rounds import charter, federation_of, inputs, read
+from ccesa.thresholds import Fixed, Linear, Majority, Threshold
+from rounds import accused_in, charter, federation_of, inputs, read
 from strategies import randomness
 
 Action = tuple[str, int, int, int, int]
@@ -239,7 +231,7 @@ class World(HostileRound):
             self.requests = {}
         assert bool(self.requests) != self.server.finished
         self._note_requests()
-        assert self.closes <= len(STEPS[self.setup.guard])
+        assert self.closes <= len(steps_of(self.setup.guard))
 
     def tamper_request(self, who: int, how: int, x: int, y: int) -> None:
         who %= self.setup.clients
@@ -322,6 +314,11 @@ class World(HostileRound):
             assert actor.aborted or isinstance(read(actor.answers[data]), VECTORS)
             assert client._state is state
             return None
+        except FaultyNeighbour:
+            # It has complained, and may be asked for that complaint once more, but for nothing else.
+            assert accused_in(client._last_reply) == set(client.fault.clients)
+            assert client._state is state
+            return None
         except FaultyServer:
             assert not actor.aborted, "an aborted client takes no notice of anything"
             honest = due and self.clean and data not in actor.answers
@@ -354,8 +351,7 @@ class World(HostileRound):
         if isinstance(read(reply), m.Complaint):
             assert not self.clean, "a complaint although nothing was changed"
             self.counts["complaints"] += 1
-        current = self.clients[who]._state
-        held = getattr(current, "shared", current)
+        held = self.clients[who]._state
         if hasattr(held, "threshold"):
             self.least[who] = min(held.threshold, self.least.get(who, held.threshold))
         if isinstance(read(reply), m.UnmaskReply):
@@ -371,14 +367,14 @@ class World(HostileRound):
         )
         return any(getattr(own, name) != getattr(believed, name) for own in alike for name in names)
 
-    def _note_released(self, who: int, state: Masked | Confirmed, request: m.Message) -> None:
+    def _note_released(self, who: int, state: Holding, request: m.Message) -> None:
         """Whose b and whose s this client has just given a share of."""
         if isinstance(state, Confirmed):
-            holding = state.held.holding.tolist()
+            holding = state.near.members.tolist()
             survivors = m.unpack_set("V3", state.v3, self.setup.clients)
             dropped = {i for i in holding if not survivors[i]}
         else:
-            holding = state.holding.tolist()
+            holding = state.near.members.tolist()
             dropped = set(m.unpack_ids("dropped", request.dropped, self.setup.clients).tolist())
         for dealer in holding:
             self.released[dealer]["s" if dealer in dropped else "b"].add(who)
@@ -441,7 +437,7 @@ class World(HostileRound):
 
     def end(self) -> None:
         """Whatever is left goes on without an adversary; the round is over after so many steps."""
-        for _ in STEPS[self.setup.guard]:
+        for _ in steps_of(self.setup.guard):
             self.everyone(0, 0)
             self.close()
         assert self.server.finished

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from adversary import Action, Setup, World, setup_from
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 
 MISCHIEF = (
     "deliver",
@@ -29,7 +29,7 @@ def drawn(seed: int) -> tuple[Setup, list[Action]]:
     setup = setup_from(source.choice, seed)
     mischief, drops = source.choice([0, 0.25, 0.5, 1, 2]), source.choice([0, 0.03, 0.15])
     actions: list[Action] = []
-    for _ in STEPS[setup.guard]:
+    for _ in steps_of(setup.guard):
         some: list[Action] = []
         while source.random() < mischief / (1 + mischief):
             some.append((source.choice(MISCHIEF), *(source.randrange(2**16) for _ in range(4))))

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from ccesa.config import Complete, ErdosRenyi
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import draw
 
 
@@ -20,19 +20,19 @@ def of_size(n, k):
     return np.array([[i in chosen for i in range(n)] for chosen in itertools.combinations(range(n), k)])
 
 
-def vanishing(population):
+def vanishing(assumptions):
     """Every set that may vanish, and how likely it is."""
-    n = population.clients
-    if population.exact:
-        sets = of_size(n, population.dropped)
+    n = assumptions.clients
+    if assumptions.exact:
+        sets = of_size(n, assumptions.dropped)
         return sets, np.full(len(sets), 1 / len(sets))
     sets = subsets(n)
-    q, lost = population.dropout, sets.sum(axis=1)
+    q, lost = assumptions.dropout, sets.sum(axis=1)
     return sets, q**lost * (1 - q) ** (n - lost)
 
 
-def colluding(population):
-    sets = of_size(population.clients, population.colluders)
+def colluding(assumptions):
+    sets = of_size(assumptions.clients, assumptions.colluders)
     return sets, np.full(len(sets), 1 / len(sets))
 
 
@@ -61,20 +61,20 @@ def _random(p, n):
 def _drawn(graph, n, *, masks):
     """One real graph stands for all: they differ in who sits where, and fates do not ask who it is."""
     drawn = draw(graph, bytes(range(32)), np.arange(n))
-    kept = drawn.masked if masks else np.ones(drawn.masked.size, bool)
+    kept = drawn.carries_masks if masks else np.ones(drawn.carries_masks.size, bool)
     matrix = np.zeros((1, n, n), bool)
     matrix[0, drawn.rows[kept], drawn.columns[kept]] = True
     return matrix, np.ones(1)
 
 
-def survivors(population):
+def survivors(assumptions):
     """Every set of honest clients that stay, and how likely it is."""
-    gone, gone_weights = vanishing(population)
-    bad, bad_weights = colluding(population)
+    gone, gone_weights = vanishing(assumptions)
+    bad, bad_weights = colluding(assumptions)
     alive = ~(gone[:, None] | bad[None, :])
-    places = alive.reshape(-1, population.clients) @ (1 << np.arange(population.clients))
-    weights = np.bincount(places, np.outer(gone_weights, bad_weights).ravel(), 1 << population.clients)
-    sets = (np.arange(weights.size)[:, None] >> np.arange(population.clients)) & 1 == 1
+    places = alive.reshape(-1, assumptions.clients) @ (1 << np.arange(assumptions.clients))
+    weights = np.bincount(places, np.outer(gone_weights, bad_weights).ravel(), 1 << assumptions.clients)
+    sets = (np.arange(weights.size)[:, None] >> np.arange(assumptions.clients)) & 1 == 1
     return sets[weights > 0], weights[weights > 0]
 
 
@@ -88,26 +88,26 @@ def falls_apart(matrices, alive):
     return (both & (reached == 0)).any(axis=(2, 3))
 
 
-def p_disconnected(graph, population):
-    matrices, likely = mask_graphs(graph, population.clients)
-    alive, weights = survivors(population)
+def p_disconnected(graph, assumptions):
+    matrices, likely = mask_graphs(graph, assumptions.clients)
+    alive, weights = survivors(assumptions)
     return float(likely @ falls_apart(matrices, alive) @ weights)
 
 
-def p_unreliable(graph, threshold, population, own_share=False):
+def p_unreliable(graph, threshold, assumptions, own_share=False):
     """(for a given client that stays, for anyone who stays)"""
-    matrices, likely = share_graphs(graph, population.clients)
-    gone, weights = vanishing(population)
+    matrices, likely = share_graphs(graph, assumptions.clients)
+    gone, weights = vanishing(assumptions)
     live = np.einsum("gij,sj->gsi", matrices.astype(int), (~gone).astype(int))
     few = live + own_share < _thresholds(matrices, threshold)[:, None]
     one = likely @ few[:, :, 0] @ (weights * ~gone[:, 0]) / (weights @ ~gone[:, 0])
     return float(one), float(likely @ (few & ~gone).any(axis=2) @ weights)
 
 
-def p_opened(graph, threshold, population):
+def p_opened(graph, threshold, assumptions):
     """(for a given honest client, for anyone honest), each of "exposed" and of "unmaskable"."""
-    matrices, likely = share_graphs(graph, population.clients)
-    bad, weights = colluding(population)
+    matrices, likely = share_graphs(graph, assumptions.clients)
+    bad, weights = colluding(assumptions)
     held = np.einsum("gij,sj->gsi", matrices.astype(int), bad.astype(int))
     t, degrees = _thresholds(matrices, threshold)[:, None], matrices.sum(axis=2)[:, None]
     honest = weights * ~bad[:, 0] / (weights @ ~bad[:, 0])

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from ccesa.plan.tails import Binomial
+from ccesa.chances.tails import Binomial
 
 
 def pmf(family, draws, k) -> Fraction:

@@ -132,7 +132,10 @@ def noticed(name, code):
 PACKAGE = (
     *("identity", "config", "quantize", "words", "wire", "charter/charter", "charter/toml"),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
-    *("protocol/client", "protocol/client_steps", "protocol/active_client"),
+    *("protocol/client", "protocol/dealing", "protocol/masking", "floor", "parts", "thresholds"),
+    *(f"protocol/curious/client_{step}" for step in ("1_share", "2_mask", "3_unmask")),
+    *(f"protocol/active/client_{step}" for step in ("1_share", "2_mask", "2c_confirm", "3_unmask")),
+    "protocol/active/checks",
 )
 TESTS = ("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds")
 

@@ -1,5 +1,6 @@
 """Rounds for tests: real clients and a real server, step by step, with a hand on every message."""
 
+from collections import defaultdict
 from functools import lru_cache
 
 import msgspec
@@ -9,10 +10,13 @@ import pytest
 from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import MAX_CLIENTS, Complete, Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys
 from ccesa.errors import FaultyClient
+from ccesa.floor import Floor
+from ccesa.graphs import Complete
 from ccesa.identity import Identity
+from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
@@ -84,6 +88,12 @@ class Play(HostileRound):
         clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
         made = new_server(config, federation_of(config)) if server is None else server(config)
         super().__init__(made, clients, self.vectors)
+        #: What the server was sent, by step and client.
+        self.said = defaultdict(dict)
+
+    def hand_over(self, client: int, reply: bytes) -> None:
+        self.said[self.server.step.name][client] = reply
+        super().hand_over(client, reply)
 
     def make_client(self, i: int, **options) -> Client:
         return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
@@ -116,9 +126,14 @@ def ids(*numbers: int) -> bytes:
 
 def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:
     """Refused, the sender named, and nothing else has changed: the honest answer is still taken."""
-    waiting, total = play.server.waiting, play.server._total.copy()
+    waiting, total = play.server.waiting, total_of(play.server)
     with pytest.raises(kind, match=match) as error:
         play.server.receive(client, reply)
     assert error.value.client == client
     assert play.server.waiting == waiting
-    assert np.array_equal(play.server._total, total)
+    assert np.array_equal(total_of(play.server), total)
+
+
+def total_of(server: Server) -> np.ndarray:
+    """A copy of the running sum; zero before step 2."""
+    return np.array(getattr(server._state, "total", 0))

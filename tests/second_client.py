@@ -69,7 +69,7 @@ class Client:
         self.fields, self.context = fields, hashed(LABELS["context"], encoding)
         self.client, self.vector, self.random, self.floor = client, vector, random, floor
         self.spent, self.attempts = spent, attempts
-        self.place, self.aborted, self.last = 0, False, (None, None)
+        self.place, self.aborted, self.complained, self.last = 0, False, False, (None, None)
 
     def receive(self, data):
         if self.aborted:
@@ -78,6 +78,8 @@ class Client:
             if self.last[1] is None:
                 raise Refused("OrderError")
             return self.last[1]
+        if self.complained:
+            raise Refused("FaultyNeighbour")
         try:
             name, fields = self.read(data)
             reply = getattr(self, name.replace("-", "_"))(*fields)
@@ -91,8 +93,7 @@ class Client:
             data,
             None if reply[0] in ("mask-reply", "signed-mask-reply") else packed_reply(self, reply),
         )
-        if reply[0] == "complaint":
-            self.place = len(self.steps)
+        self.complained = reply[0] == "complaint"
         return packed_reply(self, reply)
 
     def read(self, data):

@@ -9,20 +9,11 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.charter import Charter, Learning, Seat, Stated
-from ccesa.config import (
-    MAX_VECTOR_BYTES,
-    Complete,
-    ErdosRenyi,
-    Fixed,
-    Graph,
-    Harary,
-    Linear,
-    Majority,
-    RoundConfig,
-    Threshold,
-)
+from ccesa.config import MAX_VECTOR_BYTES, RoundConfig
 from ccesa.crypto.shamir import Randomness
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.identity import Identity
+from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 
 bits = st.sampled_from(words.BITS)
 generators = st.sampled_from(["aes128-ctr", "chacha20"])

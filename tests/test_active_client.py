@@ -14,16 +14,19 @@ from active_rounds import (
     packed,
     played,
     secrets_of,
+    tree_of,
 )
-from ccesa.config import Complete, ErdosRenyi, Fixed
 from ccesa.crypto import merkle
 from ccesa.errors import (
+    FaultyNeighbour,
     FaultyServer,
     OrderError,
 )
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient
+from ccesa.thresholds import Fixed
 from rounds import (
     Play,
     accused_in,
@@ -103,7 +106,7 @@ def test_the_smallest_roster_that_the_charter_allows():
 
 
 def signed_by(i: int, context: bytes, client: int, keys: bytes) -> tuple[bytes, bytes]:
-    return keys, identity(i).sign(roster.bundle_text(context, client, keys))
+    return keys, identity(i).sign(signed_texts.bundle_text(context, client, keys))
 
 
 COMPLETE = {"graph": Complete(), "threshold": Fixed(t=7)}  # everyone is a neighbour under every root
@@ -145,13 +148,13 @@ def test_s7_neighbours_of_the_servers_choice():
     """Their keys are signed and in the root; they are just not the neighbours that the root gives."""
     play = played("share")
     bundles = bundles_of(play)
-    near = play.server._graph.ids[play.server._graph.neighbours(0)].tolist()
+    near = play.server.graph.ids[play.server.graph.neighbours(0)].tolist()
     wanted = sorted(EVERYONE - {0, *near})[:3] + near[3:]
     request = changed(
         play.requests[0],
         keys=b"".join(bundles[j][0] for j in wanted),
         signatures=b"".join(bundles[j][1] for j in wanted),
-        proof=merkle.prove(play.server._tree, np.array(sorted([0, *wanted]))),
+        proof=merkle.prove(tree_of(play, bundles), np.array(sorted([0, *wanted]))),
     )
     aborts(play.clients[0], request, "did not sign its keys")
 
@@ -178,7 +181,7 @@ def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
     for seed in range(20):
         play = Play(config, seed=seed)
         play.step()
-        wide = np.flatnonzero(play.server._graph.degrees + 1 >= 8).tolist()
+        wide = np.flatnonzero(play.server.graph.degrees + 1 >= 8).tolist()
         if wide:
             break
     assert play.requests.keys().isdisjoint(wide)  # an honest server does not even ask
@@ -188,7 +191,7 @@ def test_two_disjoint_sets_of_holders_in_a_wide_neighbourhood():
 
 def sealed_of(play: Play, members: set[int]) -> bytes:
     """What those of the client's neighbours who are left sealed for client 0."""
-    near = play.clients[0]._state.shared.neighbours.tolist()
+    near = play.clients[0]._state.near.neighbours
     texts = dict(zip(near, m.items("sealed", read(play.requests[0]).sealed, len(near), 80), strict=True))
     return b"".join(texts[j] for j in near if j in members)
 
@@ -215,7 +218,7 @@ def test_v2_that_is_no_set(v2, match):
 
 def test_s17_v2_with_too_few_neighbours():
     play = played("mask")
-    near = play.clients[0]._state.shared.neighbours.tolist()
+    near = play.clients[0]._state.near.neighbours
     v2 = EVERYONE - set(near[2:])
     request = changed(play.requests[0], v2=packed(v2), sealed=sealed_of(play, v2))
     aborts(play.clients[0], request, "2 live neighbours .* threshold 4")
@@ -223,14 +226,14 @@ def test_s17_v2_with_too_few_neighbours():
 
 def test_sealed_texts_of_others_than_v2_has():
     play = played("mask")
-    near = play.clients[0]._state.shared.neighbours.tolist()
+    near = play.clients[0]._state.near.neighbours
     aborts(
         play.clients[0],
         changed(play.requests[0], v2=packed(EVERYONE - {near[0]})),
         "sealed: expected 400 bytes, got 480",
     )
     play = played("mask")
-    near = play.clients[0]._state.shared.neighbours.tolist()
+    near = play.clients[0]._state.near.neighbours
     fewer = sealed_of(play, EVERYONE - {near[0]})
     aborts(play.clients[0], changed(play.requests[0], sealed=fewer), "sealed: expected 480 bytes, got 400")
 
@@ -238,12 +241,12 @@ def test_sealed_texts_of_others_than_v2_has():
 def test_a_sealed_text_that_does_not_open():
     play = played("mask")
     sealed = read(play.requests[0]).sealed
-    near = play.clients[0]._state.shared.neighbours.tolist()
+    near = play.clients[0]._state.near.neighbours
     reply = play.clients[0].receive(changed(play.requests[0], sealed=flipped(sealed)))
     assert accused_in(reply) == {near[0]}
     assert play.clients[0].done
     assert not vars(play.clients[0]._state)
-    with pytest.raises(FaultyServer, match="another request"):
+    with pytest.raises(FaultyNeighbour, match=f"in the name of client {near[0]}: "):
         play.clients[0].receive(play.requests[0])
 
 
@@ -277,14 +280,14 @@ V3S = {
 def test_a_v3_that_is_not_right(name):
     make, match = V3S[name]
     play = played("confirm", {"share": {11}})
-    near = [j for j in play.clients[0]._state.held.holding.tolist() if j != 0]
+    near = play.clients[0]._state.near.neighbours
     aborts(play.clients[0], changed(play.requests[0], v3=make(near)), match)
 
 
 def test_a_v3_below_min_survivors_far_from_the_client():
     """Nobody is missing around client 0."""
     play = played("confirm", min_survivors=10)
-    near = [j for j in play.clients[0]._state.held.holding.tolist() if j != 0]
+    near = play.clients[0]._state.near.neighbours
     far = sorted(EVERYONE - {0, *near})[:3]
     request = changed(play.requests[0], v3=packed(EVERYONE - set(far)))
     aborts(play.clients[0], request, "9 clients in V3, the charter demands 10")
@@ -304,7 +307,7 @@ def test_s2_a_second_v3_is_never_signed():
 
 def shown_to(play: Play, text: bytes, flag: int, client: int = 0) -> bytes:
     """A request of step 3 in which all surviving neighbours signed this text."""
-    near = [j for j in play.clients[client]._state.held.holding.tolist() if j != client]
+    near = play.clients[client]._state.near.neighbours
     return changed(
         play.requests[client],
         confirmed=bytes([flag]) * len(near),
@@ -321,7 +324,7 @@ def test_what_these_tests_sign_is_what_clients_sign():
     play = played("unmask")
     root, v2, v3 = texts_of(play)
     context = play.config.context
-    assert shown_to(play, roster.confirmed_text(context, root, v2, v3), 1) == play.requests[0]
+    assert shown_to(play, signed_texts.confirmed_text(context, root, v2, v3), 1) == play.requests[0]
 
 
 @pytest.mark.parametrize("which", ["root", "v2", "v3", "context"])
@@ -331,14 +334,14 @@ def test_s2_confirmations_of_something_else(which):
     other = packed(EVERYONE - {11})
     parts = {"context": play.config.context, "root": root, "v2": v2, "v3": v3}
     parts[which] = bytes(32) if which in ("root", "context") else other
-    request = shown_to(play, roster.confirmed_text(*parts.values()), 1)
+    request = shown_to(play, signed_texts.confirmed_text(*parts.values()), 1)
     aborts(play.clients[0], request, r"client \d+ did not sign the survivors")
 
 
 def test_s19_signatures_on_another_v2():
     play = played("unmask")
     root, _, _ = texts_of(play)
-    text = roster.masking_text(play.config.context, root, packed(EVERYONE - {11}))
+    text = signed_texts.masking_text(play.config.context, root, packed(EVERYONE - {11}))
     aborts(play.clients[0], shown_to(play, text, 0), r"client \d+ did not sign the survivors")
 
 
@@ -346,8 +349,8 @@ def test_a_signature_on_v2_is_no_confirmation_and_a_confirmation_is_not_shown_as
     for flag in (0, 1):
         play = played("unmask")
         root, v2, v3 = texts_of(play)
-        masking = roster.masking_text(play.config.context, root, v2)
-        confirmed = roster.confirmed_text(play.config.context, root, v2, v3)
+        masking = signed_texts.masking_text(play.config.context, root, v2)
+        confirmed = signed_texts.confirmed_text(play.config.context, root, v2, v3)
         request = shown_to(play, masking if flag else confirmed, flag)
         aborts(play.clients[0], request, "did not sign the survivors")
 
@@ -356,12 +359,12 @@ def test_too_few_confirmations():
     """All signed V2, three of six also V3; the threshold is four."""
     play = played("unmask")
     root, v2, _ = texts_of(play)
-    text = roster.masking_text(play.config.context, root, v2)
+    text = signed_texts.masking_text(play.config.context, root, v2)
     aborts(play.clients[0], shown_to(play, text, 0), "0 neighbours confirmed the survivors, 4 have to")
     play = played("unmask")
     good, masked = read(play.requests[0]), read(shown_to(play, text, 0))
     root, v2, _ = texts_of(play)
-    masked = read(shown_to(play, roster.masking_text(play.config.context, root, v2), 0))
+    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2), 0))
     request = changed(
         play.requests[0],
         confirmed=b"\1\1\1\0\0\0",
@@ -374,7 +377,7 @@ def test_enough_confirmations_and_no_more():
     play = played("unmask")
     good = read(play.requests[0])
     root, v2, _ = texts_of(play)
-    masked = read(shown_to(play, roster.masking_text(play.config.context, root, v2), 0))
+    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2), 0))
     request = changed(
         play.requests[0],
         confirmed=b"\1\1\1\1\0\0",

@@ -6,17 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from active_rounds import STEP_NAMES, bundles_of, introduction
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
 from ccesa.errors import (
     FaultyServer,
     RoundFailed,
     TooFewClients,
     Unreliable,
 )
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw, neighbourhood
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
+from ccesa.protocol.server import ActiveServer
+from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import (
     Play,
     charter_of,
@@ -152,7 +153,7 @@ def test_an_honest_round_in_which_everybody_needs_all_its_neighbours_succeeds(da
     )
     play = Play(configure_active(n, graph=graph, threshold=threshold))
     play.step()
-    if play.server._graph.degrees.min() < 2:  # a majority of one neighbour would be two
+    if play.server.graph.degrees.min() < 2:  # a majority of one neighbour would be two
         return
     aggregate = play.finish()
     assert aggregate.survivors == tuple(range(n))
@@ -165,7 +166,7 @@ def test_whoever_would_need_itself_does_not_take_part():
     while not short:
         play = Play(config)
         play.step()
-        degrees = play.server._graph.degrees
+        degrees = play.server.graph.degrees
         for node, degree in enumerate(degrees.tolist()):
             assert (node in play.requests) == (12 <= degree < 23)  # 2 t > d + 1
         short = np.flatnonzero(degrees == 11).tolist()
@@ -236,12 +237,12 @@ def test_a_neighbourhood_is_that_of_the_whole_graph(data):
 @pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
 def test_clients_derive_the_neighbours_that_the_server_drew(graph):
     play = Play(configure_active(20, graph=graph)).until("mask", {"advertise": {3, 4}})
-    drawn = play.server._graph
+    drawn = play.server.graph
     for i in play.requests:
-        node = play.server._nodes[i]
-        assert np.array_equal(play.clients[i]._state.shared.neighbours, drawn.ids[drawn.neighbours(node)])
+        node = play.server.graph.nodes[i]
+        assert play.clients[i]._state.near.neighbours == drawn.ids[drawn.neighbours(node)].tolist()
 
 
 def test_another_root_is_another_graph():
-    seeds = {roster.seed(bytes(32), bytes([k]) * 32) for k in range(50)}
+    seeds = {signed_texts.seed(bytes(32), bytes([k]) * 32) for k in range(50)}
     assert len({draw(Harary(degree=4), seed, np.arange(20)).columns.tobytes() for seed in seeds}) == 50

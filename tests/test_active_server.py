@@ -7,14 +7,13 @@ from active_rounds import flipped, played
 from ccesa.errors import (
     ConflictingMessage,
     LateMessage,
-    MalformedMessage,
     TooFewClients,
 )
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
-from rounds import Play, changed, charter_of, configure_active, identity, read, refuses, revectored
+from ccesa.protocol.server import ActiveServer
+from rounds import Play, changed, charter_of, configure_active, identity, read, refuses, revectored, total_of
 
 
 @pytest.mark.parametrize("step", ["advertise", "mask", "confirm"])
@@ -43,7 +42,7 @@ def test_a_bad_signature_is_refused_and_its_sender_named(step, change, match):
 def test_s11_an_identity_that_was_never_admitted():
     play = played("advertise")
     reply = read(play.clients[4].receive(play.requests[4]))
-    text = roster.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
+    text = signed_texts.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
     refuses(play, 4, changed(reply.encode(), signature=identity(99).sign(text)), "does not verify")
 
 
@@ -66,7 +65,7 @@ def test_a_byte_does_not_move_from_one_key_to_the_other(sizes):
 
 def test_a_vector_under_the_signature_of_another_round_or_step():
     play = played("mask")
-    advertised = play.server._advertised[4].signature
+    advertised = read(play.said["advertise"][4]).signature
     reply = play.clients[4].receive(play.requests[4])
     refuses(play, 4, changed(reply, signature=advertised), "does not verify")
     refuses(play, 4, changed(reply, vector=b""), "vector: expected 10 bytes, got 0")
@@ -82,7 +81,7 @@ def test_a_confirmation_that_is_a_signature_on_v2_only():
     play = played("confirm")
     reply = play.clients[4].receive(play.requests[4])
     refuses(play, 4, changed(reply, signature=masked[4]), "does not verify")
-    refuses(play, 4, changed(reply, signature=play.server._signatures[4]), "does not verify")
+    refuses(play, 4, changed(reply, signature=read(play.said["mask"][4]).signature), "does not verify")
 
 
 def test_a_confirmation_that_comes_late():
@@ -112,10 +111,13 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
     signed = read(play.clients[0].receive(play.requests[0]))
     head = {"context": signed.context, "client": 0}
     unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
-    with pytest.raises(MalformedMessage, match="expected signed-advertise-reply, got"):
-        play.server._take_keys(0, unsigned)
-    with pytest.raises(MalformedMessage, match="expected signed-mask-reply, got"):
-        play.server._take_vector(0, m.MaskReply(**head, vector=bytes(10), digest=bytes(32)))
+    vector = m.MaskReply(**head, vector=bytes(10), digest=bytes(32))
+    refuses(play, 0, unsigned.encode(), "expected signed-advertise-reply, got no reply of this guard")
+    for step, message in (("advertise", unsigned), ("mask", vector)):
+        play.until(step)
+        with pytest.raises(AttributeError, match="signature"):
+            play.server.step.take(play.server._round, play.server._state, 0, message)
+    assert not total_of(play.server).any()
 
 
 @pytest.mark.parametrize("absent", [2, 3])
@@ -125,5 +127,5 @@ def test_a_roster_that_every_client_would_refuse_is_not_shown_to_anyone(absent):
         play.step(gone=range(absent))
         assert np.array_equal(play.finish().vector, play.expected(range(2, 8)))
         return
-    with pytest.raises(TooFewClients, match=r"5 client.* answered, the charter demands 6"):
+    with pytest.raises(TooFewClients, match="5 answered, the charter demands 6"):
         play.step(gone=range(absent))

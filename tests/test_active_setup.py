@@ -8,13 +8,13 @@ import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.charter import Charter, Seat
-from ccesa.config import Fixed, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.thresholds import Fixed
 from rounds import Play, charter, configure, configure_active, identity
 
 
@@ -28,9 +28,9 @@ def test_the_guards_do_not_mix():
         Client(active, 0, vector())
     with pytest.raises(ConfigError, match="this server has guard = curious, the round has active"):
         Server(active)
-    with pytest.raises(ConfigError, match="goes with active only"):
+    with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
-    with pytest.raises(ConfigError, match="goes with active only"):
+    with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveServer(curious, charter(8))
 
 
@@ -57,7 +57,7 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
     """By both sides. The digest that it carries is right, unless that is what differs."""
     agreed, asked = charter(8), []
     config = msgspec.structs.replace(agreed.config(length=5), **DIFFERENT[name])
-    match = {"guard": "goes with active only", "charter": "is for another charter"}.get(
+    match = {"guard": "guard = curious, which has no charter", "charter": "is for another charter"}.get(
         name, f"differs from the charter in {name}"
     )
     with pytest.raises(ConfigError, match=match):

@@ -1,19 +1,31 @@
 """The rules of the house: which room may use which, and what never enters the inner ones."""
 
 import ast
+import inspect
+import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from ccesa.guards import GUARDS
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.steps import steps_of
 
 PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"extras", "files", "guards", "labels", "tensors", "wire", "words"},
-    {"config", "quantize"},
-    {"crypto"},
-    {"graphs", "identity"},
+    {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"digits"},
+    {"crypto", "quantize"},
+    {"identity", "thresholds"},
+    {"chances"},
+    {"graphs"},
+    {"config"},
+    {"floor"},
     {"charter"},
     {"protocol"},
     {"plan"},
@@ -29,10 +41,14 @@ INNER = [
     "labels",
     "words",
     "wire",
-    "config",
+    "parts",
     "crypto",
     "identity",
+    "thresholds",
+    "chances",
     "graphs",
+    "config",
+    "floor",
     "charter",
     "protocol",
 ]
@@ -95,10 +111,75 @@ def test_no_assert_and_no_bare_except(path):
         assert not isinstance(node, ast.Assert)
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None
-            if path.relative_to(PACKAGE).as_posix() == "flower/mod.py":
+            if path.relative_to(PACKAGE).as_posix() == "flower/node/mod.py":
                 continue
             assert ast.unparse(node.type) not in ("Exception", "BaseException")
 
 
 def test_the_round_fits_on_one_page():
     assert len((PACKAGE / "protocol" / "round.py").read_text().splitlines()) < 100
+
+
+# Guards
+
+
+def compares_with_a_guard(path: Path) -> bool:
+    """Whether some comparison in a file, a case included, has a guard's name in it."""
+    return any(
+        isinstance(part, ast.Constant) and part.value in GUARDS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for part in ast.walk(node)
+    )
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_what_a_guard_does_is_asked_of_its_record_and_not_of_its_name(path):
+    name = path.relative_to(PACKAGE).as_posix()
+    own = name == "guards.py" or name.startswith(tuple(f"protocol/{guard}/" for guard in GUARDS))
+    assert own or not compares_with_a_guard(path)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_the_list_of_files_shows_the_steps_of_a_guard_in_their_order(guard, side):
+    """Step 2 of a client under ``active`` is protocol/active/client_2_mask.py, and so on."""
+    found = [path.stem for path in sorted((PACKAGE / "protocol" / guard).glob(f"{side}_*.py"))]
+    assert [name.split("_")[2] for name in found] == [step.name for step in steps_of(guard)]
+    for name, step in zip(found, steps_of(guard), strict=True):
+        module = import_module(f"ccesa.protocol.{guard}.{name}")
+        functions = [step.answer] if side == "client" else [step.take, step.close]
+        assert all(function in vars(module).values() for function in functions)
+
+
+def assigned(function: ast.AST) -> set[str]:
+    """Attributes of ``self`` that a function assigns."""
+    return {
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if room(p) == "protocol"], ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_no_attribute_of_a_party_is_born_late(path):
+    for kind in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)):
+        methods = [node for node in kind.body if isinstance(node, ast.FunctionDef)]
+        born = set().union(*(assigned(one) for one in methods if one.name == "__init__"))
+        later = set().union(*(assigned(one) for one in methods if one.name != "__init__"))
+        assert later <= born, kind.name
+
+
+def test_parties_of_the_active_guard_reach_into_no_parent():
+    """They check a charter and hand it over; nothing of them is called but by its public name."""
+    for kind in (ActiveClient, ActiveServer):
+        own = {name for name in vars(kind) if not name.startswith("__")}
+        assert own == {"guard"}
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        reached = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not {name for name in reached if name.startswith("_") and name != "__init__"}

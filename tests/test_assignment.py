@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Harary
-from ccesa.graphs import assignment
+from ccesa.graphs import Complete, ErdosRenyi, Harary, drawing
 from ccesa.graphs.assignment import AssignmentGraph, draw, from_edges
 from strategies import graphs, probabilities
 
@@ -60,7 +59,7 @@ def test_graphs_are_symmetric_without_loops_and_nested(graph):
 @given(drawn())
 def test_neighbour_lists_are_strictly_ascending_and_complete(graph):
     assert graph.starts[0] == 0
-    assert graph.starts[-1] == graph.columns.size == graph.masked.size
+    assert graph.starts[-1] == graph.columns.size == graph.carries_masks.size
     for node in range(graph.size):
         near = graph.neighbours(node)
         assert near.size == graph.degrees[node]
@@ -71,7 +70,7 @@ def test_neighbour_lists_are_strictly_ascending_and_complete(graph):
 def test_reverse_swaps_the_ends_of_every_edge_and_undoes_itself(graph):
     assert np.array_equal(graph.rows[graph.reverse], graph.columns)
     assert np.array_equal(graph.columns[graph.reverse], graph.rows)
-    assert np.array_equal(graph.masked[graph.reverse], graph.masked)
+    assert np.array_equal(graph.carries_masks[graph.reverse], graph.carries_masks)
     assert np.array_equal(graph.reverse[graph.reverse], np.arange(graph.columns.size))
 
 
@@ -163,7 +162,7 @@ def test_the_same_seed_draws_the_same_graph(data, seed):
     kind = data.draw(graphs(20))
     one, other = draw(kind, seed, np.arange(20)), draw(kind, seed, np.arange(20))
     assert np.array_equal(one.columns, other.columns)
-    assert np.array_equal(one.masked, other.masked)
+    assert np.array_equal(one.carries_masks, other.carries_masks)
 
 
 @given(graph_seeds, graph_seeds)
@@ -204,7 +203,7 @@ def test_edges_are_as_frequent_as_they_should_be(p):
     size = 1500
     pairs = size * (size - 1) // 2
     graph = draw(ErdosRenyi(p=p, mask_p=p / 2), SEED, np.arange(size))
-    for count, q in ((graph.columns.size // 2, p), (int(graph.masked.sum()) // 2, p / 2)):
+    for count, q in ((graph.columns.size // 2, p), (int(graph.carries_masks.sum()) // 2, p / 2)):
         assert abs(count - q * pairs) < 5 * np.sqrt(pairs * q * (1 - q))
 
 
@@ -234,10 +233,10 @@ def test_chunks_change_nothing(data, chunk, seed):
     kind = data.draw(graphs(25))
     whole = draw(kind, seed, np.arange(25))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assignment, "_CHUNK", chunk)
+        patch.setattr(drawing, "_CHUNK", chunk)
         parts = draw(kind, seed, np.arange(25))
     assert np.array_equal(whole.columns, parts.columns)
-    assert np.array_equal(whole.masked, parts.masked)
+    assert np.array_equal(whole.carries_masks, parts.carries_masks)
 
 
 @pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 1])

@@ -12,10 +12,10 @@ from attacks.registry import ATTACKS, find
 from attacks.relaxed import relaxed, skip
 from attacks.server_views import split_view
 from attacks.servers import SERVER_ATTACKS
-from ccesa.config import ErdosRenyi, Graph, Harary
 from ccesa.errors import UsageError
+from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.protocol import client_steps
+from ccesa.protocol.active import client_1_share
 from ccesa.protocol.server import Server
 
 #: With its defence in place: what the last lines say about where it was stopped.
@@ -151,9 +151,9 @@ def test_s18_with_thin_masks_a_cut_opens_one_client(seed):
 
 def test_taking_away_what_is_not_there_is_refused():
     with pytest.raises(UsageError, match="nothing is taken away"):
-        relaxed(client_steps.share, check_confirmed=skip)
-    with pytest.raises(UsageError, match="does not use _fit"):  # a method, which no global name hides
-        relaxed(Server._close_advertise, _fit=skip)
+        relaxed(client_1_share.answer, check_confirmed=skip)
+    with pytest.raises(UsageError, match="does not use _due"):  # a method, which no global name hides
+        relaxed(Server._receive, _due=skip)
 
 
 def test_an_attack_is_found_by_name_and_by_number():

@@ -16,8 +16,9 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
+from ccesa.protocol.active import server_0_advertise
+from ccesa.protocol.server import ActiveServer
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
@@ -145,7 +146,7 @@ class Stand(HostileRound):
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
-        text = roster.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
+        text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
     def after(self, reply: bytes) -> dict[int, bytes]:
@@ -268,7 +269,7 @@ def test_verification_raises(name):
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
         stand.server.receive(LIAR, changed(stand.said[LIAR], signature=signature))
@@ -279,10 +280,10 @@ def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = roster.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
-        blind.setattr(ActiveServer, "_verify", lambda *_: None)
+        blind.setattr(server_0_advertise, "check_signed", lambda *_: None)
         requests = stand.after(changed(stand.said[LIAR], signature=signature))
     with pytest.raises(FaultyServer, match=f"client {LIAR} did not sign its keys"):
         stand.clients[VICTIM].receive(requests[VICTIM])

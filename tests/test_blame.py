@@ -1,21 +1,20 @@
 """Who is blamed: pairs of clients of whom one lied, and nobody beyond that, however many lie."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.relaxed import relaxed
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.evidence import Complained, Evidence, WrongShare
-from ccesa.protocol import client_steps as steps
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
+from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, ids, read
 
 #: More than anybody lies in these tales.
@@ -102,8 +101,8 @@ def lying_dealer(places: np.ndarray) -> type[Client]:
             shares[some] = (shares[some].astype(np.int64) + 1) % FIELD
             return shares
 
-    class Dealer(Client):
-        functions: ClassVar = {**Client.functions, "share": relaxed(steps.share, shamir=Dealing())}
+    class Dealer(Weakened, Client):
+        weaker = weaken(share=in_step(answer=without(deal=relaxed(dealing.deal, shamir=Dealing()))))
 
     return Dealer
 
@@ -144,7 +143,7 @@ def test_c12_with_a_fifth_of_liars_every_pair_has_one_and_only_liars_are_suspect
     play = played(n, graph, liars, deal, send, seed)
     failure, aggregate = play.server.failure, play.server.aggregate
     evidence = (failure or aggregate).evidence
-    drawn = play.server._graph
+    drawn = play.server.graph
     near = [set(drawn.ids[drawn.neighbours(node)].tolist()) for node in range(drawn.size)]
     around = max(len(some & liars) for some in near)
     assert all(pair & liars for pair in evidence.pairs(around))
@@ -152,8 +151,8 @@ def test_c12_with_a_fifth_of_liars_every_pair_has_one_and_only_liars_are_suspect
     if aggregate is not None:
         assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
     if isinstance(failure, CorruptShares):
-        node = play.server._nodes[failure.client]
-        spare = int(drawn.degrees[node]) + 1 - int(play.server._thresholds[node])
+        node = play.server.graph.nodes[failure.client]
+        spare = int(drawn.degrees[node]) + 1 - int(play.server._state.thresholds[node])
         budget = (spare - 2) // 2  # two clients have dropped out
         assert failure.client in liars or len(near[node] & liars) > budget
         assert "dealt wrong shares, or too many of its neighbours sent wrong ones" in str(failure)

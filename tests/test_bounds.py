@@ -8,8 +8,8 @@ from experiments import bounds
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import ErdosRenyi
 from ccesa.errors import ConfigError
+from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.plan import paper
 

@@ -6,19 +6,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from experiments import one_client
+from experiments.one_client import Degrees
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py
 
 import enumeration
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.chances import edges
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.circles import CircleMasks
+from ccesa.chances.edges import EdgeMasks
+from ccesa.chances.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.plan import certify, connectivity
-from ccesa.plan.certify import Certificate, Degrees
-from ccesa.plan.population import Population
-from ccesa.plan.rules import thresholds
-from ccesa.plan.tails import SLACK, Binomial, log_at_least, log_choose
+from ccesa.plan.certificate import Certificate, certify
+from ccesa.thresholds import Fixed, Linear, Majority
 from exact import ln, pmf
 
 #: Graphs that can be enumerated, and for how many clients.
@@ -51,15 +55,15 @@ def bound(log2: float) -> float:
 def test_holders_counted_one_by_one(graph, n, threshold):
     """For one client the tail is exact; for all together the union bound lies above."""
     for fate in FATES:
-        population = Population(clients=n, **fate)
+        assumptions = Assumptions(clients=n, **fate)
         degrees = Degrees.of(graph, n)
-        certificate = certify.certify(graph, threshold, population)
+        certificate = certify(graph, threshold, assumptions)
         for own_share in (False, True):
-            one, anyone = enumeration.p_unreliable(graph, threshold, population, own_share)
-            log = certify.unreliable(degrees, threshold.of, population, own_share=own_share)
+            one, anyone = enumeration.p_unreliable(graph, threshold, assumptions, own_share)
+            log = one_client.unreliable(degrees, threshold.of, assumptions, own_share=own_share)
             assert math.exp(log) == pytest.approx(one, rel=1e-9, abs=1e-12)
             assert anyone <= n * math.exp(log) + ROUNDING
-        anyone = enumeration.p_unreliable(graph, threshold, population)[1]
+        anyone = enumeration.p_unreliable(graph, threshold, assumptions)[1]
         assert anyone <= bound(certificate.unreliable) + ROUNDING
 
 
@@ -67,13 +71,13 @@ def test_holders_counted_one_by_one(graph, n, threshold):
 @pytest.mark.parametrize(("graph", "n"), GRAPHS, ids=repr)
 def test_colluding_holders_counted_one_by_one(graph, n, threshold):
     for collusion in (0.0, 0.2, 0.4, 0.6):
-        population = Population(clients=n, dropout=0.1, collusion=collusion)
+        assumptions = Assumptions(clients=n, dropout=0.1, collusion=collusion)
         degrees = Degrees.of(graph, n)
-        certificate = certify.certify(graph, threshold, population)
-        truth = enumeration.p_opened(graph, threshold, population)
+        certificate = certify(graph, threshold, assumptions)
+        truth = enumeration.p_opened(graph, threshold, assumptions)
         for name in ("exposed", "unmaskable"):
             one, anyone = truth[name]
-            log = getattr(certify, name)(degrees, threshold.of, population)
+            log = getattr(one_client, name)(degrees, threshold.of, assumptions)
             assert math.exp(log) == pytest.approx(one, rel=1e-9, abs=1e-12)
             assert anyone <= bound(getattr(certificate, name)) + ROUNDING
 
@@ -81,9 +85,9 @@ def test_colluding_holders_counted_one_by_one(graph, n, threshold):
 @pytest.mark.parametrize(("graph", "n"), GRAPHS, ids=repr)
 def test_disconnected_counted_one_by_one(graph, n):
     for fate in FATES:
-        population = Population(clients=n, **fate)
-        truth = enumeration.p_disconnected(graph, population)
-        certified = bound(certify.certify(graph, Majority(), population).disconnected)
+        assumptions = Assumptions(clients=n, **fate)
+        truth = enumeration.p_disconnected(graph, assumptions)
+        certified = bound(certify(graph, Majority(), assumptions).disconnected)
         assert truth <= certified + ROUNDING
         if fate["dropout"] < 0.3 and fate["collusion"] < 0.4 and truth > 0:
             assert certified <= 6 * truth  # a union over cuts, which overlap most when clients are few
@@ -94,24 +98,26 @@ def test_pairs_of_gaps_in_a_circle_are_counted_exactly(n, degree):
     """The bound is the mean number of pairs of gaps, for each kind of fate; falling apart needs one pair."""
     places, half = np.arange(n), degree // 2
     for fate in FATES:
-        population = Population(clients=n, **fate)
-        alive, weights = enumeration.survivors(population)
+        assumptions = Assumptions(clients=n, **fate)
+        alive, weights = enumeration.survivors(assumptions)
         followers = np.array([alive[:, (places + step) % n] for step in range(1, half + 1)])
         gaps = (alive & ~followers.any(axis=0)).sum(axis=1)
         pairs = float(weights @ (gaps * (gaps - 1) / 2))
-        assert math.exp(connectivity.circle(population, degree)) == pytest.approx(min(1.0, pairs), abs=1e-12)
-        apart = enumeration.p_disconnected(Complete(mask_degree=degree), population)
+        assert math.exp(CircleMasks(degree).log_apart(assumptions)) == pytest.approx(
+            min(1.0, pairs), abs=1e-12
+        )
+        apart = enumeration.p_disconnected(Complete(mask_degree=degree), assumptions)
         assert float(weights @ (gaps >= 2)) == pytest.approx(apart, abs=1e-12)
 
 
 @pytest.mark.parametrize(("n", "degree"), [(4, 4), (5, 4), (8, 7), (7, 6), (3, 2)])
 def test_a_circle_that_joins_everyone_cannot_fall_apart(n, degree):
-    assert connectivity.circle(Population(clients=n, dropout=0.5), degree) == -math.inf
+    assert CircleMasks(degree).log_apart(Assumptions(clients=n, dropout=0.5)) == -math.inf
 
 
-def plain_cuts(population: Population, p: float) -> float:
+def plain_cuts(assumptions: Assumptions, p: float) -> float:
     """ln of the union over all cuts, term by term over every number of survivors: no groups, no monotony."""
-    family, honest = population.honest_survivors
+    family, honest = assumptions.honest_survivors
     m, k = np.arange(2, honest + 1)[:, None], np.arange(1, honest // 2 + 1)
     terms = np.where(k <= m // 2, log_choose(m, k) + xlog1py(k * np.maximum(m - k, 0), -p), -np.inf)
     cuts = np.minimum(logsumexp(terms, axis=1), 0.0)
@@ -123,8 +129,8 @@ def plain_cuts(population: Population, p: float) -> float:
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5, 0.9])
 def test_cuts_in_groups_are_never_below_the_plain_sum(dropout, collusion, exact):
     for n, p in itertools.product((3, 20, 200, 400), (0.001, 0.02, 0.1, 0.3, 0.45, 0.55, 0.9)):
-        population = Population(clients=n, dropout=dropout, collusion=collusion, exact=exact)
-        grouped, plain = connectivity.edges(population, p), plain_cuts(population, p)
+        assumptions = Assumptions(clients=n, dropout=dropout, collusion=collusion, exact=exact)
+        grouped, plain = EdgeMasks(p).log_apart(assumptions), plain_cuts(assumptions, p)
         assert grouped >= plain - SLACK
         if dropout <= 0.1 and n >= 200:
             # Groups of survivor numbers count as their worst; what lies outside the window as failure.
@@ -143,12 +149,12 @@ def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
     n, degree, t, dropout, collusion, exact
 ):
     """The slack falls on the safe side of exact fractions, and it is all that is added."""
-    population = Population(clients=n, dropout=dropout, collusion=collusion, exact=exact)
-    certificate = certify.certify(Harary(degree=degree), Fixed(t=t), population)
-    d, honest = min(degree, n - 1), n - population.colluders
+    assumptions = Assumptions(clients=n, dropout=dropout, collusion=collusion, exact=exact)
+    certificate = certify(Harary(degree=degree), Fixed(t=t), assumptions)
+    d, honest = min(degree, n - 1), n - assumptions.colluders
     fit = d + 1 < 2 * t  # others are left out of the round, which counts as failure
-    live = sum(pmf(population.live, d, k) for k in range(min(t, d + 1))) if fit else 1
-    colluding = [pmf(population.colluding, d, k) for k in range(d + 1)]
+    live = sum(pmf(assumptions.live, d, k) for k in range(min(t, d + 1))) if fit else 1
+    colluding = [pmf(assumptions.colluding, d, k) for k in range(d + 1)]
     truth = {
         "unreliable": n * live,
         "exposed": honest * sum(colluding[t - 1 :]),
@@ -168,14 +174,14 @@ def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
 def test_rosters_that_are_too_small_for_a_circle_are_counted(graph, n, threshold):
     """Everyone who vanishes does so in step 0, so that neighbourhoods and thresholds shrink."""
     rng, graphs = np.random.default_rng(8), 400
-    population = Population(clients=n, dropout=0.3, collusion=0.375)
-    certificate, happened = certify.certify(graph, threshold, population), np.zeros(2)
+    assumptions = Assumptions(clients=n, dropout=0.3, collusion=0.375)
+    certificate, happened = certify(graph, threshold, assumptions), np.zeros(2)
     for _ in range(graphs):
-        v1 = np.flatnonzero(rng.random(n) >= population.dropout)
+        v1 = np.flatnonzero(rng.random(n) >= assumptions.dropout)
         colludes = np.zeros(n, bool)
-        colludes[rng.choice(n, population.colluders, replace=False)] = True
+        colludes[rng.choice(n, assumptions.colluders, replace=False)] = True
         drawn, bad = draw(graph, rng.bytes(32), v1), colludes[v1]
-        held, t = drawn.live_neighbours(bad), thresholds(threshold, drawn.degrees)
+        held, t = drawn.live_neighbours(bad), threshold.of(drawn.degrees)
         happened += [
             (~bad & (held >= np.maximum(t - 1, 1))).any(),
             (~bad & (drawn.degrees + held + 1 >= 2 * t)).any(),
@@ -187,12 +193,12 @@ def test_rosters_that_are_too_small_for_a_circle_are_counted(graph, n, threshold
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("n", "degree"), [(12, 10), (20, 18), (40, 30), (40, 38), (60, 20)])
 def test_exposure_in_small_rosters_is_bounded_for_every_number_of_early_dropouts(n, degree, exact):
-    population = Population(clients=n, dropout=0.3, collusion=0.3, exact=exact)
-    certificate = certify.certify(Harary(degree=degree), Majority(), population)
-    honest = n - population.colluders
+    assumptions = Assumptions(clients=n, dropout=0.3, collusion=0.3, exact=exact)
+    certificate = certify(Harary(degree=degree), Majority(), assumptions)
+    honest = n - assumptions.colluders
     for share in (0.0, 0.25, 0.5, 1.0):
         if exact:
-            sizes, weights = [n - 1 - round(share * population.dropped)], [1.0]
+            sizes, weights = [n - 1 - round(share * assumptions.dropped)], [1.0]
         else:
             sizes = range(n)
             weights = np.exp(Binomial(1 - 0.3 * share).log_pmf(n - 1, np.arange(n)))
@@ -200,7 +206,7 @@ def test_exposure_in_small_rosters_is_bounded_for_every_number_of_early_dropouts
         for others, weight in zip(sizes, weights, strict=True):
             d = min(degree, others)
             truth += (
-                weight * math.exp(log_at_least(population.colluding, d)[max(Majority().of(d) - 1, 1)])
+                weight * math.exp(log_at_least(assumptions.colluding, d)[max(Majority().of(d) - 1, 1)])
                 if d
                 else 0.0
             )
@@ -211,21 +217,23 @@ def test_exposure_in_small_rosters_is_bounded_for_every_number_of_early_dropouts
 def test_more_survivors_never_make_a_cut_likelier(p):
     """What a roster of the fewest rests on: the union over all cuts falls with the number of survivors."""
     sizes = np.arange(2, 600)
-    logs = connectivity._log_cuts(sizes, p)
+    logs = edges._log_cuts(sizes, p)
     assert (np.diff(logs) <= 1e-9).all()
-    few, all_of_them = (connectivity.edges(Population(clients=300, dropout=0.1), p, m) for m in (200, 300))
+    assumptions = Assumptions(clients=300, dropout=0.1)
+    rosters = (Roster(assumptions=assumptions, least=least, chosen=True) for least in (200, 300))
+    few, all_of_them = (EdgeMasks(p).log_apart(assumptions, one) for one in rosters)
     assert few >= all_of_them
 
 
 def test_what_cannot_happen_is_minus_infinity_and_what_must_is_zero():
-    nobody = Population(clients=10, dropout=0.0)
-    certificate = certify.certify(Complete(), Majority(), nobody)
+    nobody = Assumptions(clients=10, dropout=0.0)
+    certificate = certify(Complete(), Majority(), nobody)
     assert set(certificate.as_dict().values()) == {-math.inf}
     assert certificate.privacy() == -math.inf
-    certificate = certify.certify(Complete(), Fixed(t=10), nobody)  # nine neighbours
+    certificate = certify(Complete(), Fixed(t=10), nobody)  # nine neighbours
     assert certificate.unreliable == 0
-    most = Population(clients=10, dropout=0.0, collusion=0.9)
-    certificate = certify.certify(Complete(), Majority(), most)
+    most = Assumptions(clients=10, dropout=0.0, collusion=0.9)
+    certificate = certify(Complete(), Majority(), most)
     assert (certificate.exposed, certificate.unmaskable, certificate.disconnected) == (0, 0, -math.inf)
 
 
@@ -234,32 +242,32 @@ def test_privacy_sums_what_counts_under_the_guard():
     assert certificate.privacy() == pytest.approx(-9)
     assert certificate.privacy("active") == pytest.approx(math.log2(2**-9 + 2**-3))
     with pytest.raises(ConfigError, match="guard"):
-        certify.check_guard("paranoid")
+        certificate.privacy("paranoid")
 
 
 @pytest.mark.parametrize(("n", "collusion", "degree"), [(1000, 0.0, 18), (1000, 0.1, 26), (100_000, 0.0, 22)])
 def test_thinnest_circle_of_masks(n, collusion, degree):
-    population = Population(clients=n, dropout=0.1, collusion=collusion)
+    assumptions = Assumptions(clients=n, dropout=0.1, collusion=collusion)
     for width, enough in ((degree, True), (degree - 2, False)):
         graph = Complete(mask_degree=width)
-        assert (certify.certify(graph, Majority(), population).disconnected <= -41) == enough
+        assert (certify(graph, Majority(), assumptions).disconnected <= -41) == enough
 
 
 @pytest.mark.parametrize(
     ("n", "collusion", "mean"), [(1000, 0.0, 38.6), (1000, 0.1, 42.7), (100_000, 0.0, 44.9)]
 )
 def test_thinnest_random_masks(n, collusion, mean):
-    population = Population(clients=n, dropout=0.1, collusion=collusion)
+    assumptions = Assumptions(clients=n, dropout=0.1, collusion=collusion)
     for degree, enough in ((mean, True), (mean - 1.5, False)):
-        log = certify.disconnected(ErdosRenyi(p=degree / (n - 1)), population)
+        log = ErdosRenyi(p=degree / (n - 1)).masks(n).log_apart(assumptions)
         assert (log + SLACK <= -41 * math.log(2)) == enough
 
 
 def test_a_row_of_the_papers_table():
     """n = 300, q_total = 0.1, t = 98, p = 0.5136; the paper's protocol sends the client's own share."""
     n, degrees, t = 300, Degrees.of(ErdosRenyi(p=0.5136), 300), Fixed(t=98).of
-    population = Population(clients=n, dropout=0.1)
-    lost = n * math.exp(certify.unreliable(degrees, t, population, own_share=True))
-    opened = n * math.exp(certify.unmaskable(degrees, t, population))
+    assumptions = Assumptions(clients=n, dropout=0.1)
+    lost = n * math.exp(one_client.unreliable(degrees, t, assumptions, own_share=True))
+    opened = n * math.exp(one_client.unmaskable(degrees, t, assumptions))
     assert lost == pytest.approx(1.4e-4, rel=0.03)
     assert opened == pytest.approx(2.7e-4, rel=0.03)

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.charter.charter import MAX_FILE_BYTES
-from ccesa.config import ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.simulate.enrolment import NOTHING
+from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import charter, configure, identity
 from strategies import charters
 

@@ -1,19 +1,18 @@
 """A client that cannot use what a neighbour sealed for it says so, and the round goes on without it."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.relaxed import relaxed
-from ccesa.config import Complete, Harary
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
-from ccesa.errors import ConflictingMessage, LateMessage, RoundFailed
+from ccesa.errors import ConflictingMessage, FaultyNeighbour, FaultyServer, LateMessage, RoundFailed
 from ccesa.evidence import Complained
-from ccesa.protocol import client_steps as steps
+from ccesa.graphs import Complete, Harary
+from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate
@@ -40,7 +39,7 @@ def fresh(guard: str, **options) -> Play:
 def garbled(play: Play, victims: set[int]) -> Play:
     """In step mask, after one client has sealed garbage for these of its neighbours."""
     play.until("share")
-    near = play.server._graph.ids[play.server._graph.neighbours(GARBLER)].tolist()
+    near = play.server.graph.ids[play.server.graph.neighbours(GARBLER)].tolist()
 
     def garble(i: int, reply: bytes) -> bytes:
         texts = m.items("sealed", read(reply).sealed, len(near), 80) if i == GARBLER else []
@@ -65,7 +64,7 @@ def test_c9_garbled_neighbours_complain_and_are_left_out_like_dropouts(guard, vi
     """The round ends exactly as one with the same keys in which they dropped out."""
     play, twin = (seeded(fresh(guard, graph=graph, round_id=bytes(32))) for _ in range(2))
     garbled(play, victims)
-    accusers = victims & set(play.server._graph.ids[play.server._graph.neighbours(GARBLER)].tolist())
+    accusers = victims & set(play.server.graph.ids[play.server.graph.neighbours(GARBLER)].tolist())
     for i, reply in play.replies().items():
         assert isinstance(read(reply), m.Complaint) == (i in accusers)
         if i in accusers:
@@ -145,8 +144,8 @@ def test_shares_outside_the_field_are_no_shares():
             shares[[1, 7]] = 65535
             return shares
 
-    class Dealer(Client):
-        functions: ClassVar = {**Client.functions, "share": relaxed(steps.share, shamir=Dealing())}
+    class Dealer(Weakened, Client):
+        weaker = weaken(share=in_step(answer=without(deal=relaxed(dealing.deal, shamir=Dealing()))))
 
     play = Play(configure(N))
     play.clients[8] = Dealer(play.config, 8, play.vectors[8])
@@ -182,7 +181,7 @@ FALSE = {
 def test_c9_a_false_complaint_is_refused_and_the_vector_still_counts(guard, name):
     make, match = FALSE[name]
     play = fresh(guard, graph=Harary(degree=4)).until("share")
-    neighbours = set(play.server._graph.ids[play.server._graph.neighbours(0)].tolist())
+    neighbours = set(play.server.graph.ids[play.server.graph.neighbours(0)].tolist())
     near, gone, far = min(neighbours), max(neighbours), min(set(range(1, N)) - neighbours)
     play.step(gone={gone})
     refuses(play, 0, complaint(play, 0, make(near, gone, far)), match)
@@ -246,8 +245,32 @@ def test_a_client_that_complained_says_the_same_after_waking_up_and_nothing_else
     woken = play.make_client(0)
     woken.resume(asleep)
     assert woken.done
+    assert woken.fault.clients == (GARBLER,)
     assert woken.receive(play.requests[0]) == said
     assert not vars(woken._state)
+
+
+@guards
+def test_a_client_that_complained_blames_the_neighbour_and_not_the_server(guard):
+    """This neighbour, or the server in its name: the client cannot tell, so it accuses neither alone."""
+    play = garbled(fresh(guard), {0, 1})
+    client, others = play.clients[0], play.clients[1]
+    assert client.fault is None
+    said = client.receive(play.requests[0])
+    assert client.fault.clients == (GARBLER,)
+    assert not isinstance(client.fault, FaultyServer)
+    for request in (others.receive(play.requests[1]), b"", play.requests[1]):
+        with pytest.raises(FaultyNeighbour, match=f"client {GARBLER}: .*or the server passed on others"):
+            client.receive(request)
+    assert client.receive(play.requests[0]) == said  # the complaint itself may have been lost
+
+
+@guards
+def test_an_abort_over_the_server_names_no_neighbour(guard):
+    play = fresh(guard).until("mask")
+    with pytest.raises(FaultyServer):
+        play.clients[0].receive(b"")
+    assert play.clients[0].fault is None
 
 
 @guards

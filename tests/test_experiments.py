@@ -18,11 +18,12 @@ from experiments.faces_inversion import run as inversion
 from experiments.faces_reliability import run as reliability
 from experiments.running_time import run as running_time
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, ImpossiblePlan
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.server import Aggregate
 from ccesa.quantize import Quantizer
+from ccesa.thresholds import Fixed, Majority
 
 PERSONS, SHOTS, HEIGHT, WIDTH = 8, 5, 16, 12
 

@@ -15,10 +15,11 @@ from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Majority
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.server import Aggregate
 from ccesa.quantize import Quantizer
+from ccesa.thresholds import Fixed, Majority
 
 BATCHES, EACH, TEST = 5, 40, 30
 FEW = Effort(clients=60, rounds=3, reals=(0, 0, 0), training=120, test=30, quick=True)

@@ -8,8 +8,8 @@ import pytest
 
 from ccesa.charter import Charter
 from ccesa.errors import MalformedMessage
+from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS
 from fuzz import admission, charter, configuration, identity, messages, requests, stage, suspended
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
@@ -48,7 +48,7 @@ def test_the_corpus_has_every_message_of_every_step():
     assert found == set(m.MESSAGES)
     for name in ("requests", "replies", "suspended"):
         assert {data[0] for data in corpus(name)} == set(range(len(stage.PLACES)))
-    assert len(corpus("replies")) == len(stage.PLACES) + len(STEPS)  # a complaint under each guard
+    assert len(corpus("replies")) == len(stage.PLACES) + len(GUARDS)  # a complaint under each guard
 
 
 @pytest.mark.parametrize("name", ["requests", "replies"])

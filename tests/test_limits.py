@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from ccesa.errors import FaultyClient, FaultyServer, LateMessage
+from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from rounds import CONFIGURE, Play, read, refuses
 
 guards = pytest.mark.parametrize("guard", CONFIGURE)
 steps = pytest.mark.parametrize(
-    ("guard", "step"), [(guard, step.name) for guard in STEPS for step in STEPS[guard]]
+    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps_of(guard)]
 )
 kinds = pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 HUGE = 1 << 25
@@ -84,12 +85,12 @@ def test_the_limit_is_that_of_the_message_and_no_more(guard, step, monkeypatch):
 @pytest.mark.parametrize("other", ["earlier", "later"])
 def test_a_reply_to_another_step_is_not_even_parsed(guard, step, other, monkeypatch):
     """However large: a vector has room in its own step only, and comes late to any after that."""
-    names = [one.name for one in STEPS[guard]]
+    names = [one.name for one in steps_of(guard)]
     place = names.index(step) + (-1 if other == "earlier" else 1)
     if not 0 <= place < len(names):
         return
     play = opened(guard, step)
-    name = STEPS[guard][place].reply.__struct_config__.tag.encode()
+    name = steps_of(guard)[place].reply.__struct_config__.tag.encode()
     data = padded(b"\x95" + bytes([0xA0 | len(name)]) + name, HUGE)
     monkeypatch.setattr(m, "_DECODER", None)
     error, text = (

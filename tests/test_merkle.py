@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ccesa import labels
 from ccesa.crypto import merkle
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
 from second_active import proof_of, top_of
 
 hashes = st.binary(min_size=32, max_size=32)
@@ -117,10 +117,10 @@ def test_another_size_fails_because_the_root_has_the_roster_in_it(case, size):
     leaves, places, proof = case
     assume(size != len(leaves))
     assume(size > places[-1])
-    root = roster.root(CONTEXT, packed(len(leaves), 44), top(leaves))
-    assert roster.proven_root(CONTEXT, packed(len(leaves), 44), places, shown(case), proof) == root
+    root = signed_texts.root(CONTEXT, packed(len(leaves), 44), top(leaves))
+    assert signed_texts.proven_root(CONTEXT, packed(len(leaves), 44), places, shown(case), proof) == root
     try:
-        found = roster.proven_root(CONTEXT, packed(size, 44), places, shown(case), proof)
+        found = signed_texts.proven_root(CONTEXT, packed(size, 44), places, shown(case), proof)
     except merkle.WrongProof:
         return
     assert found != root

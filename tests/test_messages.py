@@ -4,10 +4,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import MalformedMessage, UsageError
+from ccesa.graphs import Harary
+from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from strategies import client_ids, configs, fuzzed, plain_values
 
 PLENTY = 10**6
@@ -323,10 +325,12 @@ def test_client_i_is_bit_i_of_the_little_endian_number(case):
 
 
 def test_every_message_belongs_to_a_step_and_has_its_own_name():
-    in_steps = [kind for steps in STEPS.values() for step in steps for kind in (step.request, *step.replies)]
+    in_steps = [
+        kind for steps in map(steps_of, GUARDS) for step in steps for kind in (step.request, *step.replies)
+    ]
     assert list(dict.fromkeys(in_steps)) == list(m.MESSAGES)
     assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
-    for steps in STEPS.values():
+    for steps in map(steps_of, GUARDS):
         kinds = [kind for step in steps for kind in (step.request, *step.replies)]
         assert len(set(kinds)) == len(kinds)
 

@@ -8,17 +8,18 @@ from experiments import montecarlo
 from experiments.montecarlo import estimate
 
 import enumeration
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.chances.assumptions import Assumptions
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.plan.certify import certify
-from ccesa.plan.population import Population
+from ccesa.plan.certificate import certify
+from ccesa.thresholds import Fixed, Linear, Majority
 
 EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")
 
 
 def people(clients, dropout, collusion=0.0, exact=False):
-    return Population(clients=clients, dropout=dropout, collusion=collusion, exact=exact)
+    return Assumptions(clients=clients, dropout=dropout, collusion=collusion, exact=exact)
 
 
 #: Each event that is named is rare but visible, and happens at least this fraction of its bound. Clients of
@@ -99,14 +100,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("graph", "threshold", "population", "visible"), CASES, ids=str)
-def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshold, population, visible):
-    compare(graph, threshold, population, visible, 8000)
+@pytest.mark.parametrize(("graph", "threshold", "assumptions", "visible"), CASES, ids=str)
+def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshold, assumptions, visible):
+    compare(graph, threshold, assumptions, visible, 8000)
 
 
-def compare(graph, threshold, population, visible, graphs):
-    counted = estimate(graph, threshold, population, graphs, np.random.default_rng(1))
-    certificate = certify(graph, threshold, population).as_dict()
+def compare(graph, threshold, assumptions, visible, graphs):
+    counted = estimate(graph, threshold, assumptions, graphs, np.random.default_rng(1))
+    certificate = certify(graph, threshold, assumptions).as_dict()
     for name in EVENTS:
         frequency, bound = getattr(counted, name), 2 ** certificate[name]
         assert frequency <= bound + 4 * math.sqrt(bound / graphs)
@@ -152,15 +153,15 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize(("graph", "threshold", "population", "visible", "graphs"), THOUSAND, ids=str)
-def test_a_thousand_clients_agree_with_the_certificate(graph, threshold, population, visible, graphs):
-    compare(graph, threshold, population, visible, graphs)
+@pytest.mark.parametrize(("graph", "threshold", "assumptions", "visible", "graphs"), THOUSAND, ids=str)
+def test_a_thousand_clients_agree_with_the_certificate(graph, threshold, assumptions, visible, graphs):
+    compare(graph, threshold, assumptions, visible, graphs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("graph", "threshold", "population", "visible"), MANY, ids=str)
-def test_many_graphs_of_a_thousand_clients_agree_with_the_certificate(graph, threshold, population, visible):
-    compare(graph, threshold, population, visible, 8000)
+@pytest.mark.parametrize(("graph", "threshold", "assumptions", "visible"), MANY, ids=str)
+def test_many_graphs_of_a_thousand_clients_agree_with_the_certificate(graph, threshold, assumptions, visible):
+    compare(graph, threshold, assumptions, visible, 8000)
 
 
 def test_nobody_colludes_and_nobody_vanishes():
@@ -185,25 +186,27 @@ TINY = [
 @pytest.mark.parametrize("threshold", [Majority(), Fixed(t=3)], ids=repr)
 @pytest.mark.parametrize(("graph", "n"), TINY, ids=repr)
 def test_frequencies_are_those_of_all_cases_together(graph, n, threshold, exact):
-    population, graphs = people(n, 0.2, 0.3, exact=exact), 10_000
-    truth = {name: anyone for name, (_, anyone) in enumeration.p_opened(graph, threshold, population).items()}
-    truth["disconnected"] = enumeration.p_disconnected(graph, population)
+    assumptions, graphs = people(n, 0.2, 0.3, exact=exact), 10_000
+    truth = {
+        name: anyone for name, (_, anyone) in enumeration.p_opened(graph, threshold, assumptions).items()
+    }
+    truth["disconnected"] = enumeration.p_disconnected(graph, assumptions)
     rng = np.random.default_rng(2)
     for own_share in (False, True):
-        truth["unreliable"] = enumeration.p_unreliable(graph, threshold, population, own_share)[1]
-        counted = estimate(graph, threshold, population, graphs, rng, own_share)
+        truth["unreliable"] = enumeration.p_unreliable(graph, threshold, assumptions, own_share)[1]
+        counted = estimate(graph, threshold, assumptions, graphs, rng, own_share)
         for name, p in truth.items():
             error = math.sqrt(max(p * (1 - p), 0.0) / graphs)
             assert getattr(counted, name) == pytest.approx(p, abs=4.5 * error + 1e-9)
 
 
-def frequencies_of_real_graphs(graph, threshold, population, graphs, rng):
+def frequencies_of_real_graphs(graph, threshold, assumptions, graphs, rng):
     """The events as the protocol's own graphs show them."""
-    n, happened = population.clients, np.zeros(4)
+    n, happened = assumptions.clients, np.zeros(4)
     for _ in range(graphs):
         drawn = draw(graph, rng.bytes(32), np.arange(n))
-        stays, colludes = rng.random(n) >= population.dropout, np.zeros(n, bool)
-        colludes[rng.choice(n, population.colluders, replace=False)] = True
+        stays, colludes = rng.random(n) >= assumptions.dropout, np.zeros(n, bool)
+        colludes[rng.choice(n, assumptions.colluders, replace=False)] = True
         t = np.array([threshold.of(d) for d in drawn.degrees.tolist()])
         held = drawn.live_neighbours(colludes)
         happened += [
@@ -229,10 +232,10 @@ def frequencies_of_real_graphs(graph, threshold, population, graphs, rng):
     ids=repr,
 )
 def test_real_graphs_follow_the_same_law(graph, threshold):
-    population, graphs = people(15, 0.25, 0.2), 400
+    assumptions, graphs = people(15, 0.25, 0.2), 400
     rng = np.random.default_rng(3)
-    real = frequencies_of_real_graphs(graph, threshold, population, graphs, rng)
-    counted = estimate(graph, threshold, population, 20_000, rng)
+    real = frequencies_of_real_graphs(graph, threshold, assumptions, graphs, rng)
+    counted = estimate(graph, threshold, assumptions, 20_000, rng)
     for name, frequency in zip(EVENTS, real, strict=True):
         p = getattr(counted, name)
         error = math.sqrt(max(p * (1 - p), 1e-3) / graphs)

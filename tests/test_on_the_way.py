@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
-from rounds import Play, accused_in, changed, configure, read, refuses
+from rounds import Play, accused_in, changed, configure, read, refuses, total_of
 
 N = 7
 #: A client, and one of the bits of its two public keys.
@@ -185,7 +185,7 @@ def test_any_bit_of_the_message_with_a_masked_vector(sender, data):
     bit = data.draw(st.integers(0, 8 * len(reply) - 1))
     with pytest.raises(FaultyClient):
         play.server.receive(sender, flip(reply, bit))
-    assert not play.server._total.any()
+    assert not total_of(play.server).any()
     play.run("")
     assert play.server.aggregate.survivors == tuple(i for i in range(N) if i != sender)
 

@@ -3,17 +3,22 @@
 import copy
 import logging
 import multiprocessing
+import os
 import pickle
 import traceback
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ccesa
 from ccesa import labels, words
-from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives
 from ccesa.errors import CcesaError, VectorError
+from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
 from ccesa.quantize import Quantizer
 from rounds import Play, changed, configure, read
 
@@ -118,7 +123,7 @@ def secrets_of(play: Play) -> list[bytes]:
         for name in ("self_secret", "own_share"):
             found += [state[name]] if name in state else []
         found += [bytes(s) for s in state.get("shares", [])]
-        for sealing in state.get("sealings", []):
+        for sealing in state.get("sealings", {}).values():
             found += [sealing.outgoing, sealing.incoming]
         if "mask_secret" in state:
             found.append(state["mask_secret"].astype("<u2").tobytes())
@@ -170,6 +175,25 @@ def test_the_scan_for_secrets_would_find_one():
     assert shown_in(secret, f"oops {secret.hex()}")
     assert shown_in(secret, f"oops {secret!r}")
     assert shown_in(secret, f"oops {np.frombuffer(secret, '<u2').tolist()}")
+
+
+def test_randomness_is_an_argument_where_shares_are_dealt_and_checked():
+    """Only what a user makes, a client or a server, asks the operating system for it."""
+    package = Path(ccesa.__file__).parent
+    below = [*package.glob("crypto/*.py"), *package.glob("graphs/*.py")]
+    below += [package / "protocol" / f"{name}.py" for name in ("unmasking", "rebuilding", "released_shares")]
+    assert not [path.name for path in below if "urandom" in path.read_text()]
+
+
+def test_the_server_checks_shares_with_the_randomness_that_it_is_given():
+    asked = []
+
+    def source(count: int) -> bytes:
+        asked.append(count)
+        return os.urandom(count)
+
+    Play(configure(6), server=partial(Server, random=source)).finish()
+    assert sum(asked) > 0
 
 
 def _first_keys(queue) -> None:

@@ -10,15 +10,18 @@ import math
 import numpy as np
 import pytest
 from experiments.montecarlo import estimate
+from experiments.one_client import Degrees, unreliable
 
-from ccesa.config import ErdosRenyi, Fixed, RoundConfig
+from ccesa.chances.assumptions import Assumptions
+from ccesa.config import RoundConfig
+from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, reliable
-from ccesa.plan.certify import Degrees, unreliable
 from ccesa.plan.paper import step_dropout
-from ccesa.plan.population import Population
-from ccesa.protocol.server import Server
+from ccesa.protocol.drawing import fit, pruned
+from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
+from ccesa.thresholds import Fixed
 
 N, T, P = 40, 21, 0.7
 GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)
@@ -48,12 +51,12 @@ def test_rounds_lost_by_the_papers_protocol(q_total, printed):
 
 @pytest.mark.parametrize("q_total", [0.0, 0.1])
 def test_monte_carlo_and_certificate_agree_with_it(q_total):
-    population = Population(clients=N, dropout=q_total)
+    assumptions = Assumptions(clients=N, dropout=q_total)
     rng = np.random.default_rng(2)
     paper = lost_by_the_paper(q_total, 10_000, rng)["V4"]
-    counted = estimate(GRAPH, THRESHOLD, population, 10_000, rng, own_share=True).unreliable
+    counted = estimate(GRAPH, THRESHOLD, assumptions, 10_000, rng, own_share=True).unreliable
     assert counted == pytest.approx(paper, abs=4 * math.sqrt(2 * paper * (1 - paper) / 10_000))
-    each = math.exp(unreliable(Degrees.of(GRAPH, N), THRESHOLD.of, population, own_share=True))
+    each = math.exp(unreliable(Degrees.of(GRAPH, N), THRESHOLD.of, assumptions, own_share=True))
     assert paper < N * each
     if q_total == 0:
         assert N * each == pytest.approx(0.173, abs=0.001)
@@ -62,19 +65,17 @@ def test_monte_carlo_and_certificate_agree_with_it(q_total):
 def lost_by_the_server(q_total: float, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """The real server's rules on real graphs, without keys: who is left out, how the round ends."""
     ends = {"left out": 0, "unreliable": 0, "nobody left": 0}
-    step, server = (
-        step_dropout(q_total),
-        Server(RoundConfig(clients=N, length=1, graph=GRAPH, threshold=THRESHOLD)),
-    )
+    step = step_dropout(q_total)
+    config = RoundConfig(clients=N, length=1, graph=GRAPH, threshold=THRESHOLD)
     for _ in range(rounds):
         graph = draw(GRAPH, rng.bytes(32), np.flatnonzero(rng.random(N) >= step))
-        thresholds = server._thresholds = np.full(graph.size, T)
-        server._graph = graph
-        fit = server._fit()
-        v2 = server._pruned(fit & (rng.random(graph.size) >= step))
+        thresholds = np.full(graph.size, T)
+        drawn = Drawn(graph=graph, thresholds=thresholds, mask_keys=[])
+        able = fit(config, drawn)
+        v2 = pruned(config, drawn, able & (rng.random(graph.size) >= step))
         v3 = v2 & (rng.random(graph.size) >= step)
         v4 = v3 & (rng.random(graph.size) >= step)
-        ends["left out"] += not fit.all()
+        ends["left out"] += not able.all()
         ends["nobody left"] += not v2.any()
         ends["unreliable"] += not reliable(Evolution(graph, thresholds, v2, v3, v4)).holds
     return {name: count / rounds for name, count in ends.items()}

@@ -6,14 +6,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
+from ccesa.chances import edges
+from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.circles import CircleMasks
+from ccesa.chances.demand import Demand
+from ccesa.chances.tails import LN2, log_at_least, log_below
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
-from ccesa.plan import check, connectivity, plan, search
+from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.guards import CURIOUS
+from ccesa.plan import check, plan, search
 from ccesa.plan.planner import plan_or_complete
-from ccesa.plan.population import Population
-from ccesa.plan.roster import LN2
-from ccesa.plan.tails import log_at_least, log_below
 from ccesa.simulate import Independent, simulate
+from ccesa.thresholds import Fixed, Linear, Majority
 
 #: clients, collusion, guard, reliability and privacy bits, Erdős-Rényi mean degree, Harary degree and t.
 REFERENCE = [
@@ -64,7 +69,7 @@ def test_degrees_match_the_reference(clients, collusion, guard, reliable, privat
 @pytest.mark.parametrize(("clients", "degree", "t", "least", "colluders", "around", "honest", "bits"), ACTIVE)
 def test_the_default_against_a_lying_server(clients, degree, t, least, colluders, around, honest, bits):
     made = plan(clients, 0.1, guard="active")
-    assert (made.degree, made.t, made.privacy_bits, made.population.collusion) == (degree, t, 128, 0.1)
+    assert (made.degree, made.t, made.privacy_bits, made.assumptions.collusion) == (degree, t, 128, 0.1)
     assert (made.least_roster, made.colluders, made.around) == (least, colluders, around)
     assert made.least_honest == made.least_survivors == honest == t - around
     assert made.reliability_bits == pytest.approx(bits, abs=0.05)
@@ -93,20 +98,20 @@ def test_one_colluder_at_least_is_planned_for_against_a_lying_server():
     assert plan(1000, 0.1, 0.0).colluders == 0
 
 
-def googles_way(population, unmaskable):
+def googles_way(assumptions, unmaskable):
     """Degree and t by the rules of Google's planner, on our tails.
 
     Thresholds go below the majority, a client's own share is left out, every event has its own budget in the
     union over all clients; the honest survivors' graph has to be connected.
     """
     reliable, private = -20 * LN2, -40 * LN2
-    for degree in range(2, population.clients, 2):
-        live = log_below(population.live, degree) + math.log(population.clients)
-        bad = log_at_least(population.colluding, degree)
-        bad = bad + math.log(population.clients - population.colluders)
+    for degree in range(2, assumptions.clients, 2):
+        live = log_below(assumptions.live, degree) + math.log(assumptions.clients)
+        bad = log_at_least(assumptions.colluding, degree)
+        bad = bad + math.log(assumptions.clients - assumptions.colluders)
         t = np.flatnonzero(live <= reliable)[-1]
         place = max(2 * t - degree, 0) if unmaskable else t
-        privacy = np.logaddexp.reduce([bad[t], bad[place], connectivity.circle(population, degree)])
+        privacy = np.logaddexp.reduce([bad[t], bad[place], CircleMasks(degree).log_apart(assumptions)])
         if privacy <= private:
             half = [
                 x for x in range(2, t) if bad[max(2 * x - degree, 0) if unmaskable else x] <= private - LN2
@@ -117,8 +122,8 @@ def googles_way(population, unmaskable):
 
 @pytest.mark.parametrize(("clients", "collusion", "dropout", "unmaskable", "degree", "t"), GOOGLE)
 def test_degrees_match_or_beat_googles_planner(clients, collusion, dropout, unmaskable, degree, t):
-    population = Population(clients=clients, dropout=dropout, collusion=collusion, exact=True)
-    found = googles_way(population, unmaskable)
+    assumptions = Assumptions(clients=clients, dropout=dropout, collusion=collusion, exact=True)
+    found = googles_way(assumptions, unmaskable)
     assert found is not None
     assert found == (degree, t) if degree != 286 else found[0] <= degree
 
@@ -139,10 +144,11 @@ def test_ours_costs_two_neighbours_more_where_a_client_must_not_be_left_alone(
     [(1000, 0, 18, 38.5), (1000, 0.1, 26, 42.7), (100_000, 0, 22, 44.9)],
 )
 def test_thinnest_masks(clients, collusion, circle, edges):
-    population = Population(clients=clients, dropout=0.1, collusion=collusion)
-    budget = -41 * math.log(2)
-    assert search.circle_masks(population, budget, 60) == circle
-    assert search.edge_masks(population, budget, 60 / (clients - 1)) * (clients - 1) <= edges
+    assumptions = Assumptions(clients=clients, dropout=0.1, collusion=collusion)
+    demand = Demand.of(assumptions, CURIOUS, privacy_bits=41)
+    assert search.thinned(demand, Harary(degree=60)).mask_degree == circle
+    thin = search.thinned(demand, ErdosRenyi(p=60 / (clients - 1)))
+    assert thin.mean_mask_degree(clients) <= edges
 
 
 def test_a_million_clients_are_planned_at_once():
@@ -315,6 +321,6 @@ def test_where_most_rounds_are_lost_the_threshold_is_still_private(clients, guar
 
 def test_the_linear_rule_saves_a_fifth_of_the_neighbours(monkeypatch):
     with_it = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
-    monkeypatch.setattr(search, "_SLOPES", ())
+    monkeypatch.setattr(edges, "_SLOPES", ())
     without = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
     assert (round(with_it), round(without)) == (64, 83)  # as docs/planning.md says

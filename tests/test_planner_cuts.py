@@ -13,11 +13,11 @@ from experiments import samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import extended, flags, informative
 from ccesa.plan import plan
-from ccesa.plan.rules import thresholds
+from ccesa.thresholds import Fixed, Linear, Majority
 
 FULL = [Harary(degree=4), Harary(degree=6), ErdosRenyi(p=0.6), Complete()]
 RULES = [Majority(), Fixed(t=4), Linear(slope=512, base=2)]
@@ -56,7 +56,7 @@ def smallest_parts(graph, t, colludes):
 @given(st.sampled_from(FULL), st.sampled_from(RULES), st.integers(0, 2), st.integers(0, 1000))
 def test_with_masks_on_every_edge_no_part_is_smaller_than_promised(kind, rule, colluders, seed):
     graph, colludes = drawn(kind, 9 + colluders, seed), np.arange(9 + colluders) < colluders
-    t = thresholds(rule, graph.degrees)
+    t = rule.of(graph.degrees)
     promised = t - graph.live_neighbours(colludes)
     for members in smallest_parts(graph, t, colludes):
         around = graph.live_neighbours(members) + 1
@@ -67,14 +67,14 @@ def test_with_masks_on_every_edge_no_part_is_smaller_than_promised(kind, rule, c
 def test_the_promise_is_reached():
     """Among nine honest clients who all know each other, any t - c can be split off."""
     graph, colludes = drawn(Complete(), 11, 0), np.arange(11) < 2
-    t = thresholds(Fixed(t=7), graph.degrees)
+    t = Fixed(t=7).of(graph.degrees)
     assert min(part.sum() for part in smallest_parts(graph, t, colludes)) == 7 - 2
 
 
 @pytest.mark.parametrize("kind", [Harary(degree=6, mask_degree=2), Complete(mask_degree=2)], ids=repr)
 def test_with_thin_masks_one_client_is_split_off(kind):
     graph, colludes = drawn(kind, 10, 0), np.arange(10) < 1
-    t = thresholds(Majority(), graph.degrees)
+    t = Majority().of(graph.degrees)
     assert min(part.sum() for part in smallest_parts(graph, t, colludes)) == 1
 
 
@@ -103,7 +103,7 @@ def test_no_cut_of_a_planned_graph_is_smaller_than_the_plan_says(kind):
     made, rng = plan(120, 0.1, 0.1, graph=kind, privacy_bits=20), np.random.default_rng(4)
     graph = drawn(made.graph, 120, 4)
     colludes = flags(120, rng.choice(120, made.colluders, replace=False))
-    t = thresholds(made.threshold, graph.degrees)
+    t = made.threshold.of(graph.degrees)
     assert graph.live_neighbours(colludes)[~colludes].max() <= made.around
     assert (t - graph.live_neighbours(colludes))[~colludes].min() >= made.least_honest >= 2
     for victim in np.flatnonzero(~colludes)[:10]:
@@ -118,7 +118,7 @@ def test_the_same_search_opens_one_client_where_masks_are_thin():
     """The graph that was planned for 1,000 clients, a tenth of them colluding, while thin masks were."""
     kind, rng = Harary(degree=46, mask_degree=26), np.random.default_rng(5)
     graph, colludes = drawn(kind, 1000, 5), flags(1000, rng.choice(1000, 100, replace=False))
-    t = thresholds(Fixed(t=26), graph.degrees)
+    t = Fixed(t=26).of(graph.degrees)
     victims = [
         victim
         for victim in np.flatnonzero(~colludes)[:200]
@@ -139,7 +139,7 @@ def test_few_honest_clients_are_as_rare_as_the_plan_says(kind, guard, bits):
     shares, _ = samples.draw(made.graph, (graphs, 150), rng)
     colludes = rng.permuted(np.broadcast_to(np.arange(150) < made.colluders, (graphs, 150)), axis=1)
     colluding = shares.neighbours(colludes)
-    t = thresholds(made.threshold, shares.neighbours(np.ones((graphs, 150), bool)))
+    t = made.threshold.of(shares.neighbours(np.ones((graphs, 150), bool)))
     least = np.where(colludes, 150, t - colluding).min(axis=1)
     crowd = np.where(colludes, 0, colluding).max(axis=1)
     bound = 2**made.least_honest_fails

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete
 from ccesa.errors import ImpossiblePlan
+from ccesa.graphs import Complete
 from ccesa.plan import plan
 
 demands = st.fixed_dictionaries(

@@ -9,17 +9,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.circles import CircleMasks, EqualDegrees
+from ccesa.chances.events import either, exposed, fewer_honest, more_colluders, unmaskable
+from ccesa.chances.tails import Binomial, Hypergeometric, log_at_least
+from ccesa.config import RoundConfig
 from ccesa.errors import TooFewClients
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.plan import check, circles, connectivity, plan
-from ccesa.plan.certify import Around, certify, disconnected
-from ccesa.plan.events import either, exposed, fewer_honest, more_colluders, unmaskable
-from ccesa.plan.population import Population
-from ccesa.plan.roster import roster
-from ccesa.plan.rules import thresholds
-from ccesa.plan.tails import Binomial, Hypergeometric, log_at_least
+from ccesa.plan import check, plan
+from ccesa.plan.certificate import certify
 from ccesa.simulate import Exactly, federate, simulate
+from ccesa.thresholds import Fixed, Linear, Majority
 
 GRAPHS = ["harary", "erdos-renyi", "complete"]
 
@@ -88,8 +89,8 @@ def test_survivors_can_be_asked_for():
 def test_a_floor_is_about_every_degree_that_a_plan_can_meet(graph):
     made = plan(200, 0.1, 0.05, graph=graph, reliability_bits=10, privacy_bits=20)
     floor, most = made.floor, max(made.degrees)
-    assert floor.threshold_share == min(made.threshold.of(d) / d for d in made.degrees)
-    assert floor.threshold_share > 0.5
+    assert floor.threshold_ratio == min(made.threshold.of(d) / d for d in made.degrees)
+    assert floor.threshold_ratio > 0.5
     assert floor.degree >= min(int(made.degree), floor.clients - 1)
     assert most >= made.degree
     if graph == "complete":
@@ -102,8 +103,8 @@ def test_a_floor_is_about_every_degree_that_a_plan_can_meet(graph):
 @given(st.integers(3, 2000), st.floats(0.001, 0.6), st.floats(1, 60))
 def test_honest_rounds_have_the_roster_that_is_insisted_on(clients, dropout, bits):
     """All dropouts may happen in step 0. F is as large as a thousandth of the reliability budget allows."""
-    population = Population(clients=clients, dropout=dropout)
-    found = roster(population, bits, chosen=True)
+    assumptions = Assumptions(clients=clients, dropout=dropout)
+    found = Roster.expected(assumptions, bits, chosen=True)
     budget = 2.0 ** -(bits + 10)
     assert math.exp(found.log_short) == pytest.approx(budget)
     if found.least > 3:
@@ -112,16 +113,16 @@ def test_honest_rounds_have_the_roster_that_is_insisted_on(clients, dropout, bit
 
 
 def test_where_exactly_a_fraction_vanishes_so_many_are_left():
-    found = roster(Population(clients=1000, dropout=0.1, exact=True), 20, chosen=True)
+    found = Roster.expected(Assumptions(clients=1000, dropout=0.1, exact=True), 20, chosen=True)
     assert (found.least, found.log_short) == (900, -math.inf)
 
 
 def test_a_roster_that_is_too_small_counts_as_unreliable():
-    population = Population(clients=1000, dropout=0.1)
-    case = Harary(degree=38), Majority(), population
+    assumptions = Assumptions(clients=1000, dropout=0.1)
+    case = Harary(degree=38), Majority(), assumptions
     alone = certify(*case)
     for chosen in (False, True):
-        counted = certify(*case, roster(population, 20, chosen=chosen))
+        counted = certify(*case, Roster.expected(assumptions, 20, chosen=chosen))
         assert 2**counted.unreliable == pytest.approx(2**alone.unreliable + 2**-30, rel=1e-4)
 
 
@@ -139,13 +140,13 @@ def test_colluders_are_a_fraction_of_the_smallest_roster():
 def test_where_they_are_too_few_for_certain_they_are_a_fraction_of_all(clients):
     """Not of the smallest roster: with 30 hospitals that would be one in place of three."""
     made = plan(clients, 0.1, 0.1, "active")
-    fraction = roster(made.population, made.reliability_bits, chosen=True).colluders
-    assert fraction < made.colluders == made.around <= made.population.colluders
+    fraction = Roster.expected(made.assumptions, made.reliability_bits, chosen=True).colluders
+    assert fraction < made.colluders == made.around <= made.assumptions.colluders
     assert made.certificate.exposed == made.certificate.unmaskable == made.least_honest_fails == -math.inf
     for size in range(made.least_roster, clients + 1):
         d = made.graph.max_degree(size)
         assert d + made.colluders + 1 < 2 * made.threshold.of(d)
-    assert (made.colluders == made.population.colluders) == (clients != 600)
+    assert (made.colluders == made.assumptions.colluders) == (clients != 600)
     d = made.graph.max_degree(clients)
     assert clients != 600 or d + made.colluders + 2 >= 2 * made.threshold.of(d)  # one more would do
 
@@ -185,9 +186,9 @@ def union_over_a_circle(degree, rule, size, colluders, event):
 @given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.sampled_from([3, 10, 20, 40]))
 def test_circles_are_certified_for_every_roster_that_a_server_may_choose(case, half, rule, event, bits):
     """By all sizes from F on, with as many colluders as the fraction allows, and with the number promised."""
-    found = roster(Population(**case), bits, chosen=True)
+    found = Roster.expected(Assumptions(**case), bits, chosen=True)
     degree = min(2 * half, case["clients"] - 1)
-    bound = math.exp(circles.chosen(degree, rule, found, event))
+    bound = math.exp(EqualDegrees(degree).around(event, rule, found))
     for size in range(found.least, case["clients"] + 1):
         for colluders in {found.colluders, found.of(size)}:
             if colluders < size:
@@ -203,9 +204,9 @@ HALF = {"clients": 150, "dropout": 0.3, "collusion": 0.1, "exact": False}
 @settings(deadline=None, max_examples=100)
 @given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.integers(1, 20))
 def test_circles_are_certified_for_so_many_colluders_anywhere(case, half, rule, event, anywhere):
-    found = replace(roster(Population(**case), 10, chosen=True), anywhere=anywhere)
+    found = replace(Roster.expected(Assumptions(**case), 10, chosen=True), anywhere=anywhere)
     degree = min(2 * half, case["clients"] - 1)
-    bound = math.exp(circles.chosen(degree, rule, found, event))
+    bound = math.exp(EqualDegrees(degree).around(event, rule, found))
     for size in range(found.least, case["clients"] + 1):
         if anywhere < size:
             assert min(union_over_a_circle(degree, rule, size, anywhere, event), 1.0) <= bound
@@ -214,15 +215,19 @@ def test_circles_are_certified_for_so_many_colluders_anywhere(case, half, rule, 
 def union_over_edges(p, rule, size, colluders, event):
     h, c = np.arange(size - colluders)[:, None], np.arange(colluders + 1)
     logs = Binomial(p).log_pmf(size - 1 - colluders, h) + Binomial(p).log_pmf(colluders, c)
-    bad = c >= event(thresholds(rule, h + c), h + c)
+    bad = c >= event(rule.of(h + c), h + c)
     return (size - colluders) * float(np.exp(logs).sum(where=bad))
+
+
+def around(p, rule, found, event):
+    return ErdosRenyi(p=p).degrees(found.assumptions.clients).around(event, rule, found)
 
 
 @settings(deadline=None, max_examples=60)
 @given(cases, st.floats(0.05, 0.97), rules, events_of_all_kinds, st.sampled_from([3, 10, 20]))
 def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, rule, event, bits):
-    found = roster(Population(**case), bits, chosen=True)
-    bound = math.exp(Around(ErdosRenyi(p=p), rule, found).log(event))
+    found = Roster.expected(Assumptions(**case), bits, chosen=True)
+    bound = math.exp(around(p, rule, found, event))
     for size in range(found.least, case["clients"] + 1):
         for colluders in {found.colluders, found.of(size)}:
             if colluders < size:
@@ -231,35 +236,35 @@ def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, 
 
 
 def test_nothing_is_shown_for_colluders_anywhere_where_degrees_are_random():
-    population = Population(clients=100, dropout=0.1, collusion=0.1)
-    found = replace(roster(population, 10, chosen=True), anywhere=3)
-    assert Around(ErdosRenyi(p=0.9), Majority(), found).log(more_colluders(50)) == 0
+    assumptions = Assumptions(clients=100, dropout=0.1, collusion=0.1)
+    found = replace(Roster.expected(assumptions, 10, chosen=True), anywhere=3)
+    assert around(0.9, Majority(), found, more_colluders(50)) == 0
 
 
 def test_the_bound_over_all_rosters_is_hardly_above_the_worst_of_them():
-    found = roster(Population(clients=1000, dropout=0.1, collusion=0.1), 20, chosen=True)
+    found = Roster.expected(Assumptions(clients=1000, dropout=0.1, collusion=0.1), 20, chosen=True)
     p, rule = 120 / 999, Linear(slope=672, base=5)
     worst = max(
         union_over_edges(p, rule, size, found.of(size), unmaskable) for size in range(found.least, 1001)
     )
-    assert 1 <= math.exp(Around(ErdosRenyi(p=p), rule, found).log(unmaskable)) / worst < 2
+    assert 1 <= math.exp(around(p, rule, found, unmaskable)) / worst < 2
 
 
 @settings(deadline=None, max_examples=40)
 @given(cases, st.integers(1, 40))
 def test_masks_on_a_circle_are_certified_for_every_roster(case, half):
-    population = Population(**case)
-    if population.dropout >= 0.5:
+    assumptions = Assumptions(**case)
+    if assumptions.dropout >= 0.5:
         return
-    found = roster(population, 10, chosen=True)
-    bound = disconnected(Harary(degree=2 * half), population, found)
+    found = Roster.expected(assumptions, 10, chosen=True)
+    bound = Harary(degree=2 * half).masks(case["clients"]).log_apart(assumptions, found)
     for size in range(max(found.least, 2 * half + 2), case["clients"] + 1):
-        share = found.of(size) / size
+        fraction = found.of(size) / size
         if found.of(size) > case["collusion"] * size:
             continue  # the one colluder of a list that has less than one
-        smaller = Population(clients=size, dropout=case["dropout"], collusion=share)
+        smaller = Assumptions(clients=size, dropout=case["dropout"], collusion=fraction)
         if not case["exact"]:
-            assert connectivity.circle(smaller, 2 * half) <= bound + 1e-9
+            assert CircleMasks(2 * half).log_apart(smaller) <= bound + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -273,16 +278,16 @@ def test_masks_on_a_circle_are_certified_for_every_roster(case, half):
 )
 def test_a_server_that_keeps_every_colluder_stays_below_the_certificate(graph, threshold):
     """Real graphs over the rosters that it would choose: the smallest, and all of the list."""
-    population, rng = Population(clients=60, dropout=0.1, collusion=0.15), np.random.default_rng(7)
-    found = roster(population, 10, chosen=True)
-    bound, graphs = 2 ** certify(graph, threshold, population, found).unmaskable, 600
+    assumptions, rng = Assumptions(clients=60, dropout=0.1, collusion=0.15), np.random.default_rng(7)
+    found = Roster.expected(assumptions, 10, chosen=True)
+    bound, graphs = 2 ** certify(graph, threshold, assumptions, found).unmaskable, 600
     for size in (found.least, 60):
         happened = 0
         for _ in range(graphs):
             drawn = draw(graph, rng.bytes(32), np.arange(size))
             colludes = np.arange(size) < found.colluders
             held = drawn.live_neighbours(colludes)
-            t = thresholds(threshold, drawn.degrees)
+            t = threshold.of(drawn.degrees)
             happened += bool((~colludes & (drawn.degrees + held + 1 >= 2 * t)).any())
         assert happened / graphs <= bound + 4 * math.sqrt(bound / graphs)
     assert bound < 0.7

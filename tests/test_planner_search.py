@@ -6,12 +6,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Fixed, Harary, Majority, RoundConfig
+from ccesa.chances.assumptions import Assumptions
+from ccesa.chances.bisection import first, leftmost
+from ccesa.chances.circles import CircleMasks
+from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
-from ccesa.plan import check, connectivity, plan
-from ccesa.plan.certify import certify
-from ccesa.plan.population import Population
-from ccesa.plan.search import first, leftmost
+from ccesa.graphs import Harary
+from ccesa.plan import check, plan
+from ccesa.plan.certificate import certify
+from ccesa.thresholds import Fixed, Majority
 
 fractions = st.floats(0, 0.3)
 #: Erdős-Rényi plans of many clients take a second each.
@@ -48,7 +51,7 @@ def test_a_plan_keeps_what_it_was_asked_for(demands):
     if made is None:
         return
     assert made.shortfalls == ()
-    assert made.certificate == certify(made.graph, made.threshold, made.population, made.roster)
+    assert made.certificate == certify(made.graph, made.threshold, made.assumptions, made.roster)
     assert made.certificate.unreliable <= -demands["reliability_bits"] + 1e-6
     assert made.certificate.privacy(made.guard) <= -demands["privacy_bits"] + 1e-6
     assert made.t > (int(made.degree) + 1) / 2
@@ -73,8 +76,8 @@ def test_no_plan_falls_short_of_its_own_promise(demands):
 
 def test_a_privacy_that_a_graph_just_misses_is_no_plan():
     """The bound of a circle of 18 masks is 41.19… bits before what rounding may do is taken off."""
-    population = Population(clients=1000, dropout=0.1)
-    bits = -connectivity.circle(population, 18) / math.log(2)
+    assumptions = Assumptions(clients=1000, dropout=0.1)
+    bits = -CircleMasks(18).log_apart(assumptions) / math.log(2)
     assert plan(1000, 0.1, privacy_bits=bits).mask_degree == 20
     assert plan(1000, 0.1, privacy_bits=bits - 1e-5).mask_degree == 18
 
@@ -100,7 +103,7 @@ def test_the_thinnest_masks_cannot_be_thinner(demands):
     if made is None or not isinstance(made.graph, Harary) or made.mask_degree < 4:
         return
     thinner = Harary(degree=made.graph.degree, mask_degree=made.mask_degree - 2)
-    certificate = certify(thinner, made.threshold, made.population, made.roster)
+    certificate = certify(thinner, made.threshold, made.assumptions, made.roster)
     assert certificate.privacy("curious") > -made.privacy_bits - 1e-6
 
 

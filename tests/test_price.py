@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
 from ccesa.crypto import masks, primitives
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.plan import calibration, plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout
 from ccesa.plan.price import Curve, Rates, Shape, _mean_id_bytes, price
 from ccesa.simulate import federate, simulate
+from ccesa.thresholds import Fixed
 from rounds import Play, configure
 
 SHAPE = Shape(clients=1000, degree=38, mask_degree=18, threshold=20, length=10_000, bits=32, dropout=0.1)

@@ -10,12 +10,13 @@ import pytest
 
 from ccesa import labels
 from ccesa.charter import Charter, Learning, Stated
-from ccesa.config import Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import keys, merkle
+from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
 
 PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -142,22 +143,22 @@ def example() -> dict[str, bytes]:
     config = charter.config(round_id=bytes(range(32)), length=2)
     context, v1 = config.context, m.pack_set(np.array([True, True, False, True]))
     keys = {k: bytes([0x10 + k]) * 32 + bytes([0x20 + k]) * 32 for k in (0, 1, 3)}
-    leaves = [roster.leaf(context, k, keys[k]) for k in (0, 1, 3)]
+    leaves = [signed_texts.leaf(context, k, keys[k]) for k in (0, 1, 3)]
     tree = merkle.levels(leaves)
-    root = roster.root(context, v1, tree[-1].tobytes())
-    texts = roster.masking_text(context, root, v1), roster.confirmed_text(context, root, v1, v1)
+    root = signed_texts.root(context, v1, tree[-1].tobytes())
+    texts = signed_texts.masking_text(context, root, v1), signed_texts.confirmed_text(context, root, v1, v1)
     assert len(config.encode()) == 131
     assert v1 == b"\x0b"
     return {
         **{f"A_{k}": one.public for k, one in enumerate(identities)},
         "charter": charter.digest,
         "context": context,
-        "bundle": identities[3].sign(roster.bundle_text(context, 3, keys[3])),
+        "bundle": identities[3].sign(signed_texts.bundle_text(context, 3, keys[3])),
         **{f"leaf {k}": leaf for k, leaf in enumerate(leaves)},
         "node": tree[1][0].tobytes(),
         "top": tree[2][0].tobytes(),
         "root": root,
-        "seed": roster.seed(context, root),
+        "seed": signed_texts.seed(context, root),
         "masking": texts[0],
         "confirmed": texts[1],
         "signature on V2": identities[3].sign(texts[0]),

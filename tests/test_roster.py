@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccesa import labels
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
 from second_active import bundle_text, confirmed_text, leaf_of, masking_text, root_of, seed_of
 
 digests = st.binary(min_size=32, max_size=32)
@@ -16,12 +16,12 @@ bundles = st.binary(min_size=64, max_size=64)
 sets = st.binary(min_size=1, max_size=6)
 #: Each function, what it takes, and the same from the second implementation.
 TEXTS = {
-    "bundle": (roster.bundle_text, bundle_text, (digests, clients, bundles)),
-    "leaf": (roster.leaf, leaf_of, (digests, clients, bundles)),
-    "root": (roster.root, root_of, (digests, sets, digests)),
-    "seed": (roster.seed, seed_of, (digests, digests)),
-    "masking": (roster.masking_text, masking_text, (digests, digests, sets)),
-    "confirmed": (roster.confirmed_text, confirmed_text, (digests, digests, sets, sets)),
+    "bundle": (signed_texts.bundle_text, bundle_text, (digests, clients, bundles)),
+    "leaf": (signed_texts.leaf, leaf_of, (digests, clients, bundles)),
+    "root": (signed_texts.root, root_of, (digests, sets, digests)),
+    "seed": (signed_texts.seed, seed_of, (digests, digests)),
+    "masking": (signed_texts.masking_text, masking_text, (digests, digests, sets)),
+    "confirmed": (signed_texts.confirmed_text, confirmed_text, (digests, digests, sets, sets)),
 }
 every_text = pytest.mark.parametrize("name", TEXTS)
 
@@ -56,38 +56,38 @@ def test_any_one_changed_part_changes_the_text(name, data):
 
 @given(digests, digests, sets, sets)
 def test_v2_and_v3_are_not_exchangeable_and_their_boundary_is_fixed(context, root, v2, v3):
-    text = roster.confirmed_text(context, root, v2, v3)
+    text = signed_texts.confirmed_text(context, root, v2, v3)
     joined = v2 + v3
     for cut in range(len(joined) + 1):
         if cut != len(v2):
-            assert roster.confirmed_text(context, root, joined[:cut], joined[cut:]) != text
+            assert signed_texts.confirmed_text(context, root, joined[:cut], joined[cut:]) != text
     if v2 != v3:
-        assert roster.confirmed_text(context, root, v3, v2) != text
+        assert signed_texts.confirmed_text(context, root, v3, v2) != text
 
 
 @given(digests, digests, sets)
 def test_a_signature_of_one_step_is_none_of_another(context, root, members):
     texts = [
-        roster.masking_text(context, root, members),
-        roster.confirmed_text(context, root, members, members),
-        roster.root(context, members, root),
-        roster.seed(context, root),
-        roster.leaf(context, 0, root + root),
-        roster.bundle_text(context, 0, root + root),
+        signed_texts.masking_text(context, root, members),
+        signed_texts.confirmed_text(context, root, members, members),
+        signed_texts.root(context, members, root),
+        signed_texts.seed(context, root),
+        signed_texts.leaf(context, 0, root + root),
+        signed_texts.bundle_text(context, 0, root + root),
     ]
     assert all(one != other for one, other in itertools.combinations(texts, 2))
 
 
 def test_the_bundle_is_signed_as_it_is_and_the_rest_as_hashes():
-    text = roster.bundle_text(bytes(32), 7, bytes(64))
+    text = signed_texts.bundle_text(bytes(32), 7, bytes(64))
     assert len(text) == 137
     assert text.startswith(labels.frame(labels.BUNDLE))
-    assert len(roster.masking_text(bytes(32), bytes(32), b"\x07")) == 32
-    assert len(roster.confirmed_text(bytes(32), bytes(32), b"\x07", b"\x07")) == 32
+    assert len(signed_texts.masking_text(bytes(32), bytes(32), b"\x07")) == 32
+    assert len(signed_texts.confirmed_text(bytes(32), bytes(32), b"\x07", b"\x07")) == 32
 
 
 def test_the_two_keys_of_a_bundle_are_parts_of_their_own():
     """Otherwise a byte could move from one key to the other."""
     short, long = bytes(31), bytes(33)
     frame = labels.frame(labels.BUNDLE, bytes(32), labels.client_bytes(7), short, long)
-    assert roster.bundle_text(bytes(32), 7, short + long) != frame
+    assert signed_texts.bundle_text(bytes(32), 7, short + long) != frame

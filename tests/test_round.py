@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear
 from ccesa.errors import RoundFailed, TooFewClients
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
+from ccesa.thresholds import Fixed, Linear
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 
-STEP_NAMES = [step.name for step in STEPS["curious"]]
+STEP_NAMES = [step.name for step in steps_of("curious")]
 THREE_GRAPHS = {
     "erdos-renyi": ErdosRenyi(p=0.8),
     "harary": Harary(degree=16),
@@ -85,7 +86,7 @@ def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
 def test_masks_on_a_thinner_subgraph_cancel_as_well(graph):
     play = Play(configure(30, graph=graph))
     assert check(play, {"advertise": {1}, "share": {2}, "mask": {3}, "unmask": {4}}) == "aggregate"
-    assert play.server.aggregate.evolution.graph.masked.mean() < 1
+    assert play.server.aggregate.evolution.graph.carries_masks.mean() < 1
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -106,9 +107,9 @@ def test_a_linear_threshold_grows_with_the_neighbourhood():
     config = configure(20, graph=ErdosRenyi(p=0.8), threshold=Linear(slope=640, base=2))
     play = Play(config)
     play.step()
-    degrees = play.server._graph.degrees
-    assert np.array_equal(play.server._thresholds, 640 * degrees // 1024 + 2)
-    assert len(set(play.server._thresholds.tolist())) > 1
+    degrees = play.server.graph.degrees
+    assert np.array_equal(play.server._state.thresholds, 640 * degrees // 1024 + 2)
+    assert len(set(play.server._state.thresholds.tolist())) > 1
     assert check(play, {"mask": {0, 1}}) == "aggregate"
 
 
@@ -119,7 +120,7 @@ def test_a_client_with_too_few_neighbours_is_left_out_and_the_round_goes_on(thre
     for seed in range(10):
         play = Play(config, seed=seed)
         play.step()
-        small = play.server._graph.degrees + 1 < 14
+        small = play.server.graph.degrees + 1 < 14
         assert set(play.requests) == set(np.flatnonzero(~small).tolist())
         left_out += int(small.sum())
         check(play, {})
@@ -130,7 +131,7 @@ def test_v2_is_pruned_until_everyone_has_enough_live_neighbours():
     play = Play(configure(20, graph=Harary(degree=4)))
     play.step()
     centre = 7
-    near = play.server._graph.neighbours(centre).tolist()
+    near = play.server.graph.neighbours(centre).tolist()
     play.step(gone=near[:3])  # one of four neighbours is left: t = 3 needs two
     assert centre not in play.requests
     aggregate = play.finish()
@@ -190,5 +191,5 @@ def test_bytes_a_neighbour_are_those_of_the_specification():
 
 def test_nobody_fit_to_take_part_fails_by_name():
     """So many vanish in step 0 that no neighbourhood reaches t: there is nobody to ask in step 1."""
-    with pytest.raises(TooFewClients, match="0 client"):
+    with pytest.raises(TooFewClients, match="0 of 17 have enough neighbours left"):
         Play(configure(20, threshold=Fixed(t=19))).finish({"advertise": {0, 1, 2}})

@@ -6,7 +6,7 @@ from experiments import samples
 from experiments.samples import Circle, Edges, Whole
 
 import enumeration
-from ccesa.config import Complete, ErdosRenyi, Harary
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 9])

@@ -1,14 +1,11 @@
 """Clients that misbehave: rows C1 to C8 of the threat table."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.relaxed import relaxed
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
@@ -18,12 +15,14 @@ from ccesa.errors import (
     LateMessage,
     RoundFailed,
 )
-from ccesa.protocol import client_steps as steps
+from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.protocol import dealing, rebuilding
 from ccesa.protocol.client import Client
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
+from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, read, refuses, revectored
 
-STEP_NAMES = [step.name for step in STEPS["curious"]]
+STEP_NAMES = [step.name for step in steps_of("curious")]
 
 
 def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
@@ -53,8 +52,8 @@ def test_c1_wrong_shares_are_corrected_and_their_senders_suspected(liars):
 def test_c1_a_share_that_was_dealt_wrong_is_a_pair_with_its_dealer(wronged):
     """Who sent it cannot be told from who dealt it: the pair is reported."""
 
-    class Dealer(Client):
-        functions: ClassVar = {**Client.functions, "share": relaxed(steps.share, shamir=Dealing(wronged))}
+    class Dealer(Weakened, Client):
+        weaker = weaken(share=in_step(answer=without(deal=relaxed(dealing.deal, shamir=Dealing(wronged)))))
 
     play = Play(configure(10, threshold=Fixed(t=6)))
     play.clients[9] = Dealer(play.config, 9, play.vectors[9])
@@ -106,7 +105,7 @@ def test_c1_wrong_share_and_none_to_spare():
 @pytest.mark.parametrize("victim", ["self", "mask"])
 def test_c2_shares_that_do_not_fit_together_name_the_dealer(victim, monkeypatch):
     """Client 4 deals shares of something that is not what it promised."""
-    from ccesa.protocol import client_steps as client_module
+    from ccesa.protocol import dealing as client_module
 
     split = client_module.shamir.split
     play = Play(configure(8)).until("share")
@@ -223,7 +222,7 @@ def test_c6_unknown_sender_and_wrong_name():
 def test_c7_repeated_conflicting_and_reordered(step):
     play = Play(configure(8)).until(step)
     replies = play.replies()
-    kind = STEPS["curious"][STEP_NAMES.index(step)].reply
+    kind = steps_of("curious")[STEP_NAMES.index(step)].reply
     field = kind.__struct_fields__[-1]
     honest = replies[0]
     other = bytearray(getattr(read(honest), field))
@@ -284,26 +283,25 @@ def test_c8_leaving_at_any_step_alone_or_together(data):
         assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
 
 
-def test_c1_one_liar_is_decoded_once_not_once_for_each_neighbour(monkeypatch):
-    from ccesa.protocol import unmasking
-
-    calls, correct = [], unmasking.shamir.correct
-
-    def counted(*arguments):
-        calls.append(1)
-        return correct(*arguments)
-
-    monkeypatch.setattr(unmasking.shamir, "correct", counted)
+def test_c1_one_liar_stands_beside_everyone():
     play = Play(configure(20)).until("unmask")
     play.step(to_server=lambda i, reply: spoil(reply) if i == 0 else reply)
     assert np.array_equal(play.server.aggregate.vector, play.expected(range(20)))
     assert named(play.server.aggregate) == {(0, dealer) for dealer in range(20)}
-    assert len(calls) == 1
+
+
+def test_c1_known_liars_are_passed_over_where_they_are_too_many_to_be_told():
+    """Four of 20 can be told, t = 11. Five of client 19's shares are wrong, from liars known elsewhere."""
+    lies = {0: [*range(18), 19], 1: None, 2: None, 3: None, 4: [18, 19]}
+    play = Play(configure(20)).until("unmask")
+    play.step(to_server=lambda i, reply: spoil(reply, lies[i]) if i in lies else reply)
+    aggregate = play.server.result()
+    assert np.array_equal(aggregate.vector, play.expected(range(20)))
+    assert {sender for sender, _ in named(aggregate)} == lies.keys()
+    assert 19 not in {dealer for _, dealer in named(aggregate)}
 
 
 def test_own_share_is_used_where_every_share_is_needed(monkeypatch):
-    from ccesa.protocol import unmasking
-
-    monkeypatch.setattr(unmasking.shamir, "correct", None)  # must not be needed
+    monkeypatch.setattr(rebuilding.correction, "wrong_places", None)  # must not be needed
     play = Play(configure(9, threshold=Fixed(t=9)))
     assert np.array_equal(play.finish().vector, play.expected(range(9)))

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.crypto import polynomial, shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto import field, shamir
+from ccesa.crypto.field import FIELD
 from strategies import randomness, seeds
 
 elements = st.integers(0, FIELD - 1)
@@ -180,81 +180,20 @@ def test_logarithms_of_differences_are_those_of_the_product(largest):
             assert pow(17, logs[place] % (FIELD - 1), FIELD) == product
 
 
-# Correcting
-
-
-@given(st.integers(1, 8), st.integers(0, 12), seeds, st.data())
-def test_wrong_shares_within_the_budget_are_corrected_and_named(threshold, extra, seed, data):
-    rng = np.random.default_rng(seed)
-    secret = rng.integers(0, FIELD, shamir.SECRET_ELEMENTS).astype(np.uint16)
-    xs = rng.choice(60, threshold + extra, replace=False) + 1
-    shares = shamir.split(secret, threshold, 60, rng.bytes)[xs - 1]
-    wrong = rng.choice(xs.size, data.draw(st.integers(0, extra // 2)), replace=False)
-    for place in wrong:
-        columns = rng.choice(secret.size, rng.integers(1, secret.size + 1), replace=False)
-        shares[place, columns] = (shares[place, columns] + rng.integers(1, FIELD, columns.size)) % FIELD
-    found, named = shamir.correct(xs, shares, threshold)
-    assert found.tolist() == secret.tolist()
-    assert named.tolist() == sorted(wrong.tolist())
-
-
-@st.composite
-def one_too_many(draw):
-    threshold, extra = draw(st.integers(1, 8)), draw(st.integers(1, 11))
-    rng = np.random.default_rng(draw(seeds))
-    shares = shamir.split(row(range(16)), threshold, threshold + extra, rng.bytes)
-    wrong = rng.choice(len(shares), extra // 2 + 1, replace=False)
-    return threshold, shares, wrong, rng
-
-
-@given(one_too_many())
-def test_one_wrong_share_too_many_is_noticed(case):
-    threshold, shares, wrong, rng = case
-    shares[wrong] = (shares[wrong] + rng.integers(1, FIELD, shares[wrong].shape)) % FIELD
-    with pytest.raises(shamir.TooManyWrong, match="shares are wrong"):
-        shamir.correct(np.arange(1, len(shares) + 1), shares, threshold)
-
-
-@given(one_too_many())
-def test_wrong_elements_are_counted_over_all_columns(case):
-    """Each column alone could be corrected; together more holders are wrong than the budget allows."""
-    threshold, shares, wrong, _ = case
-    for column, place in enumerate(wrong):
-        shares[place, column] = (int(shares[place, column]) + 1) % FIELD
-    with pytest.raises(shamir.TooManyWrong, match="shares are wrong"):
-        shamir.correct(np.arange(1, len(shares) + 1), shares, threshold)
-
-
-@given(sharings())
-def test_good_shares_need_no_correction(sharing):
-    secret, threshold, shares, _ = sharing
-    found, wrong = shamir.correct(np.arange(1, len(shares) + 1), shares, threshold)
-    assert found.tolist() == secret.tolist()
-    assert wrong.size == 0
-
-
-@given(sharings(), st.data())
-def test_fewer_shares_than_the_threshold_correct_nothing(sharing, data):
-    _, threshold, shares, _ = sharing
-    count = data.draw(st.integers(0, threshold - 1))
-    with pytest.raises(shamir.TooManyWrong):
-        shamir.correct(np.arange(1, count + 1), shares[:count], threshold)
-
-
-# Polynomials
+# The field
 
 
 def test_the_tables_are_the_powers_of_a_generator_and_their_inverse():
-    assert np.array_equal(np.sort(polynomial.EXP), np.arange(1, FIELD))
-    assert np.array_equal(polynomial.EXP[polynomial.LOG[1:]], np.arange(1, FIELD))
-    assert polynomial.EXP[polynomial.LOG_MINUS_ONE] == FIELD - 1
+    assert np.array_equal(np.sort(field.EXP), np.arange(1, FIELD))
+    assert np.array_equal(field.EXP[field.LOG[1:]], np.arange(1, FIELD))
+    assert field.EXP[field.LOG_MINUS_ONE] == FIELD - 1
 
 
 @given(elements, elements)
 def test_logarithms_turn_products_into_sums(one, other):
     if one and other:
-        total = (int(polynomial.LOG[one]) + int(polynomial.LOG[other])) % (FIELD - 1)
-        assert polynomial.EXP[total] == one * other % FIELD
+        total = (int(field.LOG[one]) + int(field.LOG[other])) % (FIELD - 1)
+        assert field.EXP[total] == one * other % FIELD
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 10, 1000, FIELD - 1])
@@ -262,33 +201,4 @@ def test_logarithms_of_factorials(n):
     product = 1
     for factor in range(2, n + 1):
         product = product * factor % FIELD
-    assert polynomial.EXP[polynomial.LOG_FACTORIAL[n]] == product
-
-
-@st.composite
-def words_with_errors(draw, too_many: bool):
-    """Points of a polynomial; one error too many only where no second polynomial can be close."""
-    terms = draw(st.integers(1, 8))
-    extra = draw(st.integers(0, 10)) if not too_many else 2 * draw(st.integers(0, 5)) + 1
-    coefficients = draw(st.lists(elements, min_size=terms, max_size=terms))
-    size = terms + extra
-    xs = draw(st.lists(elements, min_size=size, max_size=size, unique=True))
-    count = extra // 2 + 1 if too_many else draw(st.integers(0, extra // 2))
-    wrong = draw(st.permutations(range(size)))[:count]
-    truth = [evaluate(coefficients, x) for x in xs]
-    ys = list(truth)
-    for place in wrong:
-        ys[place] = (ys[place] + draw(st.integers(1, FIELD - 1))) % FIELD
-    return np.array(xs), np.array(truth), np.array(ys), terms
-
-
-@given(words_with_errors(too_many=False))
-def test_decoding_finds_the_polynomial_through_errors(case):
-    xs, truth, ys, terms = case
-    assert polynomial.decode(xs, ys, terms).tolist() == truth.tolist()
-
-
-@given(words_with_errors(too_many=True))
-def test_decoding_gives_up_beyond_half_the_distance(case):
-    xs, _, ys, terms = case
-    assert polynomial.decode(xs, ys, terms) is None
+    assert field.EXP[field.LOG_FACTORIAL[n]] == product

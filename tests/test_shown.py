@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, MalformedMessage, quoted, shown
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
+from ccesa.layout import Layout
 from ccesa.protocol import messages
-from ccesa.quantize import Layout, Quantizer
+from ccesa.quantize import Quantizer
+from ccesa.thresholds import Fixed, Linear
 
 #: Line ends of several kinds, a terminal's escapes, and a character that turns the direction of writing.
 NASTY = "name\nFATAL: all is well\r\x1b[2J\x1b]0;title\x07\u202e\u2028\x85\x00\ud800é😀'\"\\"
@@ -142,7 +146,7 @@ def test_any_value_in_the_parts_of_a_configuration(value):
         lambda: Linear(slope=value, base=1),
         lambda: Fixed(t=value),
         lambda: Floor(degree=value),
-        lambda: Floor(threshold_share=value),
+        lambda: Floor(threshold_ratio=value),
     ):
         check(build)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import ccesa
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate
-from rounds import configure
+from rounds import configure, configure_active, federation_of
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -50,6 +50,13 @@ def test_a_failed_round_is_reported_not_raised():
     assert report.outcome == "TooFewClients"
     assert isinstance(report.result, TooFewClients)
     assert (report.survivors, report.exact) == (0, False)
+
+
+def test_a_round_under_a_charter_needs_a_federation():
+    config = configure_active(6)
+    with pytest.raises(ConfigError, match=r"guard = active needs a federation: simulate\.federate"):
+        simulate(config)
+    assert simulate(config, federation=federation_of(config)).exact
 
 
 def test_exactness_is_checked_not_assumed():
@@ -140,9 +147,9 @@ def test_mean_mistakes():
         with pytest.raises(ConfigError, match="seed must be a whole number"):
             ccesa.aggregate(models, seed=seed)
     for wrong in ("complete", "harary", "", ccesa.Complete):
-        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\(\)"):
+        with pytest.raises(ConfigError, match=r"graph cannot be .*ccesa\.Complete\("):
             ccesa.aggregate(models, graph=wrong)
-    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give ccesa\.Majority\(\)"):
+    with pytest.raises(ConfigError, match=r"threshold cannot be 3: give one of ccesa\.Majority\("):
         ccesa.aggregate(models, threshold=3)
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models, dropout=Exactly({"mask": {0, 1}}))

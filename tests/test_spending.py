@@ -9,8 +9,7 @@ import pytest
 
 from ccesa.errors import ConfigError, FaultyServer, RoundFailed, TaskSpent, VectorError
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Aggregate
 from rounds import (
     Play,

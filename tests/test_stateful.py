@@ -16,10 +16,13 @@ import adversary
 from adversary import Setup, World, setup_from
 from adversary_seeds import drawn, play, play_seed, shortest
 from adversary_tampering import TAMPERINGS, flip_in_field, rewrite_vector
-from ccesa.config import Complete, Majority
+from attacks.relaxed import Weakened, in_step, weaken, without
 from ccesa.errors import OrderError
+from ccesa.graphs import Complete
+from ccesa.protocol import summing
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.thresholds import Majority
 
 ROUNDS = int(os.environ.get("ADVERSARIAL_ROUNDS", "10000"))
 CHUNKS = 50
@@ -155,7 +158,7 @@ class CountsTwice(Server):
         repeated = self.step.name == "mask" and client in self._answered
         super()._receive(client, reply)
         if repeated:
-            self._total += 1
+            self._state.total[:] += 1
 
 
 class TakesBeforeItChecks(Server):
@@ -166,12 +169,15 @@ class TakesBeforeItChecks(Server):
         super()._receive(client, reply)
 
 
-class LosesOne(Server):
+def add_but_one(round, state, reply):
+    if reply.client:
+        summing.add_vector(round, state, reply)
+
+
+class LosesOne(Weakened, Server):
     """Client 0 is a survivor, and its vector is not in the sum."""
 
-    def _take_vector(self, client, reply):
-        if client:
-            super()._take_vector(client, reply)
+    weaker = weaken(mask=in_step(take=without(add_vector=add_but_one)))
 
 
 SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [
@@ -210,7 +216,7 @@ class ReleasesTwice(Client):
     """A second, different unmask request is answered as well."""
 
     def _advance(self, state, fingerprint, reply):
-        kept, step = self._state, self._step
+        kept, step = self._state, self._steps[self._place]
         data = super()._advance(state, fingerprint, reply)
         if step.name == "unmask":
             self._state = kept

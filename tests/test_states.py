@@ -5,15 +5,16 @@ import pytest
 
 from ccesa.config import ConfigError
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, VectorError
-from ccesa.protocol import active_client, client_steps
+from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from rounds import CONFIGURE, Play, changed, configure, read
 
 ROUND = {"round_id": bytes(32)}
-NAMES = {guard: [step.name for step in steps] for guard, steps in STEPS.items()}
+TABLES = {guard: steps_of(guard) for guard in GUARDS}
+NAMES = {guard: [step.name for step in steps] for guard, steps in TABLES.items()}
 
 
 def fresh(guard: str) -> Play:
@@ -34,26 +35,24 @@ def transcript(guard: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     return requests, replies
 
 
-TRANSCRIPTS = {guard: transcript(guard) for guard in STEPS}
+TRANSCRIPTS = {guard: transcript(guard) for guard in GUARDS}
 REQUESTS = {guard: requests for guard, (requests, _) in TRANSCRIPTS.items()}
 REPLIES = {guard: replies for guard, (_, replies) in TRANSCRIPTS.items()}
-STATES = [(guard, state) for guard in STEPS for state in NAMES[guard]]
+STATES = [(guard, state) for guard in GUARDS for state in NAMES[guard]]
 PAIRS = [(guard, state, other) for guard, state in STATES for other in NAMES[guard]]
 WRONG = [(guard, state, other) for guard, state, other in PAIRS if state != other]
 #: A message of the other guard, where that is another message.
 FOREIGN = [
     (guard, state, other)
     for guard, state in STATES
-    for other in STEPS
+    for other in GUARDS
     if other != guard and state in NAMES[other]
 ]
 
 
 def test_the_table_has_a_message_type_for_each_step():
-    kinds = [kind for steps in STEPS.values() for step in steps for kind in (step.request, *step.replies)]
+    kinds = [kind for steps in TABLES.values() for step in steps for kind in (step.request, *step.replies)]
     assert list(dict.fromkeys(kinds)) == list(m.MESSAGES)
-    assert list(client_steps.STEP_FUNCTIONS) == NAMES["curious"]
-    assert list(active_client.STEP_FUNCTIONS) == NAMES["active"]
 
 
 @pytest.mark.parametrize(("guard", "state", "wrong"), WRONG)
@@ -92,7 +91,7 @@ def test_nobody_takes_a_message_of_the_other_guard(guard, state, other):
         (REPLIES[other][state], lambda data: play.server.receive(0, data), FaultyClient),
     ):
         if read(foreign).__class__ in {
-            kind for step in STEPS[guard] for kind in (step.request, *step.replies)
+            kind for step in steps_of(guard) for kind in (step.request, *step.replies)
         }:
             continue  # both guards have it
         with pytest.raises(refusal):

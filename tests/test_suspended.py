@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.config import Complete, ErdosRenyi, Harary
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, OrderError
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import suspended
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate import chartered, enrol
 from rounds import configure
 
@@ -113,7 +111,7 @@ def sleepers(guard):
 @pytest.mark.parametrize("guard", ["curious", "active"])
 def test_a_changed_state_is_refused(guard):
     make, found = sleepers(guard)
-    assert len(found) == len(STEPS[guard]) + 1
+    assert len(found) == len(steps_of(guard)) + 1
     for data in found:
         for cut in range(0, len(data), 7):
             with pytest.raises(ConfigError):
@@ -157,6 +155,8 @@ def test_other_values_inside_a_state_are_refused(guard):
         fields = msgspec.msgpack.decode(data[32:])
         state = msgspec.msgpack.decode(fields["state"]) if fields["state"] else {}
         for name, odd in itertools.product(state, [None, -1.5, "x", [5], {}]):
+            if odd == {} and name in ("public_keys", "sealings"):
+                continue  # a table without entries has the right type
             changed = msgspec.msgpack.encode({**state, name: odd})
             with pytest.raises(ConfigError):
                 make(0).resume(resealed({**fields, "state": changed}))
@@ -206,7 +206,7 @@ def test_suspended_twice_without_news_is_not_resumed_twice():
 @pytest.mark.parametrize("guard", ["curious", "active"])
 def test_the_vector_is_dropped_once_it_was_sent(guard):
     make, found = sleepers(guard)
-    names = [step.name for step in STEPS[guard]] + ["done"]
+    names = [step.name for step in steps_of(guard)] + ["done"]
     for name, data in zip(names, found, strict=True):
         client = make(0)
         client.resume(data)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.plan.population import MAX_PLANNED, Population
-from ccesa.plan.tails import (
+from ccesa.chances.assumptions import MAX_PLANNED, Assumptions
+from ccesa.chances.tails import (
     SLACK,
     Binomial,
     Hypergeometric,
@@ -116,11 +116,11 @@ def test_rounding_stays_below_the_slack_for_large_populations(total):
     for t in (1, 20, 50, 60):
         exact = sum(pmf(urn, 60, k) for k in range(t, 61))
         assert log_at_least(urn, 60)[t] == pytest.approx(ln(exact), abs=1e-11)
-    population = Population(clients=total, dropout=0.1, collusion=0.1, exact=True)
+    assumptions = Assumptions(clients=total, dropout=0.1, collusion=0.1, exact=True)
     exact = 1.0
     for i in range(60):
         exact += math.log(total // 10 - i) - math.log(total - i)
-    assert population.log_collude(np.array([60]), np.array([0]))[0] == pytest.approx(exact - 1, abs=1e-9)
+    assert assumptions.log_collude(np.array([60]), np.array([0]))[0] == pytest.approx(exact - 1, abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [10**3, 10**6, MAX_PLANNED])

@@ -6,28 +6,30 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from attacks.eavesdropper import Eavesdropper
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, RoundConfig
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
+from ccesa.config import RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import from_edges
-from ccesa.graphs.evolution import Evolution, flags, private, reliable
+from ccesa.graphs.evolution import Evolution, private, reliable
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.server_states import Settled
+from ccesa.protocol.steps import steps_of
+from ccesa.protocol.summing import settle
 from ccesa.simulate import Exactly, simulate
+from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
 
-STEP_NAMES = [step.name for step in STEPS["curious"]]
+STEP_NAMES = [step.name for step in steps_of("curious")]
 
 
-class Reckless(Server):
+class Reckless(Weakened, Server):
     """A server without the refusals that come before unmasking, so that the theorems can be seen to fail."""
 
-    def _check_connected(self, v3):
-        pass
-
-    def _check_reliable(self, holders):
-        if self.step.name == "unmask":  # at the very end there is nothing to be had
-            super()._check_reliable(holders)
+    weaker = weaken(
+        mask=in_step(close=without(settle=relaxed(settle, check_connected=skip, check_reliable=skip)))
+    )
 
 
 class Tapped(Play):
@@ -63,13 +65,10 @@ class Tapped(Play):
             self.finish(gone)
         except RoundFailed as error:
             failure = error
-        server = self.server
-        if not hasattr(server, "_v3"):
+        state = self.server._state
+        if not isinstance(state, Settled):
             return self.ear, None, failure
-        nodes = [int(np.searchsorted(server._graph.ids, i)) for i in self.v4]
-        evolution = Evolution(
-            server._graph, server._thresholds, server._v2, server._v3, flags(server._graph.size, nodes)
-        )
+        evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, state.graph.flags(self.v4))
         return self.ear, evolution, failure
 
 
@@ -174,7 +173,7 @@ def opposite_points(play: Play) -> set[int]:
 
 def _circle(play: Play) -> np.ndarray:
     """Positions around the mask circle, by walking it."""
-    graph = play.server._graph
+    graph = play.server.graph
     order, seen = [0], {0}
     while len(order) < graph.size:
         step = next(int(j) for j in graph.mask_neighbours(order[-1]) if int(j) not in seen)

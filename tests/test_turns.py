@@ -48,7 +48,7 @@ def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
         go_on.wait(10)
         return add(*arguments, **options)
 
-    monkeypatch.setattr("ccesa.protocol.server.np.add", slow_add)
+    monkeypatch.setattr("ccesa.protocol.summing.np.add", slow_add)
     worker = threading.Thread(target=play.server.receive, args=(0, replies[0]))
     worker.start()
     started.wait(10)
@@ -153,7 +153,7 @@ def test_a_vector_that_was_half_added_is_in_no_sum(interruption, monkeypatch):
         raise interruption
 
     with monkeypatch.context() as patched:
-        patched.setattr("ccesa.protocol.server.np.add", half)
+        patched.setattr("ccesa.protocol.summing.np.add", half)
         with pytest.raises(interruption):
             play.server.receive(0, replies[0])
     for i in range(6):

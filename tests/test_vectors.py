@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from ccesa import labels, words
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto import correction, keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.protocol import messages as m
 from second import (
@@ -272,14 +273,15 @@ def test_bad_join_does_not_fit_its_commitment(case):
 
 @cases("sharing", "correct", "name")
 def test_correct(case):
-    given = np.array(case["xs"]), elements(*case["shares"]), case["threshold"]
+    xs, shares, threshold = np.array(case["xs"]), elements(*case["shares"]), case["threshold"]
     if "error" in case:
         with refused(case["error"]):
-            shamir.correct(*given)
+            correction.wrong_places(xs, shares, threshold, os.urandom)
         return
-    secret, wrong = shamir.correct(*given)
-    assert shamir.to_bytes(secret).hex() == case["secret"]
-    assert wrong.tolist() == case["wrong"] == case["changed"]
+    wrong = correction.wrong_places(xs, shares, threshold, os.urandom)
+    right = np.flatnonzero(~wrong)[:threshold]
+    assert shamir.to_bytes(shamir.join(xs[right], shares[right])).hex() == case["secret"]
+    assert np.flatnonzero(wrong).tolist() == case["wrong"] == case["changed"]
 
 
 @cases("sharing", "correct", "name")
@@ -372,7 +374,7 @@ def test_graph(case):
     graph = draw(part(GRAPHS, case["graph"]), raw(case["seed"]), np.array(case["ids"]))
     nodes = range(len(case["ids"]))
     assert [graph.ids[graph.neighbours(node)].tolist() for node in nodes] == case["neighbours"]
-    assert [graph.masked[graph.edges(node)].astype(int).tolist() for node in nodes] == case["masked"]
+    assert [graph.carries_masks[graph.edges(node)].astype(int).tolist() for node in nodes] == case["masked"]
 
 
 @cases("graphs", "graphs", "name")

@@ -11,9 +11,9 @@ from ccesa.crypto import merkle, primitives
 from ccesa.errors import FaultyServer, OrderError
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
 from second import LABELS, Stream, bytes_of, hashed, members_after, raw, replies_of, words_of
 from second_active import (
     ActiveReference,
@@ -172,20 +172,20 @@ def test_committed_roster(case):
     ids = [member["client"] for member in case["members"]]
     leaves = [leaf_of(context, member["client"], raw(member["keys"])) for member in case["members"]]
     assert leaves == [raw(member["leaf"]) for member in case["members"]]
-    assert leaves == [roster.leaf(context, one["client"], raw(one["keys"])) for one in case["members"]]
+    assert leaves == [signed_texts.leaf(context, one["client"], raw(one["keys"])) for one in case["members"]]
     assert bitmap(ids, case["clients"]) == v1
     top = top_of(leaves)
     assert top == raw(case["top"])
-    assert roster.root(context, v1, top) == root_of(context, v1, top) == raw(case["root"])
-    assert roster.proven_root(context, v1, list(range(len(ids))), leaves, b"") == raw(case["root"])
-    assert roster.seed(context, raw(case["root"])) == seed_of(context, raw(case["root"]))
+    assert signed_texts.root(context, v1, top) == root_of(context, v1, top) == raw(case["root"])
+    assert signed_texts.proven_root(context, v1, list(range(len(ids))), leaves, b"") == raw(case["root"])
+    assert signed_texts.seed(context, raw(case["root"])) == seed_of(context, raw(case["root"]))
     assert seed_of(context, raw(case["root"])) == raw(case["seed"])
 
 
 TEXTS = {
-    "bundle": (roster.bundle_text, bundle_text, ("client", "keys")),
-    "masking": (roster.masking_text, masking_text, ("root", "v2")),
-    "confirmed": (roster.confirmed_text, confirmed_text, ("root", "v2", "v3")),
+    "bundle": (signed_texts.bundle_text, bundle_text, ("client", "keys")),
+    "masking": (signed_texts.masking_text, masking_text, ("root", "v2")),
+    "confirmed": (signed_texts.confirmed_text, confirmed_text, ("root", "v2", "v3")),
 }
 
 

@@ -6,15 +6,16 @@ import pytest
 import second_replay
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError
+from ccesa.floor import Floor
 from ccesa.identity import Admission, Identity, Member
+from ccesa.layout import ArrayType, Layout
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Server
-from ccesa.quantize import Layout, Quantizer
+from ccesa.quantize import Quantizer
 from second import Stream, raw, replies_of
 from second_replay import bytes_in
 from vector_files import cases, load, refused
@@ -228,7 +229,7 @@ def number(value):
 
 def quantizer(settings):
     shapes = tuple(map(tuple, settings["shapes"]))
-    layout = Layout(None, shapes, (np.dtype(np.float64),) * len(shapes))
+    layout = Layout(None, shapes, (ArrayType(np.dtype(np.float64)),) * len(shapes))
     skipped = ("shapes", "gives", "error")
     return Quantizer(layout=layout, **{k: number(v) for k, v in settings.items() if k not in skipped})
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ccesa import errors
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, Majority, RoundConfig
-from ccesa.crypto import merkle, primitives, shamir
+from ccesa.config import RoundConfig
+from ccesa.crypto import correction, merkle, primitives, shamir
+from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.thresholds import Fixed, Linear, Majority
 from second import raw
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -19,7 +21,7 @@ ERRORS = {
     "SealBroken": primitives.SealBroken,
     "BadSignature": primitives.BadSignature,
     "WrongProof": merkle.WrongProof,
-    "TooManyWrong": shamir.TooManyWrong,
+    "TooManyWrong": correction.TooManyWrong,
     "OutsideField": shamir.OutsideField,
     "ValueError": ValueError,
 }

@@ -17,20 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.rounds import client_work, server_work
 from matplotlib.figure import Figure
 
+from bench.rounds import client_work, server_work
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.graphs.evolution import extended
 from ccesa.plan import paper, plan
 from ccesa.plan.price import Shape, price
 from ccesa.protocol.server import Aggregate
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Dropouts
+from ccesa.thresholds import Fixed, Threshold
 from experiments import bounds, chart, rounds
 from experiments.arguments import parse, run
 from experiments.record import Key, save
@@ -106,7 +107,7 @@ def counted(scheme: str, n: int, seed: int) -> dict[str, Any] | None:
 
 def _shape(n: int, graph: Graph, threshold: Threshold) -> Shape:
     degree = graph.mean_degree(n)
-    masks = graph.mask_edges(int(degree)) if not isinstance(graph, ErdosRenyi) else degree
+    masks = graph.mean_mask_degree(n)
     return Shape(
         clients=n,
         degree=degree,
@@ -186,7 +187,9 @@ def _dropouts(n: int, q_total: float, seeds: list[int]) -> Dropouts:
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
-    return {step.name: frozenset(gone.tolist()) for step, gone in zip(STEPS["curious"], groups, strict=True)}
+    return {
+        step.name: frozenset(gone.tolist()) for step, gone in zip(steps_of("curious"), groups, strict=True)
+    }
 
 
 def _sum(found: rounds.Ran) -> Aggregate:

@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ccesa.config import ErdosRenyi, Fixed, RoundConfig
+from ccesa.chances.assumptions import Assumptions
+from ccesa.config import RoundConfig
+from ccesa.graphs import ErdosRenyi
 from ccesa.plan import paper
-from ccesa.plan.certify import Degrees, disconnected, unreliable
-from ccesa.plan.population import Population
 from ccesa.simulate import Independent, simulate
+from ccesa.thresholds import Fixed
 from experiments import bounds, chart
 from experiments.arguments import parse, run
 from experiments.error_bounds.exact import log_not_private
 from experiments.montecarlo import estimate
+from experiments.one_client import Degrees, unreliable
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -57,9 +59,9 @@ def at_p_star(n: int, q_total: float) -> dict[str, float]:
     """
     p = paper.p_star(n, q_total)
     t = paper.threshold(n, p)
-    population, degrees = Population(clients=n, dropout=q_total), Degrees.of(ErdosRenyi(p=p), n)
+    assumptions, degrees = Assumptions(clients=n, dropout=q_total), Degrees.of(ErdosRenyi(p=p), n)
     exact, others = (
-        math.log(n) + unreliable(degrees, lambda _: t, population, own_share=own) for own in (True, False)
+        math.log(n) + unreliable(degrees, lambda _: t, assumptions, own_share=own) for own in (True, False)
     )
     return {
         "n": n,
@@ -71,16 +73,16 @@ def at_p_star(n: int, q_total: float) -> dict[str, float]:
         "unreliable_others": others / _LN10,
         "private_bound": bounds.log_privacy_error(n, p, q_total) / _LN10,
         "private_exact": log_not_private(n, p, q_total) / _LN10,
-        "private_certificate": disconnected(ErdosRenyi(p=p), population) / _LN10,
+        "private_certificate": ErdosRenyi(p=p).masks(n).log_apart(assumptions) / _LN10,
     }
 
 
 def few_clients(p: float, rounds: int, graphs: int, seed: int) -> dict[str, Any]:
     """Unreliability with few clients: bound, exact, drawn, and lost in real rounds."""
     graph, rule = ErdosRenyi(p=p), Fixed(t=FEW_T)
-    population = Population(clients=FEW, dropout=FEW_DROPOUT)
-    exact = FEW * math.exp(unreliable(Degrees.of(graph, FEW), lambda _: FEW_T, population, own_share=True))
-    drawn = estimate(graph, rule, population, graphs, np.random.default_rng(seed), own_share=True)
+    assumptions = Assumptions(clients=FEW, dropout=FEW_DROPOUT)
+    exact = FEW * math.exp(unreliable(Degrees.of(graph, FEW), lambda _: FEW_T, assumptions, own_share=True))
+    drawn = estimate(graph, rule, assumptions, graphs, np.random.default_rng(seed), own_share=True)
     ends = outcomes(p, rounds, seed)
     return {
         "p": p,

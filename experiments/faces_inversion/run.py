@@ -18,10 +18,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Threshold
+from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
+from ccesa.thresholds import Fixed, Threshold
 from experiments import faces, rounds, softmax
 from experiments.arguments import parse, run
 from experiments.faces import Faces, Images

@@ -20,12 +20,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.config import ErdosRenyi, Fixed, Graph, Majority, Threshold
 from ccesa.errors import RoundFailed
+from ccesa.graphs import ErdosRenyi, Graph
 from ccesa.plan.paper import step_dropout
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
 from ccesa.simulate.dropout import Dropouts
+from ccesa.thresholds import Fixed, Majority, Threshold
 from ccesa.words import Vector
 from experiments import chart, faces, rounds, softmax
 from experiments.arguments import parse, run

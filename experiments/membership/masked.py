@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.plan import paper
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import simulate, usual_plan
+from ccesa.thresholds import Fixed
 from ccesa.words import Vector, from_bytes
 from experiments.schemes import Scheme
 

@@ -13,14 +13,16 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
-from bench.paper import PAPER
 from matplotlib.figure import Figure
 
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, RoundConfig, Threshold
+from bench.paper import PAPER
+from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate import Independent, Report, simulate
+from ccesa.thresholds import Fixed, Threshold
 from experiments.arguments import parse, run
 from experiments.record import Key, save
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ccesa.charter import Charter
-from ccesa.config import Complete, ErdosRenyi, Fixed, Floor, Harary, Linear, Majority, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import (
     AttemptsSpent,
     CcesaError,
@@ -13,6 +13,7 @@ from ccesa.errors import (
     CorruptShares,
     Disconnected,
     FaultyClient,
+    FaultyNeighbour,
     FaultyServer,
     ImpossiblePlan,
     LateMessage,
@@ -27,12 +28,13 @@ from ccesa.errors import (
     VectorError,
 )
 from ccesa.evidence import Evidence
+from ccesa.floor import Floor
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
+from ccesa.thresholds import Fixed, Linear, Majority
 
 if TYPE_CHECKING:
     from ccesa import plan
@@ -57,6 +59,7 @@ __all__ = [
     "ErdosRenyi",
     "Evidence",
     "FaultyClient",
+    "FaultyNeighbour",
     "FaultyServer",
     "Fixed",
     "Floor",

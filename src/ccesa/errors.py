@@ -11,6 +11,7 @@
     │   └── OrderError             a call that the current step does not allow
     ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
+    ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
     │   ├── LateMessage            its step has closed
     │   └── ConflictingMessage     it answered before, differently; the first answer is kept
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
 
-from ccesa.evidence import Evidence
+from ccesa.evidence import Evidence, Naming, by_id
 
 
 def shown(text: str, most: int = 80) -> str:
@@ -50,6 +51,10 @@ def quoted(value: object) -> str:
 
 class CcesaError(Exception):
     """Base of everything this package raises on purpose."""
+
+    def described(self, naming: Naming) -> str:
+        """Return the text with clients named in another way; what it says about them is in fields."""
+        return str(self)
 
     def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
         """Errors travel between processes, whatever their constructors take."""
@@ -102,12 +107,36 @@ class FaultyServer(CcesaError):
     """The server sent what an honest server never sends."""
 
 
-class FaultyClient(CcesaError):
-    """A client sent what an honest client never sends."""
+class FaultyNeighbour(CcesaError):
+    """Shares that cannot be used: one of these neighbours sealed them so, or the server in its name did.
 
-    def __init__(self, client: int, what: str) -> None:
-        super().__init__(f"client {client}: {what}")
-        self.client = client
+    ``clients`` has their ids. It is not proof against any of them: the client cannot tell who it was.
+    """
+
+    def __init__(self, clients: Iterable[int]) -> None:
+        self.clients = tuple(sorted(int(client) for client in clients))
+        super().__init__(self.described(by_id))
+
+    def described(self, naming: Naming) -> str:
+        return (
+            f"cannot use the shares sealed in the name of {naming(self.clients)}: sealed wrong, or the "
+            "server passed on others; this client has complained and is out of the round"
+        )
+
+
+class FaultyClient(CcesaError):
+    """A client sent what an honest client never sends; ``other`` is the client in whose name it did."""
+
+    def __init__(self, client: int, what: str, other: int | None = None) -> None:
+        self.client, self.what, self.other = client, what, other
+        super().__init__(self.described(by_id))
+
+    def reason(self, naming: Naming) -> str:
+        """Return what it sent, without its own name."""
+        return self.what if self.other is None else f"{self.what} {naming([self.other])}"
+
+    def described(self, naming: Naming) -> str:
+        return f"{naming([self.client])}: {self.reason(naming)}"
 
 
 class LateMessage(FaultyClient):
@@ -126,9 +155,16 @@ class RoundFailed(CcesaError):
 
     evidence: Evidence = Evidence()
 
+    def described(self, naming: Naming) -> str:
+        text = self._told(naming)
+        return f"{text}; {self.evidence.described(naming)}" if self.evidence else text
+
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"{text}; {self.evidence}" if self.evidence else text
+        return self.described(by_id)
+
+    def _told(self, naming: Naming) -> str:
+        """Return why the round failed, without the evidence."""
+        return super().__str__()
 
 
 class TooFewClients(RoundFailed):
@@ -140,9 +176,11 @@ class Unreliable(RoundFailed):
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
-        shown = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
-        super().__init__(
-            f"too few live share holders for {len(self.clients)} client(s): {shown}; "
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"too few live share holders for {naming(self.clients)}; "
             "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
         )
 
@@ -152,9 +190,12 @@ class Disconnected(RoundFailed):
 
     def __init__(self, component: Iterable[int]) -> None:
         self.component = tuple(sorted(int(client) for client in component))
-        super().__init__(
-            f"the survivors' mask graph is disconnected: {len(self.component)} client(s) stand apart, "
-            "so unmasking would open their sum alone; "
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            "the survivors' mask graph is disconnected, so unmasking would open a partial sum; "
+            f"apart from the others: {naming(self.component)}; "
             "run the round again; if this happens often, plan for more dropout, or mask with more neighbours"
         )
 
@@ -163,11 +204,14 @@ class CorruptShares(RoundFailed):
     """The secret of one client cannot be rebuilt: it dealt wrong shares, or too many holders sent such."""
 
     def __init__(self, client: int, what: str) -> None:
-        super().__init__(
-            f"the secret of client {client} cannot be rebuilt: {what}; it dealt wrong shares, or too many of "
-            "its neighbours sent wrong ones"
+        self.client, self.what = client, what
+        super().__init__(self._told(by_id))
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, "
+            "or too many of its neighbours sent wrong ones"
         )
-        self.client = client
 
 
 class AttemptsSpent(RoundFailed):

@@ -6,12 +6,28 @@ alone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: Pairs that a text shows at most; all of them are in the evidence itself.
-_SHOWN = 4
+#: How a text calls some clients: by their ids in the round, or as whoever carries its messages knows them.
+Naming = Callable[[Iterable[int]], str]
+#: Ids and pairs that a text has at most; all of them are in the fields of an error or the evidence.
+_IDS, _PAIRS = 16, 4
+
+
+def counted(noun: str, ids: Iterable[int]) -> str:
+    """Return ``client 17``, or how many clients there are and their ids."""
+    every = sorted(int(one) for one in ids)
+    if len(every) == 1:
+        return f"{noun} {every[0]}"
+    rest = f", and {len(every) - _IDS} more" if len(every) > _IDS else ""
+    return f"{len(every)} {noun}s ({', '.join(map(str, every[:_IDS]))}{rest})"
+
+
+def by_id(clients: Iterable[int]) -> str:
+    """Name clients by their ids in the round."""
+    return counted("client", clients)
 
 
 class WrongShare(NamedTuple):
@@ -25,8 +41,12 @@ class WrongShare(NamedTuple):
     dealer: int
     sure: int
 
+    def described(self, naming: Naming) -> str:
+        """Return what happened in words."""
+        return f"{naming([self.sender])} sent a wrong share that {naming([self.dealer])} dealt"
+
     def __str__(self) -> str:
-        return f"client {self.sender} sent a wrong share that client {self.dealer} dealt"
+        return self.described(by_id)
 
 
 class Complained(NamedTuple):
@@ -35,8 +55,12 @@ class Complained(NamedTuple):
     accuser: int
     accused: int
 
+    def described(self, naming: Naming) -> str:
+        """Return what happened in words."""
+        return f"{naming([self.accuser])} could not open what {naming([self.accused])} sealed for it"
+
     def __str__(self) -> str:
-        return f"client {self.accuser} could not open what client {self.accused} sealed for it"
+        return self.described(by_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +100,11 @@ class Evidence:
         yield from sorted(self.wrong_shares)
         yield from sorted(self.complaints)
 
+    def described(self, naming: Naming) -> str:
+        """Return all pairs in one line; it is empty where there are none."""
+        every = [pair.described(naming) for pair in self]
+        rest = f"; and {len(every) - _PAIRS} more such pairs" if len(every) > _PAIRS else ""
+        return "; ".join(every[:_PAIRS]) + rest
+
     def __str__(self) -> str:
-        """One line; empty where there is nothing."""
-        every = [str(pair) for pair in self]
-        rest = f"; and {len(every) - _SHOWN} more such pairs" if len(every) > _SHOWN else ""
-        return "; ".join(every[:_SHOWN]) + rest
+        return self.described(by_id)

@@ -1,18 +1,22 @@
 """The guards: against which server a round holds. One record per guard says all that differs.
 
-Its steps lie in the folder of ``protocol`` that has its name.
+Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there. A
+client or server of it is one of the classes in ``protocol.client`` and ``protocol.server`` that name it.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ccesa.errors import ConfigError, quoted
+
+GuardName = Literal["curious", "active"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
     """A guard, in facts that a configuration, a planner or a transport asks for."""
 
-    name: str
+    name: GuardName
     #: Whether everything is agreed on in a charter, and masks run on every edge.
     chartered: bool
     #: Whether a client counts among those who have to reach its threshold, or its neighbours alone do.

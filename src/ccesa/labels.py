@@ -26,7 +26,13 @@ MASKING_AMONG = b"ccesa/2/14 masking among V2"
 CONFIRMED = b"ccesa/2/15 confirmed V2 and V3"
 # Both guards.
 MASKED_VECTOR = b"ccesa/2/16 masked vector"
+# Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
+FLOWER_TASK = b"ccesa-flower-2 task"
+FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
+FLOWER_NAMES = b"ccesa-flower-2 names"
+FLOWER_INTRODUCTION = b"ccesa-flower-2 introduce"
 
+#: The labels of the protocol.
 ALL = (
     CONTEXT,
     ROSTER,

@@ -6,7 +6,6 @@ and the server learns no single weight either. Values are signed (two's compleme
 ``clients · levels`` must stay below 2^(bits - 1).
 """
 
-import itertools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
+from ccesa.digits import Digits
 from ccesa.errors import ConfigError, VectorError, quoted
-from ccesa.tensors import Tensor, TensorType, is_tensor, to_array
+from ccesa.layout import Arrays, Layout, Tensor
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
@@ -33,72 +33,14 @@ else:
     Model = TypeVar("Model")
 
 T = TypeVar("T", bound=Tensor)
-Array = NDArray[Any] | Tensor
-Arrays = Sequence[Array] | Mapping[str, Array]
 Clip = float | Sequence[float] | Mapping[str, float]
 
 #: A weight travels as a whole number of max_weight / 2^24.
 WEIGHT_UNITS = 1 << 24
+#: How far scaling a value and its inverse can move it, relative to its bound: they round, too.
+ARITHMETIC_ERROR = 8 * float(np.finfo(np.float64).eps)
 #: float64 counts exactly up to here.
 _MAX_LEVELS = 1 << 52
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Names (or none, for a list), shapes and types of a model's arrays, in order."""
-
-    names: tuple[str, ...] | None
-    shapes: tuple[tuple[int, ...], ...]
-    types: tuple[np.dtype[Any] | TensorType, ...]
-
-    @classmethod
-    def of(cls, arrays: Arrays) -> "Layout":
-        if not isinstance(arrays, Mapping | Sequence):
-            raise VectorError(f"a model is a list or a dict of arrays, not {type(arrays).__name__}")
-        names = tuple(arrays) if isinstance(arrays, Mapping) else None
-        types = []
-        for place, value in enumerate(_values(arrays)):
-            try:
-                types.append(_type(value))
-            except VectorError as error:
-                raise VectorError(f"array {_called(names, place)} has {error}") from error
-        return cls(names, tuple(_shape(value) for value in _values(arrays)), tuple(types))
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(math.prod(shape) for shape in self.shapes)
-
-    @property
-    def size(self) -> int:
-        return sum(self.sizes)
-
-    def flatten(self, arrays: Arrays) -> NDArray[np.float64]:
-        """All values in one row, after checking that the arrays are the ones of this layout."""
-        found = Layout.of(arrays)
-        if self.names is not None and isinstance(arrays, Mapping) and set(arrays) == set(self.names):
-            arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
-            found = Layout.of(arrays)
-        if found.names != self.names:
-            raise VectorError(f"the arrays are called {quoted(found.names)}, {quoted(self.names)} are due")
-        if found.shapes != self.shapes:
-            raise VectorError(f"the arrays have shapes {quoted(found.shapes)}, {quoted(self.shapes)} are due")
-        values = [_numbers(array).ravel() for array in _values(arrays)]
-        flat = np.concatenate(values) if values else np.empty(0)
-        if not np.isfinite(flat).all():
-            bad = next(place for place, value in enumerate(values) if not np.isfinite(value).all())
-            raise VectorError(f"array {_called(self.names, bad)} contains NaN or infinity")
-        return flat
-
-    def restore(self, flat: NDArray[np.float64]) -> Any:
-        """The model that has these values in a row: a dict or a list, as this layout was made from one."""
-        ends = list(itertools.accumulate(self.sizes, initial=0))
-        arrays = [
-            _restore(flat[first:last], kind).reshape(shape)
-            for (first, last), shape, kind in zip(
-                itertools.pairwise(ends), self.shapes, self.types, strict=True
-            )
-        ]
-        return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,8 +55,9 @@ class Quantized:
 class Mean(Generic[Model]):
     """The weighted mean of the survivors' arrays, and the sum of their weights.
 
-    Each array has its own type; one of whole numbers has float64, as their mean is none. A tensor comes back
-    as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict`` takes it.
+    Each array has its own type; one of whole numbers has float64, as their mean is not whole. A tensor
+    comes back as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict``
+    takes it.
     """
 
     arrays: Model = field(repr=False)
@@ -134,9 +77,9 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantizer(Generic[Model]):
-    """How all clients of a round turn their arrays into vectors of words. Agree on it before the round.
+    """Turns the arrays of all clients of a round into vectors of words. Agree on it before the round.
 
-    ``clip`` bounds every value (one bound for all, or one an array); ``levels`` is the number of steps
+    ``clip`` bounds every value (one bound for all, or one per array); ``levels`` is the number of steps
     from 0 to the bound, by default the most that cannot overflow.
     """
 
@@ -169,7 +112,7 @@ class Quantizer(Generic[Model]):
                 raise ConfigError(f"clip must be a positive number, not {quoted(bound)}")
 
     def _check_headroom(self) -> None:
-        """All clients at the bound must fit; this is where the default for levels comes from."""
+        """Refuse levels with which all clients at the bound overflow; the default is the most that fits."""
         most = min((2 ** (self.bits - 1) - 1) // self.clients, _MAX_LEVELS)
         if most < 1:
             raise ConfigError(
@@ -203,32 +146,14 @@ class Quantizer(Generic[Model]):
     @classmethod
     def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
-    def for_model(
-        cls,
-        arrays: Arrays,
-        *,
-        clients: int,
-        clip: Clip,
-        bits: int = 32,
-        max_weight: float = 1.0,
-        levels: int = 0,
-        rounding: Literal["stochastic", "nearest"] = "stochastic",
-    ) -> "Quantizer[Any]":
-        """For models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
-        return cls(
-            layout=Layout.of(arrays),
-            clients=clients,
-            clip=clip,
-            bits=bits,
-            max_weight=max_weight,
-            levels=levels,
-            rounding=rounding,
-        )
+    def for_model(cls, arrays: Arrays, **settings: Unpack[Settings]) -> "Quantizer[Any]":
+        """Make one for models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
+        return cls(layout=Layout.of(arrays), **settings)
 
     @property
     def length(self) -> int:
         """Words of the vector: every value, then the digits of the weight."""
-        return self.layout.size + self._digits
+        return self.layout.size + len(self._digits.places)
 
     @property
     def error_bound(self) -> float:
@@ -236,20 +161,27 @@ class Quantizer(Generic[Model]):
 
         Before it is cast back to the type of its array, which may be coarser.
         """
-        share = 1.0 if self.rounding == "stochastic" else 0.5
-        arithmetic = 8 * float(np.finfo(np.float64).eps)  # scaling and its inverse round, too
-        return max(self._bounds, default=0.0) * (share / self.levels + arithmetic)
+        step = 1.0 if self.rounding == "stochastic" else 0.5
+        return max(self._bounds, default=0.0) * (step / self.levels + ARITHMETIC_ERROR)
+
+    def units(self, weight: float) -> int:
+        """Return the whole number as which a weight travels."""
+        return round(weight / self.max_weight * WEIGHT_UNITS)
+
+    def weight(self, units: int) -> float:
+        """Return the weight that travels as this whole number."""
+        return units / WEIGHT_UNITS * self.max_weight
 
     def encode(
         self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
     ) -> Quantized:
-        """One client's vector of words. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
+        """Return a client's vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
                 f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
                 "the Quantizer has a max_weight"
             )
-        units = round(weight / self.max_weight * WEIGHT_UNITS)
+        units = self.units(weight)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
         clipped = int(np.count_nonzero(np.abs(flat) > bounds))
         steps = np.clip(flat, -bounds, bounds) / bounds * (self.levels * units / WEIGHT_UNITS)
@@ -260,13 +192,12 @@ class Quantizer(Generic[Model]):
             whole += (rng or np.random.default_rng()).random(steps.size) < steps - whole
         whole = np.clip(whole, -self.levels, self.levels)
         values = whole.astype(np.int64).astype(words.dtype(self.bits))
-        return Quantized(vector=np.concatenate([values, self._weight_digits(units)]), clipped=clipped)
+        return Quantized(vector=np.concatenate([values, self._digits.encode([units])]), clipped=clipped)
 
     def decode(self, total: Vector) -> Mean[Model]:
-        """The weighted mean from the sum of the survivors' vectors."""
+        """Return the weighted mean from the sum of the survivors' vectors."""
         words.check(total, self.length, self.bits)
-        digits = total[self.layout.size :].tolist()
-        units = sum(int(digit) * self._base**place for place, digit in enumerate(digits))
+        (units,) = self._digits.decode(total[self.layout.size :])
         if units > self.clients * WEIGHT_UNITS:
             raise VectorError(
                 f"more weight in the sum than {self.clients} clients can have; is it their sum?"
@@ -275,7 +206,11 @@ class Quantizer(Generic[Model]):
             raise VectorError("the weights sum to zero: there is no mean")
         steps = total[: self.layout.size].view(f"<i{self.bits // 8}").astype(np.float64)
         mean = steps * (self._bound_row / self.levels) * (WEIGHT_UNITS / units)
-        return Mean(arrays=self.layout.restore(mean), weight=units / WEIGHT_UNITS * self.max_weight)
+        return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
+
+    @cached_property
+    def _digits(self) -> Digits:
+        return Digits(clients=self.clients, bits=self.bits, largest=WEIGHT_UNITS)
 
     @cached_property
     def _bounds(self) -> tuple[float, ...]:
@@ -298,52 +233,6 @@ class Quantizer(Generic[Model]):
     def _bound_row(self) -> NDArray[np.float64]:
         return np.repeat(np.array(self._bounds, np.float64), self.layout.sizes)
 
-    @property
-    def _base(self) -> int:
-        """The largest base whose digits, summed over all clients, stay in a word."""
-        return (2**self.bits - 1) // self.clients + 1
-
-    @cached_property
-    def _digits(self) -> int:
-        digits = 1
-        while self._base**digits <= WEIGHT_UNITS:
-            digits += 1
-        return digits
-
-    def _weight_digits(self, units: int) -> Vector:
-        digits = [units // self._base**place % self._base for place in range(self._digits)]
-        return np.array(digits, words.dtype(self.bits))
-
-
-def _type(value: Array) -> np.dtype[Any] | TensorType:
-    if is_tensor(value):
-        return TensorType.of(value)
-    try:
-        dtype = np.asarray(value).dtype
-    except ValueError as error:
-        raise VectorError("no regular shape: its rows differ in length") from error
-    if dtype.kind not in "fiu":
-        raise VectorError(f"type {dtype}; expected real numbers")
-    return dtype
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(np.shape(value))
-
-
-def _numbers(value: Array) -> NDArray[np.float64]:
-    return to_array(value) if is_tensor(value) else np.asarray(value, np.float64)
-
-
-def _restore(values: NDArray[np.float64], kind: np.dtype[Any] | TensorType) -> Any:
-    """To the type the array had; a mean that lies outside of it by a rounding error stays at its end."""
-    if isinstance(kind, TensorType):
-        return kind.restore(values)
-    if kind.kind != "f":
-        return values
-    ends = np.finfo(kind)
-    return np.clip(values, float(ends.min), float(ends.max)).astype(kind)
-
 
 def _is_positive(value: object) -> bool:
     """A number, not a bool, and within the range of floats."""
@@ -353,11 +242,3 @@ def _is_positive(value: object) -> bool:
         return 0 < float(value) < math.inf
     except OverflowError:
         return False
-
-
-def _values(arrays: Arrays) -> list[Array]:
-    return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
-
-
-def _called(names: tuple[str, ...] | None, place: int) -> str:
-    return quoted(names[place]) if names is not None else str(place)

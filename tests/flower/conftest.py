@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ccesa.flower import call, mail, members, pace
-from ccesa.flower import replies as node_side
+from ccesa.flower.both import log
+from ccesa.flower.server import client_ids, exchange, transport, waiting
 from flower_grid import Clock
 
 
@@ -32,8 +32,8 @@ def said():
 @pytest.fixture(autouse=True)
 def clock(said, monkeypatch):
     """Time passes only where somebody waits."""
-    node_side._once._said.clear()
+    log.info_once.cache_clear()
     made = Clock()
-    for module in (call, mail, members, pace):
+    for module in (transport, exchange, client_ids, waiting):
         monkeypatch.setattr(module, "time", made)
     return made

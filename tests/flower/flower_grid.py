@@ -17,8 +17,8 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.task_identity import TaskIdentity
 
-from ccesa.flower import mail as server_side
 from ccesa.flower import secure_mod
+from ccesa.flower.server import exchange as server_side
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 

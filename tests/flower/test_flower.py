@@ -115,7 +115,7 @@ def test_state_is_wiped_at_the_end():
     grid = MemoryGrid(make_app(), NODES)
     one_round(grid)
     for node in number(NODES):
-        assert set(grid.state(node)) == {"ccesa-marks"}  # digests, no secrets
+        assert set(grid.state(node)) == {"ccesa-memory"}  # digests, no secrets
 
 
 def test_evaluate_of_the_app_is_the_one_of_the_helper():

@@ -5,7 +5,10 @@ import pytest
 from flwr.app import ConfigRecord, Message
 from flwr.serverapp import strategy as flower
 
+from ccesa.errors import ConfigError, OrderError, VectorError
 from ccesa.flower import SecureGrid
+from ccesa.flower.both.packing import Packing
+from ccesa.protocol.server import Server
 from flower_grid import (
     DROP,
     ERROR,
@@ -161,7 +164,7 @@ def test_too_few_nodes_later_are_a_lost_round(said):
     assert_mean(reply, number(4))
     grid.contexts = {node: everyone[node] for node in (1001, 1002)}
     assert list(secure.send_and_receive(messages(grid, model))) == []
-    assert any("train round with 2 nodes is lost: a round needs at least 3" in line for line in said)
+    assert any("train round with 2 nodes is lost: 2 nodes, a round needs at least 3" in line for line in said)
     grid.contexts = everyone
     (reply,) = secure.send_and_receive(messages(grid, model))
     assert_mean(reply, number(4))
@@ -200,7 +203,7 @@ def test_a_step_timeout_leaves_room_for_clocks_that_differ():
 def test_nobody_there(said):
     grid = MemoryGrid(make_app(), NODES, faults=lambda step, node, count: ERROR)
     assert one_round(grid) is None
-    assert any("0 node(s) answered" in line and "6 nodes (1001," in line for line in said)
+    assert any("0 answered" in line and "6 nodes (1001," in line for line in said)
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
@@ -213,3 +216,28 @@ def test_a_node_without_its_state_refuses_the_rest_of_the_round(step, said):
     assert sum("was it restarted" in line for line in said) == 1
     assert app.calls.count(("train", 1004)) == (1 if step == "unmask" else 0)
     assert grid.steps(1004)[-1] == step  # it is not asked any more
+
+
+@pytest.mark.parametrize("mistake", [TypeError("ours"), ConfigError("ours"), OrderError("ours")], ids=repr)
+@pytest.mark.parametrize("where", ["close", "result"])
+def test_a_mistake_of_our_own_is_not_bad_luck(where, mistake, monkeypatch, said):
+    """It ends the training as what it is; a lost round would be repeated, and read as dropouts."""
+
+    def wrong(self):
+        raise mistake
+
+    monkeypatch.setattr(Server, where, wrong)
+    grid = MemoryGrid(make_app(), NODES)
+    with pytest.raises(type(mistake), match="ours"):
+        one_round(grid, retries=3)
+    assert not any("lost" in line for line in said)
+    assert ("forget" in grid.steps(1001)) == (where == "close")  # nodes drop their keys all the same
+
+
+def test_a_sum_that_cannot_be_read_is_a_lost_round(monkeypatch, said):
+    def wrong(self, total, survivors):
+        raise VectorError("more weight than there can be")
+
+    monkeypatch.setattr(Packing, "unpack", wrong)
+    assert one_round(MemoryGrid(make_app(), NODES)) is None
+    assert any("is lost: more weight than there can be" in line for line in said)

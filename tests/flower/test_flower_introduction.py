@@ -29,4 +29,4 @@ def test_an_introduction_is_of_one_node(tmp_path, said):
     )
     reply = one_round(grid, charter=charter, step_timeout=1.0)
     assert_mean(reply, [node for node in number(NODES) if node not in (1003, 1004)])
-    assert any("1004" in line and "it has not the key that it names" in line for line in said)
+    assert any("1004" in line and "it does not have the key that it names" in line for line in said)

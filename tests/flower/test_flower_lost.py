@@ -5,7 +5,8 @@ from flwr.app import Message
 from flwr.serverapp import strategy as flower
 
 from ccesa.errors import RoundsLost
-from ccesa.flower import SecureGrid, strategies
+from ccesa.flower import SecureGrid
+from ccesa.flower.server import strategy as calling
 from flower_grid import ERROR, MemoryGrid, as_record, make_app, new_model, number
 from flower_rounds import NODES, messages
 
@@ -47,7 +48,9 @@ def start(strategy, grid, rounds: int = 3, **options):
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_all_rounds_lost_is_an_error_in_the_last_one_that_says_why(rounds, said):
     strategy = Train()
-    with pytest.raises(RoundsLost, match=rf"every train round .*{rounds} x step share: 0 node.*unavailable"):
+    with pytest.raises(
+        RoundsLost, match=rf"every train round .*{rounds} x step share: 0 answered.*unavailable"
+    ):
         start(strategy, losing(1, 2, 3), rounds)
     assert strategy.rounds == list(range(1, rounds))
     assert sum("the train round with 6 nodes is lost" in line for line in said) == rounds
@@ -130,7 +133,7 @@ def test_too_many_lost_rounds_in_a_row_end_the_training_if_asked_for():
 def test_a_loop_of_ones_own_sees_no_reply_and_can_be_ended():
     grid = losing(1, 2)
     secure = SecureGrid(grid, give_up_after=2)
-    assert strategies.running() is None
+    assert calling.running() is None
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     with pytest.raises(RoundsLost, match="the last 2"):
         secure.send_and_receive(messages(grid, new_model()))
@@ -142,14 +145,14 @@ def test_where_a_strategy_stands_is_read_from_flower_itself():
 
     class Look(Train):
         def configure_train(self, server_round, arrays, config, grid):
-            seen.append(strategies.running())
+            seen.append(calling.running())
             return super().configure_train(server_round, arrays, config, grid)
 
     result = Look().start(
         grid=SecureGrid(losing()),
         initial_arrays=as_record(new_model()),
         num_rounds=2,
-        evaluate_fn=lambda server_round, arrays: seen.append(strategies.running()),
+        evaluate_fn=lambda server_round, arrays: seen.append(calling.running()),
     )
     assert [(one.current, one.last) for one in seen] == [(0, 2), (1, 2), (1, 2), (2, 2), (2, 2)]
     assert all(one.result is result for one in seen)

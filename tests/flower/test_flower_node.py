@@ -6,7 +6,8 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from ccesa.errors import ConfigError
-from ccesa.flower import SecureGrid, records
+from ccesa.flower import SecureGrid
+from ccesa.flower.both import envelope
 from flower_grid import (
     MemoryGrid,
     all_say,
@@ -82,7 +83,7 @@ def test_a_node_with_the_mod_answers_nothing_in_clear(kind, said):
     app = make_app()
     grid = MemoryGrid(app, NODES)
     replies = grid.send_and_receive(messages(grid, new_model(), kind))
-    assert [reply.error.code for reply in replies] == [records.REFUSED] * NODES
+    assert [reply.error.code for reply in replies] == [envelope.REFUSED] * NODES
     assert {reply.error.reason for reply in replies} == {
         "this node answers secure aggregation only: train through SecureGrid"
     }
@@ -124,7 +125,7 @@ def test_a_node_has_its_own_limits(key, value, reason, said):
     reply = one_round(grid)
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
     (refusal,) = [one for one in grid.replies("advertise") if one.has_error()]
-    assert refusal.error.code == records.REFUSED
+    assert refusal.error.code == envelope.REFUSED
     assert any(reason in line for line in said)
     assert ("train", 1002) not in app.calls
 
@@ -198,16 +199,20 @@ def test_different_settings_are_refused_by_the_grid():
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("ccesa-floor-clients", "ten", "ccesa-floor-clients in this node's configuration must be a int"),
-        ("ccesa-floor-clients", True, "must be a int"),
-        ("ccesa-plain", "true", "ccesa-plain in this node's configuration must be a bool"),
-        ("ccesa-max-clip", "much", "must be a float"),
+        (
+            "ccesa-floor-clients",
+            "ten",
+            "ccesa-floor-clients in this node's configuration: Expected `int",
+        ),
+        ("ccesa-floor-clients", True, "got `bool`"),
+        ("ccesa-plain", "true", "ccesa-plain in this node's configuration: Expected `bool`, got `str`"),
+        ("ccesa-max-clip", "much", "Expected `float`, got `str`"),
         ("ccesa-attempts", 0, "ccesa-attempts must be at least 1, not 0"),
         ("ccesa-forget-after", -1.0, "ccesa-forget-after must be a positive number of seconds"),
         ("ccesa-message-types", "train,query", "no messages of type 'query'"),
         ("ccesa-message-types", "", "no messages of type ''"),
-        ("ccesa-floor-client", 10, "has a key 'ccesa-floor-client'; there are ccesa-plain"),
-        ("ccesa-required", True, "has a key 'ccesa-required'"),
+        ("ccesa-floor-client", 10, "has key 'ccesa-floor-client'; there are ccesa-plain"),
+        ("ccesa-required", True, "has key 'ccesa-required'"),
     ],
 )
 def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, said):
@@ -232,7 +237,7 @@ def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, s
         ({"clip": 3.0}, "not those that this round was announced for"),
         ({"metric_clip": 0.0}, "metric_clip"),
         ({"slots": -1}, "-1 metrics"),
-        ({"metrics": ["=a"]}, "1 names that are no names of 16 slots"),
+        ({"metrics": ["=a"]}, "1 names that are not names of 16 slots"),
     ],
 )
 def test_other_terms_than_those_of_the_round_are_refused(changes, reason, said):
@@ -258,8 +263,8 @@ def test_terms_for_another_length_are_refused_before_training(said):
     app = make_app()
     grid = MemoryGrid(app, NODES)
     secure = SecureGrid(grid)
-    planned = secure._basis._plan
-    secure._basis._plan = lambda nodes, length: planned(nodes, length + 1)
+    planned = secure._rounds._plan
+    secure._rounds._plan = lambda nodes, length: planned(nodes, length + 1)
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("elements in a round of" in line for line in said) == NODES
     assert app.calls == []
@@ -274,7 +279,7 @@ def test_a_broken_envelope_is_refused(fields):
     grid = MemoryGrid(app, NODES)
     content = RecordDict({"arrays": as_record(new_model()), "ccesa": ConfigRecord(fields)})
     (reply,) = [app(Message(content, 1001, "train"), grid.contexts[1001])]
-    assert reply.error.code in (records.REFUSED, records.FAILED)
+    assert reply.error.code in (envelope.REFUSED, envelope.FAILED)
     assert app.calls == []
 
 

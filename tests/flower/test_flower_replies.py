@@ -8,7 +8,7 @@ from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.terms import Terms
+from ccesa.flower.both.terms import Terms
 from flower_grid import (
     MemoryGrid,
     all_say,

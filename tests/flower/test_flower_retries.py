@@ -7,7 +7,7 @@ from flwr.serverapp import strategy as flower
 from ccesa.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.records import SPENT
+from ccesa.flower.both.envelope import SPENT
 from ccesa.protocol import messages as m
 from flower_grid import ERROR, SILENT, MemoryGrid, as_record, make_app, new_model, number, step_of, trained
 from flower_rounds import NODES, STEPS, assert_mean, envelope_of, messages, one_round

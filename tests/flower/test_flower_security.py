@@ -11,11 +11,13 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from ccesa.charter import Learning
 from ccesa.errors import AttemptsSpent
-from ccesa.flower import SecureGrid, records, replies, secure_mod
-from ccesa.flower.basis import Chartered
-from ccesa.flower.memory import TaskCounts
-from ccesa.flower.mod import _Node
-from ccesa.flower.terms import Terms
+from ccesa.flower import SecureGrid, secure_mod
+from ccesa.flower.both import envelope
+from ccesa.flower.both.terms import Terms
+from ccesa.flower.node import reply as node_reply
+from ccesa.flower.node.mod import _Node
+from ccesa.flower.server.rounds import CharteredRounds
+from ccesa.protocol.spending import Spending
 from flower_grid import MemoryGrid, as_record, make_app, model_in, new_model, number, trained, weight_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
@@ -36,7 +38,7 @@ def is_victims(found, tolerance: float = 1e-4) -> bool:
 # S30: what a server would choose
 
 
-class Liar(Chartered):
+class Liar(CharteredRounds):
     """A server that has the charter, and makes rounds with other terms."""
 
     def __init__(self, charter, lie):
@@ -49,7 +51,7 @@ class Liar(Chartered):
 
 def lied_to(grid, charter, lie) -> Message | None:
     secure = SecureGrid(grid, charter=charter)
-    secure._basis = Liar(charter, lie)
+    secure._rounds = Liar(charter, lie)
     return next(iter(secure.send_and_receive(messages(grid, new_model()))), None)
 
 
@@ -57,7 +59,7 @@ def believing(monkeypatch, lie) -> None:
     """Nodes without the defence: they take terms from the server."""
 
     def believe(self, envelope):
-        charter = self._site.charter
+        charter = self._settings.charter
         terms = Terms.under(charter, str(self._message.metadata.message_type))
         return charter.decode(envelope.config), msgspec.structs.replace(terms, **lie)
 
@@ -97,7 +99,7 @@ LIES = {
     "counters": ({"counters": ["b"]}, unclipped),
     "clip": ({"clip": 1000.0}, unclipped),
     "metric_clip": ({"metric_clip": 143.5}, largest_loss),
-    "metrics": ({"metrics": ["=is-victim", "=loss"], "slots": 2}, shown_more),
+    "metrics": ({"metrics": ["=is-victim", "=loss"], "metric_slots": 2}, shown_more),
 }
 
 
@@ -177,7 +179,7 @@ def test_s31_a_message_in_clear_is_refused(kind, with_charter, tmp_path):
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs=configs if with_charter else {})
     found = grid.send_and_receive(messages(grid, new_model(), kind))
-    assert [reply.error.code for reply in found] == [records.REFUSED] * NODES
+    assert [reply.error.code for reply in found] == [envelope.REFUSED] * NODES
     assert app.calls == []
 
 
@@ -185,7 +187,7 @@ def test_s31_a_mod_that_lets_them_through_gives_the_model_away(tmp_path):
     """As the mod was before: what is no request of secure aggregation was the app's."""
 
     def lenient(message: Message, context: Context, call_next) -> Message:
-        plain = records.take(message) is None
+        plain = envelope.request_in(message) is None
         return call_next(message, context) if plain else secure_mod(message, context, call_next)
 
     _, configs = enrol(tmp_path, NODES)
@@ -222,8 +224,8 @@ def test_s32_a_node_whose_training_fails_does_not_stand_out(tmp_path):
 
 
 def test_s32_a_node_that_refuses_in_clear_does(tmp_path, monkeypatch):
-    def contribution(self, terms, model):
-        return replies.packed(self._call_next(self._message, self._context), model, terms)
+    def contribution(self, packing):
+        return node_reply.packed(self._call_next(self._message, self._context), packing)
 
     monkeypatch.setattr(_Node, "_contribution", contribution)
     charter, configs = enrol(tmp_path, NODES)
@@ -268,7 +270,7 @@ def test_s33_rounds_over_one_model_end_after_the_attempts_of_the_charter(attempt
 
 
 def test_s33_a_node_that_does_not_count_is_the_difference(tmp_path, monkeypatch):
-    monkeypatch.setattr(TaskCounts, "check", lambda self, task, attempts: None)
+    monkeypatch.setattr(Spending, "check", lambda self: None)
     charter, configs = enrol(tmp_path, NODES, attempts=1)
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert is_victims(with_and_without(SecureGrid(grid, charter=charter), grid))

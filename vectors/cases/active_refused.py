@@ -15,8 +15,8 @@ from ccesa.crypto import merkle
 from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol import signed_texts
+from ccesa.protocol.server import ActiveServer
 
 DESCRIPTION = (
     "What a lying server and faulty clients send, in the first round of active_round.json. requests: feed "
@@ -98,7 +98,7 @@ class Scene:
         return pack(self.plan.config.clients, tuple(members))
 
     def signed(self, number: int, keys: bytes) -> tuple[bytes, bytes]:
-        return keys, self.plan.identity(number).sign(roster.bundle_text(self.context, number, keys))
+        return keys, self.plan.identity(number).sign(signed_texts.bundle_text(self.context, number, keys))
 
 
 def _read(data: bytes) -> m.AnyMessage:
@@ -127,15 +127,15 @@ def _swapped(data: bytes, size: int, one: int = 0, other: int = 1) -> bytes:
 
 
 def _committed(plan: ActivePlan, bundles: _Keys) -> tuple[list[merkle.Hashes], bytes, bytes]:
-    leaves = [roster.leaf(plan.config.context, i, keys) for i, (keys, _) in sorted(bundles.items())]
+    leaves = [signed_texts.leaf(plan.config.context, i, keys) for i, (keys, _) in sorted(bundles.items())]
     tree, v1 = merkle.levels(leaves), pack(plan.config.clients, tuple(sorted(bundles)))
-    return tree, v1, roster.root(plan.config.context, v1, tree[-1].tobytes())
+    return tree, v1, signed_texts.root(plan.config.context, v1, tree[-1].tobytes())
 
 
 def derived(plan: ActivePlan, bundles: _Keys, number: int) -> list[int]:
     """The neighbours that a committed roster gives to a client."""
     ids = sorted(bundles)
-    seed = roster.seed(plan.config.context, _committed(plan, bundles)[2])
+    seed = signed_texts.seed(plan.config.context, _committed(plan, bundles)[2])
     nodes = neighbourhood(plan.config.graph, seed, np.array(ids), ids.index(number))
     return [ids[node] for node in nodes.tolist()]
 
@@ -183,8 +183,8 @@ def _wrong_keys(scene: Scene) -> dict[str, bytes]:
     other = next(i for i in sorted(scene.bundles) if i not in (*near, VICTIM))
     keys, signatures = _cut(good.keys, 64), _cut(good.signatures, 64)
     resigned = scene.signed(near[0], sample("another bundle", 64))
-    elsewhere = scene.plan.identity(near[0]).sign(roster.bundle_text(bytes(32), near[0], keys[0]))
-    by_another = scene.plan.identity(near[1]).sign(roster.bundle_text(scene.context, near[0], keys[0]))
+    elsewhere = scene.plan.identity(near[0]).sign(signed_texts.bundle_text(bytes(32), near[0], keys[0]))
+    by_another = scene.plan.identity(near[1]).sign(signed_texts.bundle_text(scene.context, near[0], keys[0]))
     switched = keys[0][32:] + keys[0][:32]
     stranger, signed = scene.bundles[other]
     return {
@@ -336,7 +336,7 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
     v2, v3 = scene.pack(scene.answered("share")), scene.answered("mask")
     near = [j for j in scene.neighbours if j in v3]
     root = _committed(scene.plan, scene.bundles)[2]
-    masking = roster.masking_text(scene.context, root, v2)
+    masking = signed_texts.masking_text(scene.context, root, v2)
     threshold = (len(scene.neighbours) + 1) // 2 + 1
     fewer = [i for i in v3 if i != near[-1]]
 
@@ -347,13 +347,13 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
         return _changed(good, signatures=b"".join(signatures), confirmed=bytes(flags))
 
     all_masked, everyone = signed(masking), [True] * len(near)
-    other_v3 = signed(roster.confirmed_text(scene.context, root, v2, scene.pack(fewer)))
-    other_v2 = signed(roster.confirmed_text(scene.context, root, scene.pack(v3), scene.pack(v3)))
-    other_root = signed(roster.confirmed_text(scene.context, bytes(32), v2, scene.pack(v3)))
-    right = signed(roster.confirmed_text(scene.context, root, v2, scene.pack(v3)))
+    other_v3 = signed(signed_texts.confirmed_text(scene.context, root, v2, scene.pack(fewer)))
+    other_v2 = signed(signed_texts.confirmed_text(scene.context, root, scene.pack(v3), scene.pack(v3)))
+    other_root = signed(signed_texts.confirmed_text(scene.context, bytes(32), v2, scene.pack(v3)))
+    right = signed(signed_texts.confirmed_text(scene.context, root, v2, scene.pack(v3)))
     enough = [place < threshold - 1 for place in range(len(near))]
     mixed = [one if flag else other for one, other, flag in zip(right, all_masked, enough, strict=True)]
-    unsigned = [*right[:-1], signed(roster.masking_text(scene.context, root, scene.pack(v3)))[-1]]
+    unsigned = [*right[:-1], signed(signed_texts.masking_text(scene.context, root, scene.pack(v3)))[-1]]
     return {
         "wrong signature: one bit": _changed(good, signatures=_flipped(good.signatures)),
         "wrong signature: two are swapped": _changed(good, signatures=_swapped(good.signatures, 64)),
@@ -421,10 +421,10 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
     keys = scene.bundles[VICTIM][0]
     v3 = scene.pack(scene.answered("mask"))  # shown as V2, which is larger
     root = _committed(scene.plan, scene.bundles)[2]
-    masking = roster.masking_text(scene.context, root, v3)
-    confirming = roster.confirmed_text(scene.context, root, v3, v3)
-    for_another = roster.bundle_text(scene.context, 2, keys)
-    elsewhere = roster.bundle_text(bytes(32), VICTIM, keys)
+    masking = signed_texts.masking_text(scene.context, root, v3)
+    confirming = signed_texts.confirmed_text(scene.context, root, v3, v3)
+    for_another = signed_texts.bundle_text(scene.context, 2, keys)
+    elsewhere = signed_texts.bundle_text(bytes(32), VICTIM, keys)
     return {
         "advertise": {
             "wrong signature: one bit": _changed(advertised, signature=_flipped(advertised.signature)),
@@ -432,7 +432,7 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
             "wrong signature: for another client": _changed(advertised, signature=me.sign(for_another)),
             "wrong signature: for another round": _changed(advertised, signature=me.sign(elsewhere)),
             "wrong signature: by another identity": _changed(
-                advertised, signature=other.sign(roster.bundle_text(scene.context, VICTIM, keys))
+                advertised, signature=other.sign(signed_texts.bundle_text(scene.context, VICTIM, keys))
             ),
             "somebody else's keys and signature": _changed(scene.reply("advertise", 2), client=VICTIM),
             "a key of low order, signed": _low_order(scene, me.sign),
@@ -478,7 +478,7 @@ def _low_order(scene: Scene, sign: Callable[[bytes], bytes]) -> bytes:
         client=VICTIM,
         sealing_key=keys[:32],
         mask_key=keys[32:],
-        signature=sign(roster.bundle_text(scene.context, VICTIM, keys)),
+        signature=sign(signed_texts.bundle_text(scene.context, VICTIM, keys)),
     ).encode()
 
 

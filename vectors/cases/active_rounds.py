@@ -18,10 +18,11 @@ from cases.rounds import (
     wrong_share,
 )
 from ccesa.charter import Charter
-from ccesa.config import ErdosRenyi, Fixed, Harary, Linear
+from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
+from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "

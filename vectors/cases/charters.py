@@ -7,8 +7,9 @@ import msgspec
 
 from cases.common import Case, sample
 from ccesa.charter import Charter, Learning, Seat, Stated
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, Linear, Majority, Threshold
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.identity import Identity
+from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 
 DESCRIPTION = (
     "Charters as the text of their file, with the one canonical encoding, a msgpack map, and its digest; "

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from cases.common import Case, sample
-from ccesa.config import Complete, ErdosRenyi, Graph, Harary
+from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import draw
 
 DESCRIPTION = (
@@ -51,5 +51,5 @@ def _graph(name: str, kind: Graph, ids: tuple[int, ...]) -> Case:
         "seed": seed,
         "ids": list(ids),
         "neighbours": [graph.ids[graph.neighbours(node)].tolist() for node in nodes],
-        "masked": [graph.masked[graph.edges(node)].astype(int).tolist() for node in nodes],
+        "masked": [graph.carries_masks[graph.edges(node)].astype(int).tolist() for node in nodes],
     }

@@ -9,12 +9,12 @@ import msgspec
 from cases.common import Case, Stream
 from ccesa import words
 from ccesa.charter import Charter
-from ccesa.config import Floor, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError
+from ccesa.floor import Floor
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.client import Client
+from ccesa.protocol.client import ActiveClient, Client
 
 #: A client's own limits by the names of docs/protocol.md, 3.3, in the order in which the package has them.
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")

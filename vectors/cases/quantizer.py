@@ -8,7 +8,8 @@ import numpy as np
 from cases.common import Case
 from ccesa import words
 from ccesa.errors import CcesaError
-from ccesa.quantize import Layout, Quantizer
+from ccesa.layout import ArrayType, Layout
+from ccesa.quantize import Quantizer
 
 DESCRIPTION = (
     "Appendix A of docs/protocol.md. settings: what is agreed, with the levels, the base and the number "
@@ -38,7 +39,7 @@ class Draws:
 def quantizer(settings: Case) -> Quantizer[Any]:
     """Make the one that an entry of the file describes."""
     shapes = tuple(map(tuple, settings["shapes"]))
-    layout = Layout(None, shapes, (np.dtype(np.float64),) * len(shapes))
+    layout = Layout(None, shapes, (ArrayType(np.dtype(np.float64)),) * len(shapes))
     others = {name: _number(value) for name, value in settings.items() if name != "shapes"}
     return Quantizer(layout=layout, **others)
 

@@ -11,7 +11,8 @@ from cases.common import STREAM, Case, sample
 from cases.parties import join, outcome
 from cases.refused_active import active_entry, active_parties
 from cases.refused_curious import curious_parties
-from ccesa.config import Complete, ErdosRenyi, RoundConfig
+from ccesa.config import RoundConfig
+from ccesa.graphs import Complete, ErdosRenyi
 
 DESCRIPTION = (
     "What a client must not answer, and what it must answer again. parties: clients with their "

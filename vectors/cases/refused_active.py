@@ -11,11 +11,12 @@ from cases.common import Case
 from cases.parties import Party, changed, everywhere
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
-from ccesa.config import ErdosRenyi, Fixed, Linear
 from ccesa.crypto import merkle
+from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
+from ccesa.thresholds import Fixed, Linear
 
 
 def active_entry(plan: ActivePlan, client: int) -> Case:
@@ -53,12 +54,12 @@ def _small_order(party: Party, scene: Scene) -> None:
     shared, unmasking = party.request(1), party.request(4)
     near, v3 = scene.neighbours, scene.answered("mask")
     first, live = near[0], [j for j in near if j in v3]
-    text = roster.bundle_text(scene.context, first, shared.keys[:64])
+    text = signed_texts.bundle_text(scene.context, first, shared.keys[:64])
     signed = neutral_signature(scene.plan.identity(first).seed, text) + shared.signatures[64:]
     party.tries(1, {"a neighbour's R of small order, in step 0": changed(shared, signatures=signed)})
     v2 = scene.pack(scene.answered("share"))
-    confirmed = roster.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
-    masking = roster.masking_text(scene.context, shared.root, v2)
+    confirmed = signed_texts.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
+    masking = signed_texts.masking_text(scene.context, shared.root, v2)
     place = unmasking.confirmed.index(1)
     for flag, text in ((1, confirmed), (0, masking)):
         flags = bytes([*unmasking.confirmed[:place], flag, *unmasking.confirmed[place + 1 :]])
@@ -78,11 +79,11 @@ def _small_order(party: Party, scene: Scene) -> None:
 def _in_anothers_place(scene: Scene) -> bytes:
     """Commit to client 0's leaf in the first place of a V1 that has everybody but client 0."""
     ids, bundles, context = sorted(scene.bundles)[1:], scene.bundles, scene.context
-    others = [roster.leaf(context, i, bundles[i][0]) for i in ids[1:]]
-    tree = merkle.levels([roster.leaf(context, 0, bundles[0][0]), *others])
+    others = [signed_texts.leaf(context, i, bundles[i][0]) for i in ids[1:]]
+    tree = merkle.levels([signed_texts.leaf(context, 0, bundles[0][0]), *others])
     v1 = scene.pack(ids)
-    root = roster.root(context, v1, tree[-1].tobytes())
-    nodes = neighbourhood(scene.plan.config.graph, roster.seed(context, root), np.array(ids), 0)
+    root = signed_texts.root(context, v1, tree[-1].tobytes())
+    nodes = neighbourhood(scene.plan.config.graph, signed_texts.seed(context, root), np.array(ids), 0)
     near = [ids[node] for node in nodes.tolist()]
     return m.RosterRequest(
         context=context,

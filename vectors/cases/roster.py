@@ -6,7 +6,7 @@ from cases.common import Case, configurations, sample
 from cases.identities import identity
 from ccesa.crypto import merkle
 from ccesa.protocol import messages as m
-from ccesa.protocol import roster
+from ccesa.protocol import signed_texts
 
 DESCRIPTION = (
     "Sets of clients as bitmaps. Trees over 32-byte leaves: the top, and proofs that the leaves at some "
@@ -137,9 +137,9 @@ def _keys(place: int) -> bytes:
 
 def _roster(name: str, members: tuple[int, ...]) -> Case:
     clients = 3 if len(members) == 3 else 20
-    leaves = [roster.leaf(CONTEXT, client, _keys(place)) for place, client in enumerate(members)]
+    leaves = [signed_texts.leaf(CONTEXT, client, _keys(place)) for place, client in enumerate(members)]
     v1, top = pack(clients, members), merkle.levels(leaves)[-1].tobytes()
-    root = roster.root(CONTEXT, v1, top)
+    root = signed_texts.root(CONTEXT, v1, top)
     return {
         "name": name,
         "context": CONTEXT,
@@ -151,7 +151,7 @@ def _roster(name: str, members: tuple[int, ...]) -> Case:
         "v1": v1,
         "top": top,
         "root": root,
-        "seed": roster.seed(CONTEXT, root),
+        "seed": signed_texts.seed(CONTEXT, root),
     }
 
 
@@ -161,17 +161,17 @@ def _signed() -> list[Case]:
     texts: dict[str, tuple[Case, bytes]] = {
         f"bundle of client {client}": (
             {"kind": "bundle", "client": client, "keys": _keys(client)},
-            roster.bundle_text(CONTEXT, client, _keys(client)),
+            signed_texts.bundle_text(CONTEXT, client, _keys(client)),
         )
         for client in (0, 7, 2**32 - 2)
     }
     texts["masking among V2"] = (
         {"kind": "masking", "root": root, "v2": v2},
-        roster.masking_text(CONTEXT, root, v2),
+        signed_texts.masking_text(CONTEXT, root, v2),
     )
     texts["confirmed V2 and V3"] = (
         {"kind": "confirmed", "root": root, "v2": v2, "v3": v3},
-        roster.confirmed_text(CONTEXT, root, v2, v3),
+        signed_texts.confirmed_text(CONTEXT, root, v2, v3),
     )
     return [
         {

@@ -9,14 +9,16 @@ import numpy as np
 
 from cases.common import STREAM, Case, Stream, fields, sample
 from ccesa import words
-from ccesa.config import Complete, ErdosRenyi, Fixed, Harary, Linear, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.evidence import Evidence
+from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step
+from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "
@@ -199,7 +201,7 @@ def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
     try:
         return _success(run_round(server, transport, _never))
     except RoundFailed as failure:
-        found = {key: value for key, value in vars(failure).items() if key != "evidence"}
+        found = {key: value for key, value in vars(failure).items() if key not in ("evidence", "what")}
         name, step = type(failure).__name__, steps[-1]["step"]
         return {"failure": name, "step": step, **found, **evidence(failure.evidence)}
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from cases.common import Case, Stream, configurations, secret
 from ccesa.crypto import keys, shamir
-from ccesa.crypto.polynomial import FIELD
+from ccesa.crypto.field import FIELD
 from ccesa.crypto.shamir import Elements
 
 DESCRIPTION = (

@@ -10,26 +10,20 @@ import time
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from ccesa import files, labels
 from ccesa.charter import toml
-from ccesa.config import (
-    BARE_FLOOR,
-    MAX_CLIENTS,
-    ROUND_ID_BYTES,
-    VERSION,
-    CharteredRound,
-    Graph,
-    Part,
-    RoundConfig,
-    Threshold,
-    whole_number,
-)
+from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
+from ccesa.floor import BARE_FLOOR
+from ccesa.graphs import Graph
+from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
+from ccesa.parts import MAX_CLIENTS, Part, whole_number
+from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
@@ -121,8 +115,6 @@ class Learning(Part, frozen=True, kw_only=True):
 class Charter(Part, frozen=True, kw_only=True, dict=True):
     """What all members have agreed on. ``load`` one from its file; ``ccesa plan --charter`` writes it."""
 
-    make_config: ClassVar[type[RoundConfig]] = RoundConfig
-
     version: Literal[2] = VERSION
     #: A site accepts the newest it was given, by this number.
     serial: int
@@ -131,7 +123,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     members: tuple[Seat, ...]
     graph: Graph
     threshold: Threshold
-    generator: Literal["aes128-ctr", "chacha20"] = "aes128-ctr"
+    generator: str = "aes128-ctr"
     bits: Literal[8, 16, 32, 64] = 32
     #: Members that a roster has at least, F.
     least_roster: int
@@ -189,8 +181,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def check(self, config: RoundConfig) -> None:
         """Refuse a configuration that differs in anything."""
-        if config.guard != "active":
-            raise ConfigError(f"this round has guard = {config.guard}; a charter goes with active only")
+        if not guard_named(config.guard).chartered:
+            raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)
         agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
         for name in config.__struct_fields__:
@@ -248,14 +240,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return toml.written(msgspec.to_builtins(self))
 
     def _config(self, **others: Any) -> RoundConfig:
-        return self.make_config(
+        return RoundConfig(
             clients=len(self.members),
             bits=self.bits,
             graph=self.graph,
             threshold=self.threshold,
             generator=self.generator,
             min_survivors=self.min_survivors,
-            guard="active",
+            guard=ACTIVE.name,
             **others,
         )
 

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ccesa.cli import options
 from ccesa.cli.output import check_output, lines
-from ccesa.config import Harary
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
+from ccesa.graphs import Harary
 from ccesa.simulate import Independent, Report, usual_plan
 
 

@@ -1,20 +1,13 @@
 """Options that several commands have, each said once."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from ccesa.crypto.masks import GENERATORS
+from ccesa.graphs import NAMES
 from ccesa.guards import GUARDS
-
-
-class GraphName(StrEnum):
-    BEST = "best"
-    ERDOS_RENYI = "erdos-renyi"
-    HARARY = "harary"
-    COMPLETE = "complete"
 
 
 def _one_of(names: Iterable[str], text: str) -> Any:
@@ -28,6 +21,7 @@ Length = Annotated[int, typer.Option(help="Elements of each vector.")]
 Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
 Dropout = Annotated[float, typer.Option(help="Probability to drop out of a round, over all steps together.")]
 Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")]
+GraphName = Annotated[str, _one_of(NAMES, "Assignment graph; the planner chooses what is left open.")]
 GuardName = Annotated[str, _one_of(GUARDS, "What the server may do: look at everything, or also lie.")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
 Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from ccesa.cli import options
 from ccesa.cli.charter import Agreement
-from ccesa.cli.options import GraphName
 from ccesa.errors import ConfigError
+from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
 from ccesa.plan import Cost, Plan, Rates, calibrate, paper, report
@@ -37,7 +37,6 @@ _Collusion = Annotated[
         show_default=False,
     ),
 ]
-_Graph = Annotated[GraphName, typer.Option(help="Assignment graph.")]
 _PrivacyBits = Annotated[
     float | None, typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active.")
 ]
@@ -82,7 +81,7 @@ def plan(
     dropout: _Dropout = 0.1,
     collusion: _Collusion = None,
     guard: options.GuardName = CURIOUS.name,
-    graph: _Graph = GraphName.BEST,
+    graph: options.GraphName = BEST,
     length: options.Length = 1_000_000,
     bits: options.Bits = 32,
     privacy_bits: _PrivacyBits = None,
@@ -115,7 +114,7 @@ def plan(
         bits,
         privacy_bits,
         reliability_bits,
-        graph.value,
+        graph,
         exact_dropout,
     )
     _show(made, calibrate() if calibrated else None, as_object)
@@ -150,14 +149,14 @@ def _show(made: Plan, rates: Rates | None, as_object: bool) -> None:
 
 
 def _recommendation(made: Plan) -> Table:
-    population = made.population
+    assumptions = made.assumptions
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row(
         "[bold]plan[/bold]",
-        f"[bold]{made.clients:,} clients[/bold], {population.dropout:.3g} vanish, "
-        f"{population.collusion:.3g} collude, guard {made.guard}",
+        f"[bold]{made.clients:,} clients[/bold], {assumptions.dropout:.3g} vanish, "
+        f"{assumptions.collusion:.3g} collude, guard {made.guard}",
     )
-    table.add_row("graph", f"[green]{report.graph_in_words(made)}[/green]")
+    table.add_row("graph", f"[green]{made.graph.in_words(made.clients)}[/green]")
     table.add_row("masks", report.masks_in_words(made))
     table.add_row("threshold", report.threshold_in_words(made))
     promise = report.promise_in_words(made)
@@ -183,7 +182,7 @@ def _bill(made: Plan, rates: Rates | None) -> Table:
     table = _table("a round costs", "", "ccesa", "paper's rule", "conventional")
     for name, show in (_LINES if rates is None else _LINES | _TIMES).items():
         table.add_row(name, *("-" if one is None else show(one) for one in costs))
-    rule = paper.rule(made.clients, made.population.dropout)
+    rule = paper.rule(made.clients, made.assumptions.dropout)
     degrees = ["-" if rule is None else f"{rule.degree:,.0f}", f"{made.clients - 1:,}"]
     table.add_row("neighbours", f"{made.degree:,.4g}", *degrees)
     return table

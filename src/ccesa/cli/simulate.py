@@ -3,22 +3,23 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ccesa import simulate as simulation
 from ccesa.cli import LOST, WENT_WRONG, options
-from ccesa.cli.options import GraphName
 from ccesa.cli.output import lines
-from ccesa.config import Complete, ErdosRenyi, Fixed, Graph, Harary, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed
+from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import charters
+from ccesa.thresholds import Fixed
 
-_Graph = Annotated[GraphName, typer.Option(help="Assignment graph; the planner chooses.")]
 _P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
 _MaskP = Annotated[
     float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
@@ -35,7 +36,7 @@ def simulate(
     length: options.Length = 10_000,
     bits: options.Bits = 32,
     dropout: options.Dropout = 0.1,
-    graph: _Graph = GraphName.BEST,
+    graph: options.GraphName = BEST,
     p: _P = None,
     degree: options.Degree = None,
     mask_p: _MaskP = None,
@@ -53,7 +54,7 @@ def simulate(
     of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
     3 if the round was lost and there is no sum.
     """
-    chosen = _graph(graph, p, degree, mask_p, mask_degree)
+    chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, dropout, graph, guard)
     agreed |= {"bits": bits, "generator": generator}
     if threshold is not None:
@@ -91,9 +92,9 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: GraphName, guard: str) -> dict[str, Any]:
+def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, Any]:
     """What the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph.value, guard)
+    planned = simulation.usual_plan(clients, dropout, graph, guard)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
@@ -103,37 +104,32 @@ def _planned(clients: int, dropout: float, graph: GraphName, guard: str) -> dict
     return agreed
 
 
-def _graph(
-    name: GraphName, p: float | None, degree: int | None, mask_p: float | None, mask_degree: int | None
-) -> Graph | None:
-    """The graph that the options describe; None where they leave it to the planner."""
-    given = {"--p": p, "--degree": degree, "--mask-p": mask_p, "--mask-degree": mask_degree}
-    if name is GraphName.BEST and p is not None:
-        name = GraphName.ERDOS_RENYI
-    if name is GraphName.BEST and degree is not None:
-        name = GraphName.HARARY
-    fitting = _OPTIONS[name]
-    for option, value in given.items():
-        if value is not None and option not in fitting:
-            takes = " and ".join(fitting) or "none of them: name a graph"
-            raise ConfigError(f"{option} does not go with --graph {name}; it takes {takes}")
-    if p is not None:
-        return ErdosRenyi(p=p, mask_p=mask_p)
-    if degree is not None:
-        return Harary(degree=degree, mask_degree=mask_degree)
-    if name is GraphName.COMPLETE and (mask_p, mask_degree) != (None, None):
-        return Complete(mask_p=mask_p, mask_degree=mask_degree)
-    if mask_p is not None or mask_degree is not None:
-        raise ConfigError(f"the masks of a {name} graph need {fitting[0]} beside them")
-    return None
+def _graph(name: str, **options: float | None) -> Graph | None:
+    """Return the graph that the options describe; None where they leave it to the planner."""
+    kind_named(name)
+    given = {option: value for option, value in options.items() if value is not None}
+    if name == BEST:
+        name = next((kind for kind in KINDS if set(_needed(kind)) & set(given)), BEST)
+    fitting = [] if name == BEST else [*KINDS[name].__struct_fields__]
+    for option in given:
+        if option not in fitting:
+            takes = " and ".join(map(_option, fitting)) or "none of them: name a graph"
+            raise ConfigError(f"{_option(option)} does not go with --graph {name}; it takes {takes}")
+    if not given:
+        return None
+    for option in _needed(name):
+        if option not in given:
+            raise ConfigError(f"the masks of a {name} graph need {_option(option)} beside them")
+    return cast(Graph, KINDS[name](**given))
 
 
-_OPTIONS: dict[GraphName, tuple[str, ...]] = {
-    GraphName.BEST: (),
-    GraphName.ERDOS_RENYI: ("--p", "--mask-p"),
-    GraphName.HARARY: ("--degree", "--mask-degree"),
-    GraphName.COMPLETE: ("--mask-p", "--mask-degree"),
-}
+def _needed(name: str) -> list[str]:
+    """Return the parameters without which there is no graph of this name."""
+    return [field.name for field in msgspec.structs.fields(KINDS[name]) if field.required]
+
+
+def _option(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ keystream buffer stay in cache, and every stream is set up once and read on from
 Streams are seekable, so any part of the vector can be masked by another thread, process or machine.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -26,11 +27,14 @@ class Mask(NamedTuple):
 
 
 class Generator(NamedTuple):
+    """A keystream of ``primitives``: bytes of its key and its blocks, and how it is opened at a block."""
+
     key_bytes: int
     block_bytes: int
     stream: Callable[[bytes, int], primitives.Stream]
 
 
+#: The one list of them: the names that configurations, charters and the command line take.
 GENERATORS = {
     "aes128-ctr": Generator(16, 16, primitives.aes128_ctr),
     "chacha20": Generator(32, 64, primitives.chacha20),
@@ -44,7 +48,7 @@ THREADED_SLICE_BYTES = 2048 * 1024
 #: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
 OPEN_STREAMS = 256
 #: Parts start at a multiple of this, a whole block of every generator.
-_ALIGNMENT = 64
+_ALIGNMENT = math.lcm(*(kind.block_bytes for kind in GENERATORS.values()))
 
 _ZEROS = memoryview(bytes(THREADED_SLICE_BYTES))
 

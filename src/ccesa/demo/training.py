@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.config import Complete, Graph, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Federation, Model
 from ccesa.errors import RoundFailed
+from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS
+from ccesa.protocol.steps import steps_of
 from ccesa.quantize import Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate
 from ccesa.simulate.dropout import Dropouts
@@ -76,7 +77,7 @@ def federate(
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
         config = _config(graph, quantizer)
-        dropouts = Independent(dropout).draw(STEPS[config.guard], config.clients, rng)
+        dropouts = Independent(dropout).draw(steps_of(config.guard), config.clients, rng)
         history.count(dropouts)
         secure = _secure_round(secure, federation, quantizer, config, dropouts, threads, history)
         plain = _plain_round(plain, federation, dropouts)

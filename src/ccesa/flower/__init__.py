@@ -1,4 +1,7 @@
-"""Secure aggregation in a Flower federation: one line in the ServerApp, one mod in the ClientApp."""
+"""Secure aggregation in a Flower federation: one line in the ServerApp, one mod in the ClientApp.
+
+What is in ``server`` runs in the ServerApp, what is in ``node`` in the ClientApp, and ``both`` in each.
+"""
 
 from ccesa.extras import missing
 
@@ -7,7 +10,7 @@ try:
 except ImportError as error:
     raise missing("ccesa.flower", "Flower", "flower") from error
 
-from ccesa.flower.grid import SecureGrid
-from ccesa.flower.mod import secure_mod
+from ccesa.flower.node.mod import secure_mod
+from ccesa.flower.server.grid import SecureGrid
 
 __all__ = ["SecureGrid", "secure_mod"]

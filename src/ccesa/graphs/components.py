@@ -3,7 +3,7 @@
 scipy finds them. Its releases 1.11.1 and 1.11.2 find none where indices have 64 bits: they print an error,
 ignore it and return what they started with, which reads as one component. So indices have 32 bits here, every
 answer is checked to be one, and the first question is asked only after a known graph was answered rightly.
-It is imported where it is used: a client needs none of it.
+It is imported where it is used: a server has it tried before it opens a round, a client needs none of it.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> L
 
     Raises ConfigError where 32 bits cannot number the nodes or the edges, and where scipy gives no answer.
     """
-    _self_test()
+    check_scipy()
     return _labels(size, one, other)
 
 
@@ -52,8 +52,11 @@ def _broken(found: str) -> str:
 
 
 @cache
-def _self_test() -> None:
-    """Try two triangles and a node alone, in 64-bit indices as graphs have them."""
+def check_scipy() -> None:
+    """Load scipy and try it on two triangles and a node alone, in 64-bit indices as graphs have them, once.
+
+    Raises ConfigError where its answer is wrong.
+    """
     one, other = np.array([0, 2, 4, 1, 3, 5]), np.array([2, 4, 0, 3, 5, 1])
     labels = _labels(7, one, other).tolist()
     first, second, alone = labels[0], labels[1], labels[6]

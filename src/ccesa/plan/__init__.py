@@ -4,19 +4,19 @@
 docs/planning.md has the mathematics.
 """
 
+from ccesa.chances.assumptions import Assumptions
 from ccesa.plan.calibration import calibrate
-from ccesa.plan.certify import Certificate
+from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check, plan
-from ccesa.plan.population import Population
 from ccesa.plan.price import Cost, Rates, price
 
 __all__ = [
+    "Assumptions",
     "Certificate",
     "Cost",
     "Plan",
-    "Population",
     "Rates",
     "calibrate",
     "charter",

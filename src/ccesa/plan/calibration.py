@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa import words
-from ccesa.config import Complete
 from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
 from ccesa.protocol import messages as m

@@ -5,8 +5,9 @@ from typing import Any
 
 from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
+from ccesa.guards import guard_named
 from ccesa.identity import Admission
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check
 
 #: log2 by which figures may differ that were computed on another machine.
@@ -17,12 +18,12 @@ _MORE_IS_BETTER = ("least_honest",)
 
 def stated(plan: Plan) -> Stated:
     """The certificate of a plan, as a charter states it."""
-    if plan.guard != "active":
+    if not guard_named(plan.guard).chartered:
         raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
     return Stated(
-        dropout=plan.population.dropout,
-        exact_dropout=plan.population.exact,
-        collusion=plan.population.collusion,
+        dropout=plan.assumptions.dropout,
+        exact_dropout=plan.assumptions.exact,
+        collusion=plan.assumptions.collusion,
         colluders=plan.colluders,
         around=plan.around,
         least_honest=plan.least_honest or 0,
@@ -52,8 +53,8 @@ def charter(
     )
 
 
-def judged(agreed: Charter) -> Plan:
-    """What the planner says of a charter's graph and rule, on the charter's own assumptions."""
+def recomputed(agreed: Charter) -> Plan:
+    """Return what the planner says of a charter's graph and rule, on the charter's own assumptions."""
     told = agreed.certificate
     return check(
         agreed.config(length=1),
@@ -67,7 +68,7 @@ def judged(agreed: Charter) -> Plan:
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
     """In what a charter promises more than its graph and rule keep; nothing if it was planned."""
-    found = judged(agreed)
+    found = recomputed(agreed)
     lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
     if agreed.least_roster < found.least_roster:
         lines.append(

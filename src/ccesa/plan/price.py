@@ -15,10 +15,10 @@ from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import guard_named
 from ccesa.plan.paper import step_dropout
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.steps import Step, steps_of
 
 if TYPE_CHECKING:
-    from ccesa.plan.made import Plan
+    from ccesa.plan.planned import Plan
 
 _CONTEXT_BYTES = 32
 #: Below each of these a client id takes so many bytes, in msgpack's shortest form.
@@ -57,7 +57,7 @@ class Shape:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the guard."""
-        return STEPS[self.guard]
+        return steps_of(self.guard)
 
     @cached_property
     def alive(self) -> tuple[float, ...]:

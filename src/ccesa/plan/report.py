@@ -8,7 +8,7 @@ import msgspec
 
 from ccesa.guards import guard_named
 from ccesa.plan import paper
-from ccesa.plan.made import Plan
+from ccesa.plan.planned import Plan
 from ccesa.plan.price import Cost, Rates, price
 
 #: log2 of what cannot happen at all: JSON has no infinity.
@@ -28,7 +28,7 @@ def bill(plan: Plan, rates: Rates | None = None) -> Bill:
 
     The paper has one t for all; conventional aggregation everyone with everyone and a majority of shares.
     """
-    rule, n = paper.rule(plan.clients, plan.population.dropout), plan.clients
+    rule, n = paper.rule(plan.clients, plan.assumptions.dropout), plan.clients
 
     def instead(degree: float, t: int) -> Cost:
         return price(replace(plan.shape, degree=degree, mask_degree=degree, threshold=t), rates)
@@ -53,23 +53,23 @@ def promised(plan: Plan) -> dict[str, float]:
 
 def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     """Return every figure of the plan; failures are log2 of probabilities, seconds are there with rates."""
-    rule, costs = paper.rule(plan.clients, plan.population.dropout), bill(plan, rates)
-    fails = plan.least_honest_fails
+    rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
+    fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
     return {
         "clients": plan.clients,
-        "dropout": plan.population.dropout,
-        "exact_dropout": plan.population.exact,
-        "collusion": plan.population.collusion,
+        "dropout": plan.assumptions.dropout,
+        "exact_dropout": plan.assumptions.exact,
+        "collusion": plan.assumptions.collusion,
         "guard": plan.guard,
         "privacy_bits": plan.privacy_bits,
         "reliability_bits": plan.reliability_bits,
         "length": plan.length,
         "bits": plan.bits,
-        "graph": msgspec.to_builtins(plan.graph)["type"],
+        "graph": plan.graph.name,
         "degree": plan.degree,
-        "p": getattr(plan.graph, "p", None),
+        "p": parameters.get("p"),
         "mask_degree": plan.mask_degree,
-        "mask_p": getattr(plan.graph, "mask_p", None),
+        "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
         "least_honest": plan.least_honest,
@@ -99,13 +99,6 @@ def _threshold(plan: Plan) -> dict[str, object]:
     return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
 
 
-def graph_in_words(plan: Plan) -> str:
-    kind = msgspec.to_builtins(plan.graph)["type"]
-    about = "" if plan.degree == int(plan.degree) else "on average "
-    p = f", p = {plan.graph.p:.6g}" if hasattr(plan.graph, "p") else ""
-    return f"{kind}, {about}{plan.degree:.4g} neighbours hold shares{p}"
-
-
 def masks_in_words(plan: Plan) -> str:
     if plan.mask_degree == plan.degree:
         return "on every edge"
@@ -115,13 +108,7 @@ def masks_in_words(plan: Plan) -> str:
 
 def threshold_in_words(plan: Plan) -> str:
     holders = f"{plan.t} of {int(plan.degree) + 1} shares open a secret"
-    rule = msgspec.to_builtins(plan.threshold)
-    match rule["type"]:
-        case "majority":
-            return f"majority: {holders}"
-        case "linear":
-            return f"linear ({rule['slope']}/1024 of the neighbours + {rule['base']}): {holders} at the mean"
-    return f"fixed: {holders}"
+    return f"{plan.threshold.in_words}: {holders}{' at the mean' * plan.graph.varies}"
 
 
 def promise_in_words(plan: Plan) -> str:
@@ -131,7 +118,7 @@ def promise_in_words(plan: Plan) -> str:
     fails = plan.least_honest_fails
     unless = "" if fails == -math.inf else f", except with {probability_in_words(fails)}"
     honest = f"at least {plan.least_honest:,} honest clients"
-    if plan.guard == "curious":
+    if not guard_named(plan.guard).chooses_roster:
         return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}"
     return (
         f"any sum covers {honest}, whichever roster of at least {plan.least_roster:,} the server chooses and "

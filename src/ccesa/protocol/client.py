@@ -1,60 +1,43 @@
 """The client of one round: requests in, replies out, no clock, no socket.
 
-``Client`` holds the current state of ``client_steps``, answers a repeated request with the same bytes, and on
-anything an honest server would not send drops its secrets and is done.
+``Client`` holds the current state, hands requests to the functions of its guard's table, answers a repeated
+request with the same bytes, and on anything an honest server would not send drops its secrets and is done.
 """
 
 import hashlib
 import os
-from collections.abc import Mapping, MutableSet
+from collections.abc import MutableSet
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from ccesa import words
-from ccesa.config import BARE_FLOOR, Floor, RoundConfig, whole_number
+from ccesa.charter import Charter
+from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
+from ccesa.floor import BARE_FLOOR, Floor
+from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.identity import Identity
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_steps import (
-    STATES,
-    STEP_FUNCTIONS,
-    Done,
-    Joined,
-    Round,
-    StepFunction,
-    VectorSource,
-)
+from ccesa.protocol.client_states import Done, Joined, Membership, Round, VectorSource
+from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
-from ccesa.protocol.steps import STEPS
-from ccesa.protocol.turns import Turns
+from ccesa.protocol.steps import steps_of
 from ccesa.wire import Data
-
-
-def _check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
-    if resumed is None:
-        return
-    digest = hashlib.sha256(data).digest()
-    if digest in resumed:
-        raise OrderError("this state was resumed before; two clients that go on from it could answer twice")
-    resumed.add(digest)
-
-
-def _forgotten() -> NoReturn:
-    raise OrderError("the vector was sent, or the round is over; it is not kept")
 
 
 class Client:
     """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
 
     ``vector`` is the vector of words to contribute, or a function that makes it when it is needed, in step 2.
-    ``used_rounds`` remembers round ids across rounds; a second use of one is refused. ``tasks`` remembers how
-    many vectors have left for each task; more than ``attempts`` do not.
+    ``floor`` is what this client insists on. ``used_rounds`` remembers round ids across rounds; a second use
+    of one is refused. ``tasks`` remembers how many vectors have left for each task; more than ``attempts`` do
+    not. ``member`` takes the place of ``floor`` under a guard with a charter: ``ActiveClient`` gives it.
     """
 
-    guard: ClassVar[str] = "curious"
-    functions: ClassVar[Mapping[str, StepFunction]] = STEP_FUNCTIONS
-    states: ClassVar[Mapping[str, type]] = STATES
+    guard: ClassVar[Guard] = CURIOUS
 
     def __init__(
         self,
@@ -68,11 +51,13 @@ class Client:
         attempts: int = ATTEMPTS,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
+        member: Membership | None = None,
     ) -> None:
-        if config.guard != self.guard:
-            raise ConfigError(f"this client has guard = {self.guard}, the round has {config.guard}")
-        floor = (floor or Floor()).over(BARE_FLOOR)
-        floor.check(config)
+        if config.guard != self.guard.name:
+            raise ConfigError(f"this client has guard = {self.guard.name}, the round has {config.guard}")
+        if member is None:
+            floor = (floor or Floor()).over(BARE_FLOOR)
+            floor.check(config)
         client, threads = whole_number("client id", client), whole_number("threads", threads)
         spending = Spending(tasks, config.task, whole_number("attempts", attempts))
         if not 0 <= client < config.clients:
@@ -85,22 +70,21 @@ class Client:
             if config.round_id in used_rounds:
                 raise ConfigError("this round id was used before; every round needs a fresh one")
             used_rounds.add(config.round_id)
-        self._round: Round = Round(
+        self._round: Round[Any] = Round(
             config=config,
             context=config.context,
             client=client,
-            floor=floor,
+            own=member or floor,
             random=random,
             vector=vector,
             spend=spending,
             threads=threads,
         )
+        self._steps, self._place = steps_of(config.guard), 0
         self._state: Any = Joined()
-        self._steps = iter(STEPS[config.guard])
-        self._step = next(self._steps)
         self._last_request = b""
         self._last_reply: bytes | None = None
-        self._turns = Turns("client")
+        self._exclusive = OneCallAtATime("client")
 
     @property
     def client(self) -> int:
@@ -110,13 +94,27 @@ class Client:
     def done(self) -> bool:
         return isinstance(self._state, Done)
 
+    @property
+    def fault(self) -> FaultyNeighbour | None:
+        """Neighbours whose shares this client could not use, once it has complained of them."""
+        if self._last_reply is None or m.named(self._last_reply) is not m.Complaint:
+            return None
+        complaint = m.expect(m.decode(self._last_reply, len(self._last_reply)), m.Complaint)
+        return FaultyNeighbour(m.unpack_ids("accused", complaint.accused, self._round.config.clients))
+
     def receive(self, request: bytes) -> bytes:
-        """Answer the server's next request. The same request again gets the same answer."""
+        """Answer the server's next request. The same request again gets the same answer.
+
+        Raises FaultyServer for what an honest server would not send, and drops all secrets then. A client
+        that has complained of neighbours answers nothing else and raises FaultyNeighbour.
+        """
         view = m.measured(request, "request")
-        with self._turns:
+        with self._exclusive:
             fingerprint = hashlib.sha256(view).digest()
             if fingerprint == self._last_request:
                 return self._repeat()
+            if self.fault is not None:
+                raise self.fault
             if self.done and self._last_reply is None:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
             fault = None
@@ -134,11 +132,11 @@ class Client:
 
         This object is done then, without having aborted anything.
         """
-        with self._turns:
+        with self._exclusive:
             saved = suspended.Saved(
                 context=self._round.context,
                 client=self.client,
-                step=self._step.name,
+                step=self._steps[self._place].name,
                 state=None if self.done else suspended.encode_state(self._state),
                 last_request=self._last_request,
                 last_reply=self._last_reply,
@@ -152,48 +150,42 @@ class Client:
         It is made without ``used_rounds``, which has its round already. Bytes must be resumed once: take them
         out of where they are kept first. ``resumed`` remembers their digests, and refuses a second use.
         """
-        with self._turns:
+        with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data)
             if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
-            if saved.step not in self.states:
+            names = [step.name for step in self._steps]
+            if saved.step not in names:
                 raise ConfigError(
                     f"a suspended client in step {saved.step!r}, which this guard does not have"
                 )
-            state = self._restored(saved)
-            _check_first_use(data, resumed)
-            self._go_on(saved, state)
+            place = names.index(saved.step)
+            kind = self._steps[place].state
+            state = Done() if saved.state is None else suspended.decode_state(saved.state, kind)
+            suspended.check_first_use(data, resumed)
+            self._state, self._place = state, place
+            self._last_request, self._last_reply = saved.last_request, saved.last_reply
+            if self.done or any(m.has_vector(step.reply) for step in self._steps[:place]):
+                self._forget_vector()
 
     def __reduce__(self) -> NoReturn:
         """Not by the way, in a pickle or a copy: only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a Client cannot be copied or pickled: after a crash, join the next round")
 
-    def _restored(self, saved: suspended.Saved) -> object:
-        return Done() if saved.state is None else suspended.decode_state(saved.state, self.states[saved.step])
-
-    def _go_on(self, saved: suspended.Saved, state: object) -> None:
-        every = STEPS[self.guard]
-        place = [step.name for step in every].index(saved.step)
-        self._state, self._step, self._steps = state, every[place], iter(every[place + 1 :])
-        self._last_request, self._last_reply = saved.last_request, saved.last_reply
-        if self.done or any(m.has_vector(step.reply) for step in every[:place]):
-            self._forget_vector()
-
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         if self.done:
             raise FaultyServer("another request after the last one that this client answers")
-        round = self._round
-        kind = self._step.request
-        message = m.expect(m.decode(request, m.limit(kind, round.config)), kind)
+        round, step = self._round, self._steps[self._place]
+        message = m.expect(m.decode(request, m.limit(step.request, round.config)), step.request)
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
             raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
         if isinstance(self._state, Joined):
             round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
-        return self.functions[self._step.name](round, self._state, message)
+        return step.answer(round, self._state, message)
 
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
         data = reply.encode()
@@ -201,9 +193,8 @@ class Client:
         self._last_reply = None if m.has_vector(type(reply)) else data
         if self._last_reply is None or isinstance(state, Done):
             self._forget_vector()
-        self._last_request = fingerprint
-        self._state = state
-        self._step = next(self._steps, self._step)
+        self._last_request, self._state = fingerprint, state
+        self._place = min(self._place + 1, len(self._steps) - 1)
         return data
 
     def _repeat(self) -> bytes:
@@ -218,3 +209,46 @@ class Client:
         self._state = Done()
         self._forget_vector()
         self._last_request, self._last_reply = b"", None
+
+
+class ActiveClient(Client):
+    """One client in one round with a server that may lie.
+
+    ``charter`` is this client's own copy of what the federation has agreed on; a round that differs from it
+    in anything is refused before a key exists. ``tasks`` is the memory in which the charter's ``attempts``
+    are counted; it outlives rounds and processes. None says that this client counts nothing, or that somebody
+    else does. ``now`` is in seconds since 1970, by default the system's.
+    """
+
+    guard = ACTIVE
+
+    def __init__(
+        self,
+        config: RoundConfig,
+        identity: Identity,
+        charter: Charter,
+        vector: VectorSource,
+        *,
+        tasks: Tasks | None,
+        used_rounds: MutableSet[bytes] | None = None,
+        threads: int = 1,
+        random: shamir.Randomness = os.urandom,
+        now: float | None = None,
+    ) -> None:
+        charter.check_current(now)
+        charter.check(config)
+        super().__init__(
+            config,
+            charter.admission.id_of(identity.public),
+            vector,
+            used_rounds=used_rounds,
+            tasks=tasks,
+            attempts=charter.attempts,
+            threads=threads,
+            random=random,
+            member=Membership(identity=identity, charter=charter),
+        )
+
+
+def _forgotten() -> NoReturn:
+    raise OrderError("the vector was sent, or the round is over; it is not kept")

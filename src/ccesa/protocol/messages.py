@@ -6,6 +6,7 @@ encoding and nothing else is accepted. Each field says how large it is; the limi
 after it and the planner's bytes are derived from that.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -219,6 +220,9 @@ AnyMessage = (
 )
 MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 
+Bundle = AdvertiseReply | SignedAdvertiseReply
+MaskedVector = MaskReply | SignedMaskReply
+
 _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -321,6 +325,13 @@ def set_bytes(clients: int) -> int:
 
 def pack_set(members: NDArray[np.bool_]) -> bytes:
     return np.packbits(members, bitorder="little").tobytes()
+
+
+def pack_members(members: Iterable[int], clients: int) -> bytes:
+    """The set of these among all clients that are enrolled."""
+    flags = np.zeros(clients, bool)
+    flags[np.fromiter(members, np.int64)] = True
+    return pack_set(flags)
 
 
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:

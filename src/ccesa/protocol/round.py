@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ccesa.errors import FaultyClient
 from ccesa.protocol.client import Client
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step
 
 #: Carries the requests of a step to the clients; yields replies as they arrive, until the step is over.
 Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]

@@ -1,39 +1,57 @@
-"""The steps of a round, in order: the one table that says what is legal when.
+"""A step of a round: what opens it, what answers it, and the functions of both sides.
 
-A step opens with its request and is answered with its reply, or with what may come instead. A client in state
-k accepts the request of step k and nothing else; a server in step k accepts its replies and nothing else.
-Drivers loop until the server has no requests left and never count steps.
+Each guard has one table of them, in the folder that has its name: nothing else says what is legal when. A
+client in state k accepts the request of step k and nothing else; a server in step k accepts its replies and
+nothing else. Drivers loop until the server has no requests left and never count steps.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
 
+from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
+
+#: What goes to each client.
+Requests = dict[int, bytes]
 
 
 class Step(NamedTuple):
+    """One row of a guard's table. Functions take and return frozen states."""
+
     name: str
     request: type[m.Message]
     reply: type[m.Message]
-    #: What a client may answer that cannot go on; it is out of the round then.
+    #: In which state the request finds a client.
+    state: type
+    #: Client: (round, state, request) -> (next state, reply).
+    answer: Callable[[Any, Any, Any], tuple[Any, m.Message]]
+    #: Server: (round, state, client, reply) -> what is kept of the reply. A faulty one leaves no trace.
+    take: Callable[[Any, Any, int, Any], Any]
+    #: Server: (round, state, what was kept by client) -> (next state, requests of the next step).
+    close: Callable[[Any, Any, dict[int, Any]], tuple[Any, Requests]]
+    #: What a client may answer that cannot go on; it is out of the round then. Complaints are what is kept.
     instead: type[m.Message] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        request: type[m.Message],
+        reply: type[m.Message],
+        state: type,
+        client: Any,
+        server: Any,
+        instead: type[m.Message] | None = None,
+    ) -> "Step":
+        """A row from the modules of both sides, which have the functions by their names."""
+        return cls(name, request, reply, state, client.answer, server.take, server.close, instead)
 
     @property
     def replies(self) -> tuple[type[m.Message], ...]:
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
 
-ADVERTISE = Step("advertise", m.AdvertiseRequest, m.AdvertiseReply)
-SHARE = Step("share", m.ShareRequest, m.ShareReply)
-MASK = Step("mask", m.MaskRequest, m.MaskReply, m.Complaint)
-UNMASK = Step("unmask", m.UnmaskRequest, m.UnmaskReply)
-
-SIGNED_ADVERTISE = Step("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply)
-ROSTER_SHARE = Step("share", m.RosterRequest, m.ShareReply)
-SIGNED_MASK = Step("mask", m.MaskAmongRequest, m.SignedMaskReply, m.Complaint)
-CONFIRM = Step("confirm", m.ConfirmRequest, m.ConfirmReply)
-SIGNED_UNMASK = Step("unmask", m.SignedUnmaskRequest, m.UnmaskReply)
-
-STEPS: dict[str, tuple[Step, ...]] = {
-    "curious": (ADVERTISE, SHARE, MASK, UNMASK),
-    "active": (SIGNED_ADVERTISE, ROSTER_SHARE, SIGNED_MASK, CONFIRM, SIGNED_UNMASK),
-}
+def steps_of(guard: str) -> tuple[Step, ...]:
+    """Return the table of the guard of this name, in the order of the steps."""
+    return import_module(f"{__package__}.{guard_named(guard).name}").STEPS

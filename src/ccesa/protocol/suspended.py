@@ -8,13 +8,14 @@ a copy back; a restored backup or snapshot of a machine is one. After a crash, j
 
 import hashlib
 import os
+from collections.abc import MutableSet
 from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from ccesa.crypto import primitives
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, OrderError
 
 State = TypeVar("State")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -48,6 +49,16 @@ def decode(data: bytes) -> Saved:
     if hashlib.sha256(body).digest() != digest:
         raise ConfigError("these bytes are no suspended client, or damaged")
     return _typed(body, Saved)
+
+
+def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
+    """Refuse bytes that were resumed before, as far as there is a memory of them."""
+    if resumed is None:
+        return
+    digest = hashlib.sha256(data).digest()
+    if digest in resumed:
+        raise OrderError("this state was resumed before; two clients that go on from it could answer twice")
+    resumed.add(digest)
 
 
 def encode_state(state: object) -> bytes:

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccesa.charter import Charter, Seat, Stated
-from ccesa.config import Complete, Majority, RoundConfig
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.graphs import Complete
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
-from ccesa.protocol.active_client import ActiveClient
-from ccesa.protocol.active_server import ActiveServer
-from ccesa.protocol.client import Client
-from ccesa.protocol.client_steps import VectorSource
-from ccesa.protocol.server import Server
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import VectorSource
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.thresholds import Majority
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1

@@ -9,14 +9,18 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import Graph, Majority, RoundConfig, Threshold, whole_number
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.graphs import Graph
 from ccesa.guards import CURIOUS
-from ccesa.plan.made import Plan
+from ccesa.layout import Arrays, Layout
+from ccesa.parts import whole_number
+from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan_or_complete
-from ccesa.quantize import Arrays, Clip, Layout, Model, Quantizer, T
+from ccesa.quantize import Clip, Model, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
+from ccesa.thresholds import Majority, Threshold
 
 #: Rounds are planned for at least this much, so that a round with one dropout is not lost.
 LEAST_DROPOUT = 0.05

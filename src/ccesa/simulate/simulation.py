@@ -17,8 +17,8 @@ from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import Aggregate, Requests, Server
-from ccesa.protocol.steps import STEPS, Step
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.simulate.dropout import Dropout, Dropouts, Independent
 from ccesa.simulate.enrolment import Federation, new_client, new_server
 from ccesa.words import Vector
@@ -71,7 +71,7 @@ def simulate(
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
-    steps, rng = STEPS[config.guard], np.random.default_rng([seed, 0])
+    steps, rng = steps_of(config.guard), np.random.default_rng([seed, 0])
     dropouts = (dropout or Independent(0.0)).draw(steps, config.clients, rng)
     server = new_server(config, federation, threads=threads)
     clients = {
@@ -146,7 +146,7 @@ class _Wire:
 def _report(
     server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
 ) -> Report:
-    names = [step.name for step in STEPS[server.config.guard]]
+    names = [step.name for step in steps_of(server.config.guard)]
     found = result if isinstance(result, Aggregate) else None
     degree, mask_degree = _mean_degrees(server)
     return Report(
@@ -166,10 +166,10 @@ def _report(
 
 def _mean_degrees(server: Server) -> tuple[float, float]:
     """Of the assignment graph and of its mask subgraph; zero where the round ended before it was drawn."""
-    graph = getattr(server, "_graph", None)
+    graph = server.graph
     if graph is None:
         return 0.0, 0.0
-    return float(graph.degrees.mean()), float(graph.masked.sum() / graph.size)
+    return float(graph.degrees.mean()), float(graph.carries_masks.sum() / graph.size)
 
 
 def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:

@@ -1,0 +1,160 @@
+"""Who may vanish and who may collude: everything random about a round that is not its graph."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import bdtr, bdtrik, xlog1py, xlogy
+
+from ccesa.chances.tails import LN2, Binomial, Counts, Family, Hypergeometric, Logs, log_falling
+from ccesa.errors import ConfigError
+from ccesa.guards import Guard
+from ccesa.parts import check_clients, whole_number
+
+#: Beyond, differences of logarithms lose more than the slack of a certificate covers.
+MAX_PLANNED = 10**8
+#: Set aside of the reliability budget for rounds that fewer than F clients join: 2^-10 of it.
+SHORT_BITS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """``clients`` of whom a fraction colludes and a fraction vanishes, neither looking at the graph.
+
+    Each client vanishes by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
+    (rounded up) of all clients does. Colluders are exactly a fraction (rounded up); they may vanish too.
+    """
+
+    clients: int
+    dropout: float
+    collusion: float = 0.0
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clients", whole_number("clients", self.clients))
+        check_clients(self.clients)
+        if self.clients > MAX_PLANNED:
+            raise ConfigError(f"rounds are planned for at most {MAX_PLANNED:,} clients, not {self.clients:,}")
+        for name in ("dropout", "collusion"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+
+    @classmethod
+    def under(
+        cls, guard: Guard, clients: int, dropout: float, collusion: float | None, *, exact: bool
+    ) -> "Assumptions":
+        """Return what was said, with the guard's default for what was not, and its fewest colluders."""
+        fraction = guard.collusion if collusion is None else collusion
+        return cls(clients=clients, dropout=dropout, collusion=fraction, exact=exact).at_least(guard)
+
+    def at_least(self, guard: Guard) -> "Assumptions":
+        """Return the same with as many colluders as the guard asks for at least."""
+        if self.colluders >= guard.least_colluders:
+            return self
+        return replace(self, collusion=guard.least_colluders / self.clients)
+
+    @property
+    def colluders(self) -> int:
+        return _part(self.collusion, self.clients)
+
+    @property
+    def dropped(self) -> int:
+        """How many vanish, where exactly a fraction does."""
+        return _part(self.dropout, self.clients)
+
+    @property
+    def live(self) -> Family:
+        """How many of a client's d neighbours stay to the end. The client itself is one that stays."""
+        if not self.exact:
+            return Binomial(1.0 - self.dropout)
+        return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
+
+    @property
+    def colluding(self) -> Family:
+        """How many of an honest client's d neighbours collude."""
+        return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
+
+    def log_fate(self, gone: Counts, stay: int) -> Logs:
+        """Return ln P(these clients all vanish and those all stay), for each number of ``gone``."""
+        if not self.exact:
+            return np.asarray(xlogy(gone, self.dropout) + xlog1py(stay, -self.dropout))
+        return _log_pattern(self.clients, self.dropped, gone, stay)
+
+    def log_collude(self, many: Counts, honest: Counts) -> Logs:
+        """Return ln P(these ``many`` clients all collude and those ``honest`` ones do not)."""
+        return _log_pattern(self.clients, self.colluders, many, honest)
+
+    @property
+    def honest_survivors(self) -> tuple[Family, int]:
+        """How many honest clients stay, as a family and its number of draws."""
+        honest = self.clients - self.colluders
+        if not self.exact:
+            return Binomial(1.0 - self.dropout), honest
+        return Hypergeometric(self.clients, self.clients - self.dropped), honest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster:
+    """The V1 that clients accept: ``least`` = F of them or more who advertise their keys.
+
+    A client that knows the plan refuses a roster of fewer (``Plan.least_roster``). F is as large as an honest
+    round allows, and the fraction of colluders is one of the roster: whichever roster of at least F clients a
+    lying server chooses, at most a fraction γ of it may collude. Some plans bear more, up to a fraction γ of
+    all clients, wherever they are (``anywhere``).
+    """
+
+    assumptions: Assumptions
+    least: int
+    #: ln of a bound on the probability that fewer advertise in an honest round.
+    log_short: float = -math.inf
+    #: A lying server chooses it: any F clients or more, every colluder among them.
+    chosen: bool = False
+    #: So many collude in every roster, however small; zero where it is a fraction of each.
+    anywhere: int = 0
+
+    @property
+    def colluders(self) -> int:
+        """Return how many of the whole list may collude, so that no roster of F or more has too many.
+
+        One at least where there is a fraction at all: nobody who fears colluders plans for none.
+        """
+        return self.of(self.least)
+
+    def of(self, size: int) -> int:
+        """Return how many may collude in a roster of this size."""
+        if self.anywhere:
+            return self.anywhere
+        part = math.floor(round(self.assumptions.collusion * size, 6))
+        return max(part, min(1, self.assumptions.colluders))
+
+    @classmethod
+    def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
+        """Return the largest F that an honest round reaches, whichever of its dropouts precede step 0."""
+        n, stay = assumptions.clients, 1.0 - assumptions.dropout
+        if assumptions.exact or assumptions.dropout == 0:
+            return cls(assumptions=assumptions, least=max(3, n - assumptions.dropped), chosen=chosen)
+        bits = reliability_bits + SHORT_BITS
+        least = max(3, _quantile(n, stay, 2.0**-bits))
+        return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)
+
+
+def _part(fraction: float, of: int) -> int:
+    return math.ceil(round(fraction * of, 6))  # 0.1 * 30 is 3, whatever floats say
+
+
+def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> Logs:
+    """Return ln P(``inside`` given ones are marked and ``outside`` others not), ``marked`` of n at random."""
+    inside, outside = np.asarray(inside), np.asarray(outside)
+    possible = (inside <= marked) & (outside <= n - marked)
+    inside, outside = np.where(possible, inside, 0), np.where(possible, outside, 0)
+    logs = log_falling(marked, inside) + log_falling(n - marked, outside) - log_falling(n, inside + outside)
+    return np.where(possible, logs, -np.inf)
+
+
+def _quantile(draws: int, p: float, at_most: float) -> int:
+    """The largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
+    least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
+    while least > 0 and bdtr(least - 1, draws, p) > at_most:
+        least -= 1
+    return least

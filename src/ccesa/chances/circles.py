@@ -1,0 +1,268 @@
+"""Graphs in which everyone has the same number of neighbours, and masks on a circle.
+
+How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
+leaves no circle: all of them are neighbours.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import digamma, logsumexp, xlog1py, xlogy
+
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.demand import Demand
+from ccesa.chances.events import Event
+from ccesa.chances.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
+from ccesa.thresholds import Fixed, Majority, Rule, Threshold
+
+#: Rosters too small for a circle are judged in at most this many groups, each by its worst member.
+_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class CircleMasks:
+    """Masks between the nearest on a random circle, ``degree`` / 2 = h on each side of everyone."""
+
+    degree: int
+
+    def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
+        """Bound P(the honest survivors' masks fall apart).
+
+        They do if and only if at least two gaps of h or more missing clients (vanished or colluding) lie
+        between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint,
+        so each of the n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
+        """
+        n, h = assumptions.clients, self.degree // 2
+        pairs = n * (n - 2 * h - 1) / 2
+        if pairs <= 0 or self.degree >= n - 1:
+            return -math.inf
+        colluding = np.arange(2 * h + 1)
+        vanished = 2 * h - colluding
+        terms = (
+            log_choose(2 * h, colluding)
+            + assumptions.log_collude(colluding, vanished + 2)
+            + assumptions.log_fate(vanished, stay=2)
+        )
+        log = min(0.0, math.log(pairs) + float(logsumexp(terms)))
+        if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
+            return 0.0
+        return log
+
+    def most_is_worst(self, assumptions: Assumptions) -> bool:
+        """Return whether fewer colluders than there may be can only make gaps rarer.
+
+        With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below
+        h / (h + 1); half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is
+        promised.
+        """
+        missing = 1 - (1 - assumptions.collusion) * (1 - assumptions.dropout)
+        return self.degree // 2 * (1 - missing) > 2 * missing
+
+
+@dataclass(frozen=True)
+class EqualDegrees:
+    """Everyone has ``degree`` neighbours, and fewer only in a roster that has no more."""
+
+    degree: int
+
+    def likely(self, log_rare: float) -> tuple[int, int]:
+        return self.degree, self.degree
+
+    def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
+        """Bound P(some client has fewer than t live holders), everyone in V1: fewer would only lower t."""
+        t = int(fitting(rule, np.array([self.degree]))[0])
+        return math.log(assumptions.clients) + at(log_below(assumptions.live, self.degree), t)
+
+    def around(self, event: Event, rule: Rule, roster: Roster) -> float:
+        return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
+
+    def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
+        rules = (
+            common(demand.assumptions, self.degree, t)
+            for t in one_degree(demand, self.degree).thresholds(log_apart)
+        )
+        return next(filter(kept, rules), None)
+
+    def may_hold(self, demand: Demand, most: int) -> bool:
+        """Hold each side of every condition against the other at its best end."""
+        low, high = one_degree(demand, self.degree), one_degree(demand, most)
+        if high.highest < low.majority:
+            return False
+        if demand.assumptions.colluders == 0:
+            return True
+        t, degree = np.asarray(high.highest), np.asarray(low.degree)
+        return all(int(event(t, degree)) >= low.fewest for event in demand.events)
+
+    def _advertised(self, event: Event, rule: Rule, roster: Roster) -> float:
+        """Bound it where whoever vanishes in step 0 is not in V1.
+
+        The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t
+        the largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the
+        circle: each such d counts with the largest probability that any number of early dropouts gives it.
+        """
+        assumptions = roster.assumptions
+        logs = [_tail(assumptions, self.degree, self._place(event, rule))]
+        if rule.follows_degree:
+            sizes, likely = _small(assumptions, self.degree)
+            places = event(rule.of(sizes), sizes)
+            groups = [some for some in np.array_split(np.arange(sizes.size), _GROUPS) if some.size]
+            # More neighbours never have fewer colluders, so the last of a group is its worst.
+            tails = [_tail(assumptions, int(sizes[some[-1]]), int(places[some].min())) for some in groups]
+            weights = [float(logsumexp(likely[some])) for some in groups]
+            together = float(logsumexp([*logs, *np.add(weights, tails)]))
+            logs = [min(together, max(logs + tails))]
+        return _union(assumptions.clients - assumptions.colluders, logs[0])
+
+    def _chosen(self, event: Event, rule: Rule, roster: Roster) -> float:
+        """Bound it for every roster of at least F with a fraction γ colluding.
+
+        If so many may be ``anywhere``, it is shown only where they are too few for certain.
+        In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. In larger ones
+        (m - K) P(Hyp(m - 1, K, d) >= c) rises with the colluders K, and along K = γ m it rises with m: the
+        largest roster, everyone, is the worst (docs/planning.md). Where that cannot be shown nothing is
+        promised.
+        """
+        assumptions, degree = roster.assumptions, self.degree
+        sizes = np.arange(roster.least, min(degree + 1, assumptions.clients) + 1)
+        everyone = event(rule.of(sizes - 1), sizes - 1)
+        if np.any(np.array([roster.of(int(m)) for m in sizes]) >= everyone):
+            return 0.0
+        if degree + 1 >= assumptions.clients:
+            return -math.inf
+        place = self._place(event, rule)
+        if place > (roster.anywhere or assumptions.colluders):
+            return -math.inf
+        if place < 1 or roster.anywhere or not _largest_is_worst(degree, place, roster):
+            return 0.0
+        return _union(assumptions.clients - assumptions.colluders, _tail(assumptions, degree, place))
+
+    def _place(self, event: Event, rule: Rule) -> int:
+        """Return how many colluding neighbours the event takes."""
+        degrees = np.array([self.degree])
+        return int(event(rule.of(degrees), degrees)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class OneDegree:
+    """Every threshold there is, for a graph in which everyone has the same number of neighbours."""
+
+    demand: Demand
+    degree: int
+
+    @cached_property
+    def unreliable(self) -> Logs:
+        """Return ln of the bound for t = 0 .. degree + 1."""
+        assumptions = self.demand.assumptions
+        logs = log_below(assumptions.live, self.degree) + math.log(assumptions.clients)
+        return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
+
+    @cached_property
+    def colluding(self) -> Logs:
+        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
+        assumptions = self.demand.assumptions
+        honest = max(assumptions.clients - assumptions.colluders, 1)
+        return log_at_least(assumptions.colluding, self.degree) + math.log(honest) + SLACK
+
+    def private(self, t: Counts) -> Logs:
+        """Return ln of the bound on the events of shares, for each t."""
+        needed = [event(t, np.asarray(self.degree)) for event in self.demand.events]
+        logs = [self.colluding[np.clip(many, 0, self.degree + 1)] for many in needed]
+        return np.minimum(np.logaddexp.reduce(logs), 0.0)
+
+    @property
+    def majority(self) -> int:
+        return (self.degree + 1) // 2 + 1
+
+    @cached_property
+    def highest(self) -> int:
+        """The largest t that is reliable enough. It rises with the degree, by one at most."""
+        return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
+
+    @cached_property
+    def fewest(self) -> int:
+        """The smallest number of colluding neighbours that is rare enough. It rises with the degree."""
+        return int(np.count_nonzero(self.colluding > self.demand.log_private))
+
+    def thresholds(self, log_apart: float) -> Iterator[int]:
+        """Every threshold that may keep the demand, the best first.
+
+        That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
+        most.
+        """
+        t = np.arange(self.majority, self.highest + 1)
+        private = self.private(t)
+        fits = np.logaddexp(private, log_apart) <= self.demand.log_private
+        half = private <= self.demand.log_private - LN2
+        yield from t[fits & half].tolist()
+        yield from t[fits & ~half][::-1].tolist()
+
+
+@lru_cache(maxsize=32)
+def one_degree(demand: Demand, degree: int) -> OneDegree:
+    return OneDegree(demand, degree)
+
+
+def fitting(rule: Rule, degrees: Counts) -> Counts:
+    """Return t; one that nobody reaches for a client that is left out for having too many neighbours."""
+    t = rule.of(degrees)
+    return np.where(degrees + 1 < 2 * t, t, degrees + 2)
+
+
+def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
+    """Return the rule that gives t to everyone of this degree.
+
+    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that vanishes.
+    """
+    majority = t == Majority().of(degree) and assumptions.colluders == 0
+    return Majority() if majority else Fixed(t=t)
+
+
+def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
+    """Return whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
+
+    A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant,
+    l = d - c + 1. It has to rise with K, and along K = γ m with m.
+    """
+    assumptions, rest = roster.assumptions, degree - place + 1
+    n, fraction = assumptions.clients, assumptions.collusion
+    m = np.arange(max(roster.least, degree + 2), min(2 * degree, n + 1), dtype=float)
+    # From 2 d on a term rises with m, and with K if it does so in the smallest of these rosters.
+    sizes = np.append(m, [min(max(roster.least, 2 * degree), n), n])
+    most = np.append(fraction * sizes[:-1], assumptions.colluders)
+    known = most >= place  # in the others there are not enough colluders
+    sizes, most = sizes[known], most[known]
+    honest = sizes - most
+    if np.any(honest < rest) or np.any(place * honest < (rest - 1) * most):
+        return False
+    if np.any(_slope(most, place) < _slope(honest, rest)):
+        return False
+    m = m[fraction * m >= place]
+    along = fraction * _slope(fraction * m, place) + (1 - fraction) * _slope(m - fraction * m, rest)
+    return bool(np.all(1 / m + along >= _slope(m, degree + 1)))
+
+
+def _slope(x: Logs, k: int) -> Logs:
+    """The derivative of ln x (x - 1) .. (x - k + 1)."""
+    return np.asarray(digamma(x + 1) - digamma(x - k + 1))
+
+
+def _small(assumptions: Assumptions, degree: int) -> tuple[Counts, Logs]:
+    """Degrees |V1| - 1 below that of the circle, and ln of the most likely each can be."""
+    others, gone = assumptions.clients - 1, assumptions.dropped
+    if assumptions.exact:
+        sizes = np.arange(max(others - gone, 0), degree)
+        return sizes, np.zeros(sizes.size)
+    sizes = np.arange(degree)
+    stay = np.clip(sizes / others, 1.0 - assumptions.dropout, 1.0)
+    return sizes, log_choose(others, sizes) + xlogy(sizes, stay) + xlog1py(others - sizes, -stay)
+
+
+def _tail(assumptions: Assumptions, degree: int, place: int) -> float:
+    return at(log_at_least(assumptions.colluding, degree), place)
+
+
+def _union(clients: int, log_each: float) -> float:
+    return min(0.0, math.log(clients) + log_each) if clients else -math.inf

@@ -1,0 +1,67 @@
+"""What a plan has to keep: who may vanish and collude, and how rare everything bad has to be."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.events import BY_NAME, Event
+from ccesa.chances.tails import LN2
+from ccesa.errors import ConfigError
+from ccesa.guards import Guard
+
+RELIABILITY_BITS = 20.0
+MAX_BITS = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What may happen at most: unreliable rounds, and all privacy events that count together, in bits."""
+
+    reliability_bits: float
+    privacy_bits: float
+    guard: Guard
+    roster: Roster
+
+    @classmethod
+    def of(
+        cls,
+        assumptions: Assumptions,
+        guard: Guard,
+        privacy_bits: float | None = None,
+        reliability_bits: float | None = None,
+    ) -> "Demand":
+        """Return what was asked for, with the defaults for the rest."""
+        privacy = guard.privacy_bits if privacy_bits is None else privacy_bits
+        reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
+        for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_BITS:
+                raise ConfigError(f"{name} must lie above 0 and be at most {MAX_BITS}, not {value!r}")
+        return cls(
+            reliability_bits=reliability,
+            privacy_bits=privacy,
+            guard=guard,
+            roster=Roster.expected(assumptions, reliability, chosen=guard.chooses_roster),
+        )
+
+    def changed(self, *, reliability_bits: float | None = None, **assumptions: Any) -> "Demand":
+        """Return the same demand with another reliability, or under other assumptions."""
+        bits = self.reliability_bits if reliability_bits is None else reliability_bits
+        changed = replace(self.assumptions, **assumptions).at_least(self.guard)
+        return Demand.of(changed, self.guard, self.privacy_bits, bits)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        return self.roster.assumptions
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What colluding neighbours must not be enough for."""
+        return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
+
+    @property
+    def log_unreliable(self) -> float:
+        return -self.reliability_bits * LN2
+
+    @property
+    def log_private(self) -> float:
+        return -self.privacy_bits * LN2

@@ -1,0 +1,129 @@
+"""Binomial and hypergeometric tails in logarithms, far below what a float can hold.
+
+Everything is summed term by term from log-probabilities that are exact but for rounding: less than 3e-7 up to
+the 10^8 clients that are planned for. ``SLACK`` covers it where a certificate is written.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+Logs = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+LN2 = math.log(2.0)
+#: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
+SLACK = 1e-6
+#: Nats by which what a search compares stays below a budget: the certificate adds up in another order.
+MARGIN = 1e-9
+#: From here on three terms of Stirling's series leave less than 1e-12.
+_LARGE = 1000
+#: Outcomes beyond this many nats are lumped together.
+_NEGLIGIBLE = 400.0
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """How many of d draws succeed, each with probability p."""
+
+    p: float
+
+    def log_pmf(self, draws: int, k: Counts) -> Logs:
+        return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + xlog1py(draws - k, -self.p))
+
+    @property
+    def mean_fraction(self) -> float:
+        return self.p
+
+
+@dataclass(frozen=True)
+class Hypergeometric:
+    """How many of d draws without replacement are good, of ``total`` with ``good`` among them."""
+
+    total: int
+    good: int
+
+    def log_pmf(self, draws: int, k: Counts) -> Logs:
+        return (
+            log_choose(self.good, k)
+            + log_choose(self.total - self.good, draws - k)
+            - log_choose(self.total, np.asarray(draws))
+        )
+
+    @property
+    def mean_fraction(self) -> float:
+        return self.good / self.total
+
+
+Family = Binomial | Hypergeometric
+
+
+def log_choose(n: int | Counts, k: Counts) -> Logs:
+    """Return ln C(n, k); minus infinity where there is no such choice."""
+    inside = (k >= 0) & (k <= n)
+    k = np.where(inside, np.minimum(k, n - k), 0)
+    return np.where(inside, log_falling(n, k) - gammaln(k + 1.0), -np.inf)
+
+
+def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
+    """Return ln of n (n - 1) ... (n - k + 1), for k < n + 1; n may be any positive number.
+
+    Two logarithms of factorials of 10^8 would lose half of their digits in the difference; Stirling's series
+    for both is subtracted term by term instead.
+    """
+    whole, k = np.asarray(n, float), np.asarray(k)
+    left = whole - k
+    if left.size and left.min() > _LARGE:
+        large = (left + 0.5) * np.log1p(k / left) + k * (np.log(whole) - 1.0)
+        return np.asarray(large + (1.0 / whole - 1.0 / left) / 12.0)
+    logs = np.asarray(gammaln(whole + 1.0) - gammaln(left + 1.0))
+    if left.size and left.max() > _LARGE:
+        many = left > _LARGE
+        logs[many] = log_falling(
+            np.broadcast_to(whole, left.shape)[many], np.broadcast_to(k, left.shape)[many]
+        )
+    return logs
+
+
+@lru_cache(maxsize=1 << 10)
+def log_below(family: Family, draws: int) -> Logs:
+    """Return ln P(X < t) for t = 0 .. draws + 1."""
+    terms = family.log_pmf(draws, np.arange(draws + 1))
+    return _frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
+
+
+@lru_cache(maxsize=1 << 10)
+def log_at_least(family: Family, draws: int) -> Logs:
+    """Return ln P(X >= t) for t = 0 .. draws + 1."""
+    terms = family.log_pmf(draws, np.arange(draws + 1))[::-1]
+    return _frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
+
+
+def at(logs: Logs, place: int) -> float:
+    """Return one entry of a tail, which goes on as it begins and ends."""
+    return float(logs[min(max(place, 0), logs.size - 1)])
+
+
+def log2_upwards(log: float) -> float:
+    """Return the logarithm to base 2 of a probability, so that rounding cannot flatter."""
+    return -math.inf if log == -math.inf else min(0.0, (float(log) + SLACK) / LN2)
+
+
+def window(family: Family, draws: int, nats: float = _NEGLIGIBLE) -> tuple[Counts, Logs, float]:
+    """Return the outcomes of at least e^-nats, their log-probabilities, and a bound on all others."""
+    p = family.mean_fraction
+    reach = 30 * math.sqrt(draws * p * (1 - p)) + 300  # Chernoff: beyond it lies less than e^-450
+    k = np.arange(max(0, int(draws * p - reach)), min(draws, int(draws * p + reach)) + 1)
+    logs = family.log_pmf(draws, k)
+    kept = logs > -nats
+    rest = math.log(draws + 1) - nats if not kept.all() or k.size <= draws else -math.inf
+    return k[kept], logs[kept], rest
+
+
+def _frozen(logs: Logs) -> Logs:
+    logs.flags.writeable = False  # it is shared by the cache
+    return logs

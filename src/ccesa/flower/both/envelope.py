@@ -1,0 +1,87 @@
+"""Protocol bytes in Flower's records and back, and all that a node says in the clear instead."""
+
+import msgspec
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+
+from ccesa.errors import MalformedMessage
+
+#: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
+KEY = "ccesa"
+#: Error codes of replies, in the range that Flower leaves to applications.
+REFUSED, FAILED, SPENT = 2001, 2002, 2003
+#: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
+INTRODUCE, FORGET = "introduce", "forget"
+
+#: One sentence for each code, whatever the reason was: it could tell of the node's data, files or lists.
+_SENTENCES = {
+    REFUSED: "this node refuses; its own log says why",
+    FAILED: "this node failed; its own log says why",
+    SPENT: "this node has contributed to this model as often as it may",
+}
+_NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of the protocol, and what a node needs to answer it."""
+
+    step: str
+    config: bytes = b""
+    #: Empty under a charter, which has them.
+    terms: bytes = b""
+    request: bytes = b""
+
+
+def kind_of(message_type: object) -> str:
+    """Return ``train``, ``evaluate`` or ``query``: what a message's type begins with."""
+    return str(message_type).split(".")[0]
+
+
+def request_with(content: RecordDict, request: Envelope) -> RecordDict:
+    """Return the content of a request: the envelope beside what the app is to see."""
+    return RecordDict({**content, KEY: ConfigRecord(msgspec.structs.asdict(request))})
+
+
+def request_in(message: Message) -> Envelope | None:
+    """Return the envelope of a request; None where there is none."""
+    record = _record(message)
+    try:
+        return None if record is None else msgspec.convert(dict(record), Envelope)
+    except msgspec.ValidationError as error:
+        raise MalformedMessage(f"not a request of secure aggregation: {error}") from error
+
+
+def answer(message: Message, reply: bytes) -> Message:
+    """Make the reply of a node that answers. There is nothing in it beside one reply of the protocol."""
+    return Message(RecordDict({KEY: ConfigRecord({"reply": reply})}), reply_to=message)
+
+
+def answer_in(message: Message) -> bytes:
+    """Return the protocol's reply in a node's; MalformedMessage where there is none."""
+    record = _record(message)
+    if record is None:
+        raise MalformedMessage("no answer of secure aggregation; is secure_mod among the mods of its app?")
+    reply = record.get("reply")
+    if not isinstance(reply, bytes):
+        raise MalformedMessage("not an answer of secure aggregation: it has no reply")
+    return reply
+
+
+def refusal(message: Message, code: int) -> Message:
+    """Make the reply of a node that does not answer."""
+    return Message(Error(code=code, reason=_SENTENCES[code]), reply_to=message)
+
+
+def not_in_clear(message: Message) -> Message:
+    """Make the reply to a message that is not a request of secure aggregation."""
+    return Message(Error(code=REFUSED, reason=_NOT_IN_CLEAR), reply_to=message)
+
+
+def without(content: RecordDict) -> RecordDict:
+    """Return what the app itself is to see."""
+    return RecordDict({name: record for name, record in content.items() if name != KEY})
+
+
+def _record(message: Message) -> ConfigRecord | None:
+    """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
+    record = message.content.get(KEY)
+    return record if isinstance(record, ConfigRecord) else None

@@ -1,0 +1,27 @@
+"""Lines in Flower's log, all of which begin with the same words."""
+
+from functools import cache
+from logging import ERROR, INFO, WARNING
+
+from flwr.common import log
+
+_LINE = "secure aggregation: %s"
+
+
+def info(line: str) -> None:
+    log(INFO, _LINE, line)
+
+
+def warn(line: str) -> None:
+    log(WARNING, _LINE, line)
+
+
+def fail(line: str, error: Exception) -> None:
+    """Log an error of somebody's own code with its traceback."""
+    log(ERROR, _LINE, line, exc_info=error)
+
+
+@cache
+def info_once(line: str) -> None:
+    """Log a line once in this process, however often it is true."""
+    info(line)

@@ -1,0 +1,1 @@
+"""Runs in the ClientApp, on a node."""

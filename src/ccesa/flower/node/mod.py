@@ -1,0 +1,175 @@
+"""``secure_mod``: a node's part. It answers the protocol, trains only in the masking step, and lets nothing
+of the app's reply out but under masks.
+
+Between messages the client is suspended in the node's own state (``context.state``), which stays on the node,
+and is wiped when the round is over. A node that was restarted has no state and refuses the rest of the round.
+
+What the server hears in the clear does not depend on the node's data: an app that fails, or whose reply
+cannot be used, contributes zeros and a count under the masks. All reasons are in the node's own log.
+"""
+
+import time
+
+from flwr.app import Context, Message
+from flwr.clientapp.typing import ClientAppCallable
+
+from ccesa.config import RoundConfig
+from ccesa.errors import CcesaError, ConfigError, TaskSpent, shown
+from ccesa.flower.both import envelope, log
+from ccesa.flower.both.envelope import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Envelope, kind_of
+from ccesa.flower.both.introduction import introduce
+from ccesa.flower.both.model import model_of
+from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.terms import Terms
+from ccesa.flower.node import reply
+from ccesa.flower.node.memory import ROUND, STATE, Memory, TaskCounts, UsedOnce, open_memory
+from ccesa.flower.node.settings import NodeSettings
+from ccesa.flower.node.suspended import SuspendedClients
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.spending import Spending
+from ccesa.protocol.steps import steps_of
+from ccesa.words import Vector
+
+_ALLOWING = "; ccesa-plain=true would allow it"
+_COUNTING = " (ccesa-attempts, or attempts in the charter)"
+#: Characters of a reason in the node's log.
+_REASON = 500
+
+
+def secure_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """``ClientApp(mods=[secure_mod])``; or ``mods=`` of both ``@app.train`` and ``@app.evaluate``."""
+    if kind_of(message.metadata.message_type) == "query":
+        return call_next(message, context)
+    try:
+        settings = NodeSettings.read(context.node_config)
+        request = envelope.request_in(message)
+    except CcesaError as error:
+        log.warn(f"a message was refused: {_reason(error)}")
+        return envelope.refusal(message, REFUSED)
+    if request is None:
+        if settings.answers_in_clear:
+            return call_next(message, context)
+        log.warn("a message in the clear was refused" + _ALLOWING * (not settings.has_charter))
+        return envelope.not_in_clear(message)
+    try:
+        answer = _Node(message, context, call_next, settings).answer(request)
+    except TaskSpent as error:
+        code = SPENT
+        log.warn(f"step {shown(request.step)} refused: {_reason(error)}{_COUNTING}")
+    except CcesaError as error:
+        code = REFUSED
+        log.warn(f"step {shown(request.step)} refused: {_reason(error)}")
+    except Exception as error:  # Flower would send its text to the server
+        code = FAILED
+        log.fail(f"step {shown(request.step)} failed", error)
+    else:
+        return envelope.answer(message, answer)
+    return envelope.refusal(message, code)
+
+
+class _Node:
+    """One message of the protocol on this node."""
+
+    def __init__(
+        self, message: Message, context: Context, call_next: ClientAppCallable, settings: NodeSettings
+    ) -> None:
+        self._message, self._context, self._call_next = message, context, call_next
+        self._settings, self._now = settings, time.time()
+        self._suspended = SuspendedClients(context, self._now)
+
+    def answer(self, request: Envelope) -> bytes:
+        self._suspended.sweep(self._settings.forget_after)
+        if request.step == INTRODUCE:
+            identity, charter = self._settings.identity, self._settings.charter
+            return introduce(identity, self._context.node_id, request.request, charter.digest)
+        if request.step == FORGET:
+            self._suspended.wipe(request.config)
+            return b""
+        return self._step(request)
+
+    def _step(self, request: Envelope) -> bytes:
+        config, terms = self._agreed(request)
+        steps = [step.name for step in steps_of(config.guard)]
+        if request.step not in steps:
+            raise ConfigError(f"there is no step {request.step!r}")
+        memory = open_memory(self._settings, self._context)
+        if request.step == steps[0]:
+            memory.sweep(self._now)
+            client = self._client(config, terms, request.request, memory, UsedOnce(memory, ROUND))
+            born = None
+        else:  # taken out of the state: after a failure nothing of the round is left
+            kept = self._suspended.take(request.config)
+            client, born = self._client(config, terms, request.request, memory), kept.born
+            client.resume(kept.client, UsedOnce(memory, STATE))
+        answer = client.receive(request.request)
+        if request.step != steps[-1]:
+            self._suspended.put(request.config, client.suspend(), born)
+        return answer
+
+    def _client(
+        self, config: RoundConfig, terms: Terms, request: bytes, memory: Memory, used: UsedOnce | None = None
+    ) -> Client:
+        def vector() -> Vector:
+            return self._vector(config, terms, TaskCounts(memory))
+
+        own = self._settings
+        if own.has_charter:
+            return ActiveClient(config, own.identity, own.charter, vector, used_rounds=used, tasks=None)
+        return Client(config, _addressee(request, config), vector, floor=own.floor, used_rounds=used)
+
+    def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
+        """Return what this round is, and how replies become vectors in it.
+
+        A node with a charter knows no other rounds, and takes no terms from the server.
+        """
+        message_type = str(self._message.metadata.message_type)
+        if self._settings.has_charter:
+            if request.terms:
+                raise ConfigError(
+                    "a request with terms; this node has a charter, and takes part only under it"
+                )
+            charter = self._settings.charter
+            return charter.decode(request.config), Terms.under(charter, message_type)
+        config, terms = RoundConfig.decode(request.config), Terms.decode(request.terms)
+        for name in ("bits", "clients"):
+            found, expected = getattr(terms, name), getattr(config, name)
+            if found != expected:
+                raise ConfigError(f"terms for {found} {name} in a round of {expected}")
+        self._settings.check_terms(message_type, terms)
+        return config, terms
+
+    def _vector(self, config: RoundConfig, terms: Terms, counts: TaskCounts) -> Vector:
+        """Step 2, after everything was checked: what this node contributes, counted before it leaves."""
+        content = envelope.without(self._message.content)
+        if terms.round_task(content) != config.task:
+            raise ConfigError("the model or its settings are not those that this round was announced for")
+        packing = Packing(terms, model_of(content))
+        if packing.length != config.length:
+            raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
+        spend = Spending(counts, terms.counted_task(content), self._settings.attempts)
+        spend.check()
+        self._message.content = content
+        vector = self._contribution(packing)
+        spend()
+        return vector
+
+    def _contribution(self, packing: Packing) -> Vector:
+        """Run the app, and turn its reply into one vector; zeros and a count if there is nothing to turn."""
+        try:
+            return reply.packed(self._call_next(self._message, self._context), packing)
+        except CcesaError as error:
+            log.warn(f"this node contributes nothing to this round: {_reason(error)}")
+        except Exception as error:  # the user's own code
+            log.fail("this node contributes nothing: the app failed", error)
+        return packing.nothing()
+
+
+def _reason(error: CcesaError) -> str:
+    return shown(str(error), _REASON)
+
+
+def _addressee(request: bytes, config: RoundConfig) -> int:
+    """Return which client of the round this node is; the client checks that every request is for it."""
+    most = max(m.limit(step.request, config) for step in steps_of(config.guard))
+    return m.decode(request, most).client

@@ -1,0 +1,150 @@
+"""What a node insists on, whatever the server says: keys of its own configuration.
+
+``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``, or with a charter,
+which says all of it: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
+"""
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from flwr.app import DEFAULT_TTL
+
+from ccesa.charter import Charter
+from ccesa.errors import ConfigError
+from ccesa.floor import Floor
+from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
+from ccesa.identity import Identity
+from ccesa.protocol.spending import ATTEMPTS
+
+_PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
+#: All that a charter leaves to its nodes.
+_BESIDE_CHARTER = {"ccesa-identity", "ccesa-charter", "ccesa-memory", "ccesa-forget-after"}
+
+
+def _key(field: str) -> str:
+    return _PREFIX + field.replace("_", "-")
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_key):
+    """The keys of one node, checked. Field ``max_clip`` is key ``ccesa-max-clip``, and so on."""
+
+    #: Whether this node also answers in the clear.
+    answers_in_clear: bool = msgspec.field(name="ccesa-plain", default=False)
+    #: Separated by commas, in full, with the function of the app that they call.
+    message_types: str = ",".join(DEFAULTS.message_types)
+    weighted_by: str = DEFAULTS.weighted_by
+    least_metric_clip: float = msgspec.field(name="ccesa-floor-metric_clip", default=0.0)
+    max_clip: float = math.inf
+    #: What is not given is as ``max_clip``.
+    max_counter_clip: float | None = None
+    own_attempts: int = msgspec.field(name="ccesa-attempts", default=ATTEMPTS)
+    #: The folder in which this node remembers what must not happen twice.
+    memory: str | None = None
+    #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
+    forget_after: float = float(DEFAULT_TTL)
+    identity_file: str | None = msgspec.field(name="ccesa-identity", default=None)
+    charter_file: str | None = msgspec.field(name="ccesa-charter", default=None)
+    #: What this node says itself about rounds; the rest is up to the guard.
+    floor: Floor = msgspec.field(name="floor", default=Floor())
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> "NodeSettings":
+        """Return the settings in a node's configuration; ConfigError where a key is not understood."""
+        given = {key: value for key, value in config.items() if key.startswith(_PREFIX)}
+        for key, value in given.items():
+            if key not in _KEYS:
+                raise ConfigError(f"this node's configuration has key {key!r}; there are {', '.join(_KEYS)}")
+            try:
+                msgspec.convert(value, _KEYS[key])
+            except msgspec.ValidationError as error:
+                raise ConfigError(f"{key} in this node's configuration: {error}") from error
+        others = [key for key in given if key not in _BESIDE_CHARTER]
+        if "ccesa-charter" in given and others:
+            raise ConfigError(
+                f"{', '.join(others)} beside ccesa-charter: the charter says what this node takes part in, "
+                "and it answers nothing in the clear; leave the others out"
+            )
+        floor = {name: given.pop(_FLOOR + name) for name in Floor.__struct_fields__ if _FLOOR + name in given}
+        try:
+            return msgspec.convert({**given, "floor": floor}, cls)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"this node's configuration: {error}") from error
+
+    def __post_init__(self) -> None:
+        if (self.charter_file is None) != (self.identity_file is None):
+            raise ConfigError(
+                "ccesa-charter and ccesa-identity go together, and this node has one of them only"
+            )
+        if self.own_attempts < 1:
+            raise ConfigError(f"ccesa-attempts must be at least 1, not {self.own_attempts}")
+        if not 0 < self.forget_after < math.inf:
+            raise ConfigError("ccesa-forget-after must be a positive number of seconds")
+        for message_type in self._message_types:
+            check_message_type(message_type)
+
+    @property
+    def has_charter(self) -> bool:
+        return self.charter_file is not None
+
+    @cached_property
+    def charter(self) -> Charter:
+        """This node's own copy of what was agreed on."""
+        return Charter.load(_file(self.charter_file, "ccesa-charter"))
+
+    @cached_property
+    def identity(self) -> Identity:
+        """This node's private key."""
+        return Identity.load(_file(self.identity_file, "ccesa-identity"))
+
+    @property
+    def attempts(self) -> int:
+        """How often this node contributes to one task."""
+        return self.charter.attempts if self.has_charter else self.own_attempts
+
+    def check_terms(self, message_type: str, terms: Terms) -> None:
+        """Refuse what is not as agreed. A server that lies could choose it so that one node stands out."""
+        if terms.message_type != message_type:
+            raise ConfigError(f"terms of {terms.message_type!r} in a message of type {message_type!r}")
+        if message_type not in self._message_types:
+            raise ConfigError(
+                f"a message of type {message_type!r}, this node answers {self._message_types} "
+                "(ccesa-message-types)"
+            )
+        if terms.weighted_by != self.weighted_by:
+            raise ConfigError(
+                f"replies weighted by {terms.weighted_by!r}, this node weights by {self.weighted_by!r} "
+                "(ccesa-weighted-by)"
+            )
+        if terms.clip > self.max_clip:
+            raise ConfigError(f"clip = {terms.clip:g}, this node allows {self.max_clip:g} (ccesa-max-clip)")
+        counter_clip = self.max_clip if self.max_counter_clip is None else self.max_counter_clip
+        if terms.counters and counter_clip < COUNTER_CLIP:
+            raise ConfigError(
+                f"{len(terms.counters)} arrays are counters, clipped at {COUNTER_CLIP:g}, this node allows "
+                f"{counter_clip:g} (ccesa-max-counter-clip)"
+            )
+        if terms.metric_clip < self.least_metric_clip:
+            raise ConfigError(
+                f"metric_clip = {terms.metric_clip:g}, this node's floor is {self.least_metric_clip:g} "
+                "(ccesa-floor-metric_clip)"
+            )
+
+    @property
+    def _message_types(self) -> list[str]:
+        return [one.strip() for one in self.message_types.split(",")]
+
+
+#: Every key, and of which type it is.
+_KEYS = {field.encode_name: field.type for field in msgspec.structs.fields(NodeSettings)[:-1]}
+_KEYS |= {_FLOOR + field.name: field.type for field in msgspec.structs.fields(Floor)}
+
+
+def _file(name: str | None, key: str) -> Path:
+    path = Path(name or "")
+    if not path.is_file():
+        raise ConfigError(f"rounds under a charter need a file in this node's configuration: {key}")
+    return path

@@ -1,0 +1,252 @@
+"""``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from ccesa.charter import Charter
+from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
+from ccesa.flower.both import log
+from ccesa.flower.both.envelope import kind_of
+from ccesa.flower.both.model import model_of
+from ccesa.flower.both.packing import MeanReply, Packing
+from ccesa.flower.both.terms import Terms
+from ccesa.flower.server import strategy
+from ccesa.flower.server.client_ids import ClientIds
+from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
+from ccesa.flower.server.report import log_evidence, log_result
+from ccesa.flower.server.rounds import LEAST_NODES, CharteredRounds, MakeServer, PlannedRounds, Rounds
+from ccesa.flower.server.transport import RoundTransport
+from ccesa.flower.server.waiting import Deadline, Waiting
+from ccesa.protocol.round import run_round
+
+
+class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
+    """Wrap a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
+
+    Train messages, and evaluate messages unless ``secure_evaluate`` is off, go through a round of secure
+    aggregation and come back as one reply: the weighted mean of all arrays and metrics, and the total weight.
+    A round that is lost comes back as no reply; the strategy keeps its model. All else passes through.
+
+    ``dropout`` (0.1) and ``collusion`` (0) are what the planner plans for, ``clip`` (2.0) bounds the change
+    of a single parameter, ``max_weight`` (65,536) the number of examples of a node. Replies are weighted by
+    what the strategy says, or ``num-examples``, unless ``weighted_by`` is given. ``bits`` (32),
+    ``metric_clip`` (1e6) and ``metric_slots`` (16) are about how numbers travel.
+
+    With a ``charter`` rounds are under the guard ``active``, and the charter says all of this: then none of
+    these settings may be given.
+
+    A step waits for ``step_timeout`` seconds once its messages are out, or until a fraction ``enough`` of the
+    nodes has answered and ``grace`` seconds more have passed. A lost round is repeated up to ``retries``
+    times.
+
+    ``send_and_receive`` raises RoundsLost in the last round of a strategy none of whose rounds went well, and
+    after ``give_up_after`` lost rounds in a row; AttemptsSpent if nodes have contributed to the same model
+    as often as they allow; ConfigError if no node has ``secure_mod``.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        *,
+        charter: Charter | None = None,
+        dropout: float | None = None,
+        collusion: float | None = None,
+        clip: float | None = None,
+        metric_clip: float | None = None,
+        bits: int | None = None,
+        max_weight: float | None = None,
+        weighted_by: str | None = None,
+        metric_slots: int | None = None,
+        step_timeout: float | None = None,
+        enough: float = 1.0,
+        grace: float = 10.0,
+        retries: int = 0,
+        give_up_after: int | None = None,
+        secure_evaluate: bool = True,
+    ) -> None:
+        settings = {
+            "dropout": dropout,
+            "collusion": collusion,
+            "clip": clip,
+            "metric_clip": metric_clip,
+            "bits": bits,
+            "max_weight": max_weight,
+            "weighted_by": weighted_by,
+            "metric_slots": metric_slots,
+        }
+        if type(retries) is not int or retries < 0:
+            raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
+        self._grid = grid
+        self._rounds = _rounds(charter, settings, secure_evaluate)
+        self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
+        self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
+        #: Types of messages to which some node has answered as ``secure_mod`` does.
+        self._mod_seen: set[str] = set()
+        #: By how much rounding can have moved any value of the last model; None before there is one.
+        self.error_bound: float | None = None
+        self._waiting.check(self._rounds.dropout)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send train and evaluate messages through secure rounds, all others through the wrapped grid."""
+        by_type: dict[str, list[Message]] = {}
+        for message in messages:
+            by_type.setdefault(str(message.metadata.message_type), []).append(message)
+        replies: list[Message] = []
+        start = strategy.running()
+        self._lost_rounds.enter(start)
+        for message_type, some in by_type.items():
+            kind = kind_of(message_type)
+            if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
+                replies += self._secure(message_type, some, timeout, strategy.check_caller())
+            else:
+                replies += self._grid.send_and_receive(some, timeout=timeout)
+        self._lost_rounds.check(start, {kind_of(message_type) for message_type in by_type})
+        return replies
+
+    def _secure(
+        self, message_type: str, messages: list[Message], timeout: float | None, weighted_by: str | None
+    ) -> list[Message]:
+        """Return one reply, or none if the round is lost."""
+        _check_alike(messages)
+        content = messages[0].content
+        model = model_of(content)
+        terms = self._rounds.terms(message_type, len(messages), model, weighted_by)
+        packing = Packing(terms, model)
+        try:
+            servers = self._rounds.servers(packing, content)
+            reply = self._repeated(partial(self._round, servers, packing, messages), Deadline(timeout))
+        except RoundLost as lost:
+            log.warn(f"the {terms.kind} round with {len(messages)} nodes is lost: {lost}")
+            self._lost_rounds.lost(terms.kind, str(lost))
+            return []
+        self._lost_rounds.went_well(terms.kind)
+        return [reply]
+
+    def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
+        """Return the reply of the first round that is not lost; each has keys of its own."""
+        for _ in range(self._retries):
+            try:
+                return one_round(deadline)
+            except RoundLost as lost:
+                if not lost.repeatable or not deadline.left:
+                    raise
+                log.warn(f"a round is lost, and repeated: {lost}")
+        return one_round(deadline)
+
+    def _round(
+        self, make_server: MakeServer, packing: Packing, messages: list[Message], deadline: Deadline
+    ) -> Message:
+        server, terms = make_server(), packing.terms
+        transport = RoundTransport(
+            self._grid,
+            config=server.config,
+            terms=terms,
+            messages=self._client_ids.assign(messages, self._waiting, deadline),
+            deadline=deadline,
+            waiting=self._waiting,
+            mod_seen=terms.message_type in self._mod_seen,
+            around=self._rounds.around,
+        )
+        lost = True
+        try:
+            aggregate = run_round(server, transport.carry, transport.refuse)
+            survivors = len(aggregate.survivors)
+            mean = packing.unpack(aggregate.vector, survivors)
+            _check_contributors(survivors, mean.nothing)
+            lost = False
+        except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
+            raise transport.failed(failure) from failure
+        finally:
+            transport.end(lost=lost)
+            if transport.has_answers:
+                self._mod_seen.add(terms.message_type)
+        if terms.kind == "train":
+            self.error_bound = mean.bound
+        neighbours = server.config.graph.mean_degree(len(messages))
+        log_result(terms, survivors, mean, len(messages), neighbours)
+        log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
+        return _reply(messages[0], terms, mean)
+
+    # What is not ours goes to the wrapped grid.
+
+    def set_run(self, run: Any) -> None:
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self._grid.run
+
+    def create_message(self, *arguments: Any, **others: Any) -> Message:
+        return self._grid.create_message(*arguments, **others)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return self._grid.get_node_ids()
+
+    def get_nodes(self) -> Iterable[Any]:
+        return self._grid.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Push messages as they are: one that is pushed by hand is not aggregated, and not protected."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return self._grid.pull_messages(message_ids)
+
+
+def _rounds(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
+    """Make rounds from the charter, or from what is given; never from both."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if charter is None:
+        return PlannedRounds(**given)
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)} beside a charter: the charter says this, and nodes take nothing else; leave "
+            "it out, or agree on another charter"
+        )
+    if not secure_evaluate:
+        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
+    return CharteredRounds(charter)
+
+
+def _check_alike(messages: list[Message]) -> None:
+    """Refuse all but one message per node, the same for all: only then is there a mean of changes."""
+    node, times = Counter(message.metadata.dst_node_id for message in messages).most_common(1)[0]
+    if times > 1:
+        raise ConfigError(f"{times} messages to node {node} at once; secure aggregation sends one to each")
+    first = messages[0].content
+    for message in messages[1:]:
+        if message.content is not first and dict(message.content) != dict(first):
+            raise ConfigError(
+                "the strategy sends different arrays or settings to different nodes; secure aggregation "
+                "averages replies to one model, trained in one way"
+            )
+
+
+def _reply(asked: Message, terms: Terms, mean: MeanReply) -> Message:
+    """Make one reply that stands for all: mean and total weight, under the names that the apps use."""
+    arrays, metrics = mean.records
+    content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: mean.weight, **mean.metrics})}
+    if terms.kind == "train":
+        content[arrays] = ArrayRecord({name: Array(np.asarray(value)) for name, value in mean.arrays.items()})
+    return Message(RecordDict(content), reply_to=asked)
+
+
+def _check_contributors(survivors: int, nothing: int) -> None:
+    """Refuse the mean of one node, which is its model, and of two, of which each knows the other's.
+
+    The server has opened the sum by then. A server that lies keeps it; what a node sends to it is never more.
+    """
+    if survivors - nothing < LEAST_NODES:
+        raise TooFewClients(
+            f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than {LEAST_NODES} "
+            "tells too much; their logs say why"
+        )

@@ -1,0 +1,102 @@
+"""What operators read about rounds: node ids in place of the protocol's client ids, equal reasons in one
+line, and text from others cut and escaped."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
+from ccesa.evidence import Evidence, Naming, by_id, counted
+from ccesa.flower.both import log
+from ccesa.flower.both.packing import MeanReply
+from ccesa.flower.both.terms import Terms
+
+#: Reasons that a step has lines for, and characters of an error of the protocol.
+_REASONS, _MOST = 5, 1000
+
+
+def nodes_text(nodes: Iterable[int]) -> str:
+    """Return ``node 17``, or how many nodes there are and their ids."""
+    return counted("node", nodes)
+
+
+def as_nodes(nodes: Mapping[int, int]) -> Naming:
+    """Name clients by the ids of their nodes; clients that no node is stay clients."""
+
+    def name(clients: Iterable[int]) -> str:
+        every = list(clients)
+        known = all(client in nodes for client in every)
+        return nodes_text(nodes[client] for client in every) if known else by_id(every)
+
+    return name
+
+
+def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = None) -> str:
+    """Return what an error of the protocol says, in terms of nodes; who sent a reply is said beside it.
+
+    It is cut and escaped, as the protocol quotes what clients send. ``around`` is the number of lying
+    neighbours that a charter stands; see ``suspected``.
+    """
+    naming = as_nodes(nodes)
+    if isinstance(error, FaultyClient):
+        return shown(error.reason(naming), _MOST)
+    text = shown(error.described(naming), _MOST)
+    return text + (suspected(error.evidence, nodes, around) if isinstance(error, RoundFailed) else "")
+
+
+def suspected(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> str:
+    """Return who must have lied, where the number of an honest node's lying neighbours is agreed."""
+    found = evidence.suspects(around) if around is not None else ()
+    if not found:
+        return ""
+    stand = "stands" if len(found) == 1 else "stand"
+    return f"; of these, {as_nodes(nodes)(found)} {stand} in more pairs than {around} liars can make"
+
+
+class Tally:
+    """Reasons, and the nodes that each of them is true of."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, list[int]] = {}
+
+    def add(self, reason: str, node: int) -> None:
+        self._nodes.setdefault(reason, []).append(node)
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line per reason, the most frequent first; what is left over shares the last one."""
+        ranked = sorted(self._nodes.items(), key=lambda item: -len(item[1]))
+        for reason, nodes in ranked[:_REASONS]:
+            yield f"{nodes_text(nodes)}: {reason}"
+        rest = [node for _, nodes in ranked[_REASONS:] for node in nodes]
+        if rest:
+            yield f"{nodes_text(rest)}: other reasons"
+
+
+def log_result(terms: Terms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
+    """Log how many nodes are in the sum, how exact it is, and what was left out."""
+    counters = f", no counter by {mean.counter_error:.2g}" if mean.counter_error else ""
+    log.info(
+        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; rounding "
+        f"moves no value by more than {mean.error:.2g}{counters}"
+    )
+    if mean.capped:
+        log.warn(
+            f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r} "
+            "and count as that many"
+        )
+    if mean.nothing:
+        log.warn(f"{mean.nothing} of {survivors} nodes had nothing to contribute; their own logs say why")
+    if not mean.alike:
+        log.warn("nodes report different metrics; they are left out")
+    for name in mean.absent:
+        log.info_once(f"no node has '{shown(name)}' as a number in a {terms.kind} round")
+    for name in mean.unusable:
+        log.warn(
+            f"metric '{shown(name)}' is left out: on some node it is not a finite number, or beyond "
+            f"{terms.metric_clip:g}"
+        )
+
+
+def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:
+    """Log the pairs of nodes of whom one lied, or the network did; nothing tells which."""
+    if evidence:
+        pairs = evidence.described(as_nodes(nodes)) + suspected(evidence, nodes, around)
+        log.warn(f"in each of these pairs one lied, or the network did: {pairs}")

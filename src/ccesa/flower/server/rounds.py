@@ -1,0 +1,134 @@
+"""Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from flwr.app import RecordDict
+
+from ccesa.chances.assumptions import Assumptions
+from ccesa.charter import Charter
+from ccesa.errors import ConfigError, ImpossiblePlan, quoted
+from ccesa.flower.both import log
+from ccesa.flower.both.envelope import kind_of
+from ccesa.flower.both.model import Arrays, counters_of
+from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
+from ccesa.flower.server.lost_rounds import RoundLost
+from ccesa.guards import CURIOUS
+from ccesa.plan.planned import Plan
+from ccesa.plan.planner import plan_or_complete
+from ccesa.protocol.server import ActiveServer, Server
+
+#: As of the clients of a round.
+LEAST_NODES = 3
+#: Makes the server of a round; each has a round id of its own.
+MakeServer = Callable[[], Server]
+
+
+class PlannedRounds:
+    """Rounds without a charter: the planner makes each of them from the settings of ``SecureGrid``.
+
+    What is not about the plan or the weight is a field of ``Terms``. Nonsense is refused at once.
+    """
+
+    #: Nobody has agreed on how many of anyone's neighbours lie at most.
+    around: None = None
+
+    def __init__(
+        self,
+        *,
+        dropout: float = 0.1,
+        collusion: float = CURIOUS.collusion,
+        max_weight: float = DEFAULTS.max_weight,
+        weighted_by: str | None = None,
+        **bounds: Any,
+    ) -> None:
+        Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
+        self.dropout, self._collusion, self._weighted_by = dropout, collusion, weighted_by
+        weight = power_of_two(max_weight)
+        self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)
+        _ = Packing(self._terms, {}).length
+        #: Names of the arrays that were whole numbers in a model which the strategy sent.
+        self._counters: set[str] = set()
+        self._has_planned = False
+
+    def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
+        """Return the terms for so many messages with this model; the strategy weights by ``of_strategy``."""
+        self._counters |= counters_of(model)
+        return msgspec.structs.replace(
+            self._terms,
+            message_type=message_type,
+            clients=nodes,
+            weighted_by=_one_weight(of_strategy, self._weighted_by, "SecureGrid") or DEFAULTS.weighted_by,
+            counters=sorted(self._counters) if kind_of(message_type) == "train" else [],
+        )
+
+    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
+        """Return what makes servers of rounds about the content of these messages."""
+        planned = self._plan(packing.terms.clients, packing.length)
+        task = packing.terms.round_task(content)
+        return lambda: Server(planned.config(task=task))
+
+    def _plan(self, nodes: int, length: int) -> Plan:
+        """Too few nodes for any plan are an error before the first round; later the round is lost."""
+        if self._has_planned and nodes < LEAST_NODES:
+            raise RoundLost(f"{nodes} nodes, a round needs at least {LEAST_NODES}", repeatable=False)
+        try:
+            planned = plan_or_complete(
+                nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits
+            )
+        except ImpossiblePlan as error:
+            if not self._has_planned:
+                raise
+            raise RoundLost(str(error), repeatable=False) from error
+        self._has_planned = True
+        for note in planned.notes:
+            log.info_once(note)
+        return planned
+
+
+class CharteredRounds:
+    """Rounds of a charter. Nothing is planned, and nothing is left to set."""
+
+    def __init__(self, charter: Charter) -> None:
+        charter.check_current()
+        for message_type in learning_of(charter).message_types:
+            Terms.under(charter, message_type)  # refuses what is not a type of message
+        self._charter = charter
+        self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
+
+    def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
+        """Return the charter's terms; every member has a place, whoever was sampled."""
+        terms = Terms.under(self._charter, message_type)
+        _one_weight(of_strategy, terms.weighted_by, "the charter")
+        if terms.kind == "train":
+            for name in sorted(counters_of(model) - {*terms.counters}):
+                log.info_once(
+                    f"array {quoted(name)} is of whole numbers and not a counter of the charter: a change "
+                    f"beyond clip = {terms.clip:g} is cut off"
+                )
+        return terms
+
+    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
+        """Return what makes servers of rounds about the content of these messages."""
+        length, task = packing.length, packing.terms.round_task(content)
+
+        def made() -> Server:
+            self._charter.check_current()
+            return ActiveServer(self._charter.config(length=length, task=task), self._charter)
+
+        return made
+
+
+Rounds = PlannedRounds | CharteredRounds
+
+
+def _one_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:
+    """Return the metric to weight by, on which the strategy must agree: it looks for it in the reply."""
+    if of_strategy and agreed and of_strategy != agreed:
+        raise ConfigError(
+            f"the strategy weights by {of_strategy!r}, {whose} by {agreed!r}: give both the same "
+            "(weighted_by_key of a strategy)"
+        )
+    return agreed or of_strategy

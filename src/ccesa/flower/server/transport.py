@@ -1,0 +1,163 @@
+"""The transport of one round: requests out as Flower's messages, replies in as they arrive."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from ccesa.config import RoundConfig
+from ccesa.errors import (
+    AttemptsSpent,
+    Disconnected,
+    FaultyClient,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+    VectorError,
+)
+from ccesa.flower.both import envelope, log
+from ccesa.flower.both.envelope import FORGET, Envelope
+from ccesa.flower.both.terms import Terms
+from ccesa.flower.server.exchange import Exchange, Outcome
+from ccesa.flower.server.lost_rounds import RoundLost
+from ccesa.flower.server.report import Tally, in_nodes, nodes_text
+from ccesa.flower.server.waiting import TRAINING_PARTS, Deadline, Waiting
+from ccesa.guards import guard_named
+from ccesa.protocol.steps import Requests, Step, steps_of
+
+#: Seconds by which the clocks of nodes may differ, and that sending may take: a message is not too old on
+#: arrival because of that.
+_SLACK = 600.0
+#: Seconds for nodes that are there to forget a round.
+_GOODBYE = 5.0
+_OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
+
+
+@dataclass
+class RoundTransport:
+    """Carries the messages of one round to the nodes that take part, by their client ids in it."""
+
+    grid: Grid
+    config: RoundConfig
+    terms: Terms
+    messages: dict[int, Message]
+    deadline: Deadline
+    waiting: Waiting
+    #: Whether nodes have answered to this type of message before: then the mod is there.
+    mod_seen: bool = False
+    #: Of anyone's neighbours so many lie at most, if there is a charter that says so.
+    around: int | None = None
+    #: Whether any node has answered.
+    has_answers: bool = False
+    #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
+    _lost: set[int] = field(default_factory=set)
+    _spent: set[int] = field(default_factory=set)
+    #: Nodes that may hold keys of this round.
+    _holding: set[int] = field(default_factory=set)
+    #: Why nodes were lost in the last step.
+    _missing: list[str] = field(default_factory=list)
+    _refused: Tally = field(default_factory=Tally)
+
+    def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
+        """Carry one step, as ``run_round`` asks for it. Whoever is missing in it is logged at its end."""
+        asked = {self.nodes[client]: client for client in requests if client in self.messages}
+        size = self.config.vector_bytes if step.name == "mask" else 0
+        sent = [self._request(step, client, requests[client]) for client in asked.values()]
+        exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
+        self._holding |= asked.keys()
+        began = time.monotonic()
+        for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
+            self.has_answers = True
+            if step == self._steps[-1]:
+                self._holding.discard(node)
+            yield asked[node], answer
+        self._close(exchange)
+
+    def refuse(self, fault: FaultyClient) -> None:
+        """Remember a reply that the protocol's server did not take."""
+        self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
+
+    def failed(self, failure: RoundFailed | VectorError) -> RoundFailed:
+        """Return the failure of the round in terms of nodes, with what those said that were missing at last.
+
+        AttemptsSpent where training cannot go on: most of the nodes that are missing may not contribute to
+        this task again. An evaluation is then left out.
+        """
+        why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
+        if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost):
+            why = (
+                f"{nodes_text(self._spent)} may not contribute to this task again, and the round fails "
+                f"without them: {why}. Nodes answer the same model only so often (attempts): start anew from "
+                "another"
+            )
+            return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
+        return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
+
+    def end(self, *, lost: bool) -> None:
+        """Report the replies that were refused, and let nodes drop the keys of a round that is over for them.
+
+        Nodes that wait for a message which will not come are given a moment if the round is lost: it may be
+        the last one. After a round that went well nobody waits for those that were left behind.
+        """
+        for line in self._refused.lines():
+            log.warn(line)
+        content = envelope.request_with(RecordDict(), Envelope(step=FORGET, config=self.config.encode()))
+        requests = [Message(content, node, self.terms.message_type) for node in sorted(self._holding)]
+        if requests:
+            exchange = Exchange(self.grid, FORGET)
+            for _ in exchange.answers(requests, lambda: time.monotonic() + (_GOODBYE if lost else 0.0)):
+                pass
+            if lost:
+                exchange.report()
+
+    @cached_property
+    def nodes(self) -> dict[int, int]:
+        """Node ids by client."""
+        return {client: int(one.metadata.dst_node_id) for client, one in self.messages.items()}
+
+    @property
+    def _steps(self) -> tuple[Step, ...]:
+        return steps_of(self.config.guard)
+
+    def _close(self, exchange: Exchange) -> None:
+        """Take note of the nodes that did not answer in a step."""
+        self._lost |= exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)
+        self._spent |= exchange.having(Outcome.SPENT)
+        # These keep nothing; one that was sent nothing at first never had anything.
+        self._holding -= exchange.having(Outcome.REFUSED, Outcome.SPENT, Outcome.WITHOUT_MOD)
+        if exchange.first:
+            self._holding -= exchange.having(Outcome.UNSENT)
+            if not self.mod_seen:
+                exchange.check_mod()
+        self._missing = exchange.report()
+
+    def _ends(self, step: Step, began: float) -> float:
+        """A node that never answers may use up the time of its step, not that of the steps after it."""
+        now = time.monotonic()
+        self.deadline.extend(now - began)
+        return now + self._seconds(step)
+
+    def _seconds(self, step: Step) -> float:
+        left = self._steps[self._steps.index(step) :]
+        parts = [TRAINING_PARTS if one.name == "mask" else 1 for one in left]
+        return min(self.waiting.seconds, self.deadline.left * parts[0] / sum(parts))
+
+    def _request(self, step: Step, client: int, request: bytes) -> Message:
+        """Make a node's message. The model goes along only where it is needed: in the masking step.
+
+        Under a charter the terms do not: every node derives them from its own copy.
+        """
+        given = self.messages[client]
+        terms = b"" if guard_named(self.config.guard).chartered else self.terms.encode()
+        part = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
+        content = given.content if step.name == "mask" else RecordDict()
+        return Message(
+            envelope.request_with(content, part),
+            given.metadata.dst_node_id,
+            given.metadata.message_type,
+            ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
+            group_id=given.metadata.group_id,
+        )

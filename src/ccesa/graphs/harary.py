@@ -1,0 +1,102 @@
+"""Harary graphs: the same number of neighbours for everyone, on a random circle."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccesa.crypto.shamir import MAX_HOLDERS
+from ccesa.errors import ConfigError
+from ccesa.graphs.assignment import Flags, Nodes
+from ccesa.graphs.drawing import circle_distance, circle_positions, every_pair, others
+from ccesa.graphs.kinds import Kind, Ladder
+from ccesa.parts import check_integer
+
+if TYPE_CHECKING:
+    from ccesa.chances.bounds import Degrees, Masks
+
+
+def check_circle_degree(name: str, degree: int) -> None:
+    """Refuse a degree that cannot be halved."""
+    check_integer(name, degree)
+    if degree < 2 or degree % 2:
+        raise ConfigError(
+            f"{name} must be an even number of at least 2, not {degree}: half on each side of the circle"
+        )
+
+
+class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
+    """A random circle on which everyone is joined to the nearest degree / 2 on each side."""
+
+    degree: int
+    mask_degree: int | None = None
+
+    def __post_init__(self) -> None:
+        check_circle_degree("degree", self.degree)
+        if self.mask_degree is not None:
+            check_circle_degree("mask_degree", self.mask_degree)
+            if self.mask_degree > self.degree:
+                raise ConfigError(
+                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: "
+                    "masks run on share edges only"
+                )
+
+    def check(self, clients: int) -> None:
+        if self.degree >= clients:
+            raise ConfigError(
+                f"degree = {self.degree} needs more than {self.degree} clients, there are "
+                f"{clients}: lower it or use the complete graph"
+            )
+
+    def max_degree(self, clients: int) -> int:
+        return min(self.degree, clients - 1)
+
+    def mean_mask_degree(self, clients: int) -> float:
+        return self.mask_edges(self.max_degree(clients))
+
+    def mask_edges(self, degree: int) -> int:
+        return min(self.mask_degree or degree, degree)
+
+    @property
+    def thin(self) -> bool:
+        return self.mask_degree is not None
+
+    def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
+        positions = circle_positions(seed, ids.size)
+        for low, high in self._pairs(positions):
+            if self.mask_degree is None:
+                yield low, high, np.ones(low.size, bool)
+            else:
+                yield low, high, circle_distance(positions, low, high) <= self.mask_degree // 2
+
+    def _pairs(self, positions: Nodes) -> Iterator[tuple[Nodes, Nodes]]:
+        """Yield the near ones, without trying all; where there are too few for a circle, everyone is near."""
+        if self.degree >= positions.size - 1:
+            yield from every_pair(positions.size)
+            return
+        around = np.argsort(positions)
+        far = np.concatenate([np.roll(around, -step) for step in range(1, self.degree // 2 + 1)])
+        near = np.tile(around, self.degree // 2)
+        yield np.minimum(near, far), np.maximum(near, far)
+
+    def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
+        rest, low, high = others(ids.size, node)
+        return rest[circle_distance(circle_positions(seed, ids.size), low, high) <= self.degree // 2]
+
+    def degrees(self, clients: int) -> "Degrees":
+        from ccesa.chances.circles import EqualDegrees
+
+        return EqualDegrees(self.max_degree(clients))
+
+    def masks(self, clients: int) -> "Masks":
+        from ccesa.chances.circles import CircleMasks
+
+        return CircleMasks(self.mask_degree or self.max_degree(clients))
+
+    @classmethod
+    def candidates(cls, clients: int) -> Ladder:
+        return Ladder(min(clients - 2, MAX_HOLDERS - 1) // 2, lambda half: cls(degree=2 * half))
+
+    def thinner(self, clients: int) -> Ladder:
+        width = self.max_degree(clients)
+        return Ladder(width // 2 - 1, lambda half: Harary(degree=width, mask_degree=2 * half))

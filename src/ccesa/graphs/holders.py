@@ -1,0 +1,58 @@
+"""A client and its neighbours hold shares of its secret: its closed neighbourhood."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Holders:
+    """Every share has a place. Those of dealer i stand from ``starts[i]`` to ``starts[i + 1]``, by holder.
+
+    ``nodes`` are the holders. ``reverse`` has for the share that i dealt to j the place of what j dealt to i.
+    """
+
+    starts: Nodes
+    nodes: Nodes
+    reverse: Nodes
+    #: x-coordinates: 1 + rank in the dealer's sorted closed neighbourhood, never read from a message.
+    xs: Nodes
+
+    @classmethod
+    def of(cls, graph: AssignmentGraph) -> "Holders":
+        """Lay out the closed neighbourhoods of a graph, one after the other."""
+        everyone, after = np.arange(graph.size), graph.columns > graph.rows
+        edges = np.arange(after.size) + graph.rows + after
+        own = graph.starts[1:] + everyone - np.bincount(graph.rows, after, graph.size).astype(np.int64)
+        nodes, reverse = np.empty((2, edges.size + own.size), np.int64)
+        nodes[own], nodes[edges] = everyone, graph.columns
+        reverse[own], reverse[edges] = own, edges[graph.reverse]
+        starts = graph.starts + np.arange(graph.size + 1)
+        return cls(starts, nodes, reverse, 1 + _counted(np.diff(starts)))
+
+    def held_by(self, holder: int, dealers: Flags) -> Nodes:
+        """Return the places of the shares that one client holds of these dealers, by ascending dealer."""
+        row = slice(int(self.starts[holder]), int(self.starts[holder + 1]))
+        return self.reverse[row][dealers[self.nodes[row]]]
+
+    def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
+        """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.
+
+        Returns whose each is, as a position in ``dealers``, and its place.
+        """
+        sizes = np.diff(self.starts)[dealers]
+        rows = np.repeat(np.arange(dealers.size), sizes)
+        places = self.starts[dealers[rows]] + _counted(sizes)
+        live = alive[self.nodes[places]]
+        rows, places = rows[live], places[live]
+        if most is None:
+            return rows, places
+        first = _counted(np.bincount(rows, minlength=dealers.size)) < most
+        return rows[first], places[first]
+
+
+def _counted(sizes: Nodes) -> Nodes:
+    """Count 0, 1, 2, … within each of several groups of these sizes."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

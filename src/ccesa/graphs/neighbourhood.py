@@ -1,0 +1,57 @@
+"""A client's closed neighbourhood: itself among its neighbours, as every step of a client reads it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Neighbourhood:
+    """A client and its neighbours in ascending order of their ids, and on which edges masks run.
+
+    The x-coordinate of a member among the holders of this client's shares is 1 + its place in the whole
+    neighbourhood. Both sides count it themselves; no message says it.
+    """
+
+    client: int
+    #: The client itself is one of them.
+    members: Ids
+    #: Whether masks run on the edge to each member; never on the client's place.
+    carries_masks: Flags
+
+    @classmethod
+    def around(cls, client: int, neighbours: Ids, carries_masks: Flags) -> "Neighbourhood":
+        """Put a client among its neighbours, which ascend."""
+        place = int(np.searchsorted(neighbours, client))
+        return cls(
+            client=client,
+            members=np.insert(neighbours, place, client),
+            carries_masks=np.insert(carries_masks, place, False),
+        )
+
+    @property
+    def place(self) -> int:
+        """The client's own rank."""
+        return int(np.searchsorted(self.members, self.client))
+
+    @property
+    def degree(self) -> int:
+        return self.members.size - 1
+
+    @property
+    def neighbours(self) -> list[int]:
+        return np.delete(self.members, self.place).tolist()
+
+    @property
+    def mask_neighbours(self) -> list[int]:
+        return self.members[self.carries_masks].tolist()
+
+    def among(self, live: Flags) -> "Neighbourhood":
+        """Leave out the members that are not live."""
+        return Neighbourhood(
+            client=self.client, members=self.members[live], carries_masks=self.carries_masks[live]
+        )

@@ -1,0 +1,45 @@
+"""The typed parts of a configuration or a charter, and the checks of their fields."""
+
+import operator
+from typing import Final
+
+import msgspec
+
+from ccesa.errors import ConfigError, quoted
+
+MAX_CLIENTS: Final = 2**32 - 1
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the typed parts of a configuration or a charter."""
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return the value as an int, also if it is one of numpy's."""
+    if not hasattr(value, "__index__"):
+        raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
+    return operator.index(value)
+
+
+def check_clients(clients: int) -> None:
+    """Refuse a number of clients that no round can have."""
+    if clients < 3:
+        raise ConfigError(f"a round needs at least 3 clients, not {clients}: with 2 the sum tells all")
+    if clients > MAX_CLIENTS:
+        raise ConfigError(f"a round has at most {MAX_CLIENTS} clients, not {clients}")
+
+
+def check_integer(name: str, value: object) -> None:
+    """Refuse what is not an int, or is too large for the wire format."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
+    if value.bit_length() > 63:
+        raise ConfigError(f"{name} must lie below 2^63, not {quoted(value)}")
+
+
+def settle_probability(part: Part, name: str) -> None:
+    """Refuse what is not a probability above zero; store it as a float, so that 1 and 1.0 encode alike."""
+    p = getattr(part, name)
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
+        raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")
+    msgspec.structs.force_setattr(part, name, float(p))

@@ -1,0 +1,64 @@
+"""The probability of each bad event, bounded from above: what a configuration really promises.
+
+======================  =====================================================================================
+unreliable              some client has fewer than t_i live share holders when it is unmasked
+disconnected            the mask graph of the honest survivors falls apart, so a partial sum could be opened
+exposed                 colluding neighbours and an honest client itself hold t_i shares of it
+unmaskable              two disjoint sets of t_i shares can exist, colluders counted on both sides
+======================  =====================================================================================
+
+Tails are exact; clients are joined by union bounds. docs/planning.md derives every line.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ccesa.chances import events
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.tails import LN2, log2_upwards
+from ccesa.graphs import Kind
+from ccesa.guards import guard_named
+from ccesa.thresholds import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """log2 of an upper bound on the probability of each event; minus infinity where it is impossible."""
+
+    unreliable: float
+    disconnected: float
+    exposed: float
+    unmaskable: float
+
+    def privacy(self, guard: str = "curious") -> float:
+        """Return log2 of the sum of all privacy events that count under this guard."""
+        logs = [getattr(self, name) * LN2 for name in guard_named(guard).events if name != "unreliable"]
+        return min(0.0, float(logsumexp(logs)) / LN2)
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | None = None) -> Certificate:
+    """Bound every event for this graph and threshold rule.
+
+    With a ``roster`` a round that fewer clients join counts as unreliable; and where a lying server chooses
+    it, the privacy events are bounded for every roster that it may choose.
+    """
+    if roster is None:
+        roster = Roster(assumptions=assumptions, least=assumptions.clients)
+    degrees, nobody = graph.degrees(assumptions.clients), assumptions.colluders == 0
+    lost = np.logaddexp(degrees.unreliable(rule, assumptions), roster.log_short)
+    exposed = -math.inf if nobody else degrees.around(events.exposed, rule, roster)
+    # A rule that follows the degree exceeds half of every neighbourhood.
+    safe = nobody and rule.follows_degree
+    unmaskable = -math.inf if safe else degrees.around(events.unmaskable, rule, roster)
+    return Certificate(
+        unreliable=log2_upwards(lost),
+        disconnected=log2_upwards(graph.masks(assumptions.clients).log_apart(assumptions, roster)),
+        exposed=log2_upwards(exposed),
+        unmaskable=log2_upwards(unmaskable),
+    )

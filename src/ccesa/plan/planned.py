@@ -1,0 +1,210 @@
+"""``Plan``: a graph and a threshold rule, what they promise, and what they cost."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ccesa.chances.assumptions import Assumptions, Roster
+from ccesa.chances.bisection import first
+from ccesa.chances.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.chances.tails import LN2, log2_upwards
+from ccesa.config import RoundConfig
+from ccesa.floor import Floor, threshold_ratio
+from ccesa.graphs import Graph
+from ccesa.guards import guard_named
+from ccesa.plan.certificate import Certificate
+from ccesa.plan.price import Cost, Shape, price
+from ccesa.thresholds import Threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A graph and a threshold rule, what they promise, and what they cost."""
+
+    roster: Roster
+    guard: str
+    length: int
+    bits: int
+    privacy_bits: float
+    reliability_bits: float
+    graph: Graph
+    threshold: Threshold
+    certificate: Certificate
+    notes: tuple[str, ...] = ()
+
+    @property
+    def assumptions(self) -> Assumptions:
+        return self.roster.assumptions
+
+    @property
+    def clients(self) -> int:
+        return self.assumptions.clients
+
+    @property
+    def degree(self) -> float:
+        """Neighbours of a client in the share graph; the mean where it varies."""
+        return self.graph.mean_degree(self.clients)
+
+    @property
+    def mask_degree(self) -> float:
+        """Neighbours that a client shares a mask with; the mean where it varies."""
+        return self.graph.mean_mask_degree(self.clients)
+
+    @property
+    def t(self) -> int:
+        """The threshold of a client of mean degree."""
+        return self.threshold.of(int(self.degree))
+
+    @property
+    def least_roster(self) -> int:
+        """F: clients refuse a roster of fewer."""
+        return self.roster.least
+
+    @property
+    def colluders(self) -> int:
+        """So many clients of the whole list may collude.
+
+        Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
+        """
+        return self.roster.colluders if self.roster.chosen else self.assumptions.colluders
+
+    @cached_property
+    def around(self) -> int:
+        """The most colluding neighbours that any honest client has, except with 2^-privacy_bits.
+
+        Under ``active`` in every roster that the server may choose.
+        """
+        most = self.colluders
+        return first(lambda many: self._is_rare(more_colluders(many)), most) or most
+
+    @cached_property
+    def least_honest(self) -> int | None:
+        """Honest clients in any part of a sum that can be opened, whoever drops out; the least t_i - c_i.
+
+        Except with 2^``least_honest_fails``. None where nobody colludes and the server follows the protocol:
+        then nobody chooses dropouts.
+        """
+        if self.assumptions.colluders == 0:
+            return None
+        if self.masks_are_thin:
+            return 1
+        return first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
+
+    @cached_property
+    def least_honest_fails(self) -> float | None:
+        """log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
+        if self.least_honest is None:
+            return None
+        return -math.inf if self.masks_are_thin else self._log2(self._fewer(self.least_honest))
+
+    @property
+    def least_survivors(self) -> int:
+        """Sums over fewer are not opened. No reliable round has fewer.
+
+        Each client that is unmasked has t_i live neighbours, and t_i is above ``least_honest``.
+        """
+        return max(3, self.least_honest or 0)
+
+    @property
+    def masks_are_thin(self) -> bool:
+        """Return whether masks run on some edges of the share graph only."""
+        return self.mask_degree < self.degree
+
+    def _fewer(self, honest: int) -> Event:
+        """Return the event that some part has fewer; t_i - c_i counts only if nobody is unmaskable."""
+        few = fewer_honest(honest)
+        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).events else few
+
+    def _is_rare(self, event: Event) -> bool:
+        return self._log2(event) <= -self.privacy_bits
+
+    def _log2(self, event: Event) -> float:
+        """Return log2 of a bound on P(the event happens to some honest client)."""
+        return log2_upwards(self.graph.degrees(self.clients).around(event, self.threshold, self.roster))
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """Every number of neighbours that a client has to expect, in rosters from F clients to all.
+
+        Except with the probability that privacy may fail. With a threshold above what its neighbourhood can
+        reach nobody takes part.
+        """
+        rare = -self.privacy_bits * LN2 - math.log(self.clients)
+        fewest, _ = self.graph.degrees(self.roster.least).likely(rare)
+        _, most = self.graph.degrees(self.clients).likely(rare)
+        every, itself = range(fewest, most + 1), guard_named(self.guard).dealer_counts
+        return tuple(d for d in every if self.threshold.of(d) <= d + itself) or tuple(every)
+
+    @property
+    def floor(self) -> Floor:
+        """What a client that knows this plan can insist on under ``curious``, and an honest round has.
+
+        A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
+        about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
+        """
+        degree = int(self.degree) if self.graph.varies else self.graph.max_degree(self.roster.least)
+        return Floor(
+            clients=self.roster.least,
+            degree=degree,
+            mask_degree=min(int(self.mask_degree), degree),
+            threshold=self.threshold.of(degree),
+            threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
+            survivors=max(2, self.least_honest or 0),
+        )
+
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """Demands that the certificate does not meet; a plan has none, a checked configuration may."""
+        found = []
+        if self.certificate.unreliable > -self.reliability_bits:
+            found.append(
+                f"reliability: {-self.certificate.unreliable:.1f} bits instead of {self.reliability_bits:g}"
+            )
+        private = -self.certificate.privacy(self.guard)
+        if private < self.privacy_bits:
+            found.append(f"privacy: {private:.1f} bits instead of {self.privacy_bits:g}")
+        if self.masks_are_thin and self.assumptions.colluders:
+            found.append(
+                f"privacy: a client masks with {self.mask_degree:.4g} of {self.degree:.4g} neighbours, and "
+                "colluders can make just these drop out and open its vector; leave out mask_degree and mask_p"
+            )
+        return tuple(found)
+
+    @property
+    def is_private(self) -> bool:
+        return not any(line.startswith("privacy") for line in self.shortfalls)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(
+            clients=self.clients,
+            degree=self.degree,
+            mask_degree=self.mask_degree,
+            threshold=self.t,
+            length=self.length,
+            bits=self.bits,
+            dropout=self.assumptions.dropout,
+            guard=self.guard,
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """What a round costs, in bytes and operations; ``price`` says the seconds too."""
+        return price(self.shape)
+
+    def config(self, **others: Any) -> RoundConfig:
+        """Return a ready configuration; ``round_id``, ``task`` and so on may be given.
+
+        ``min_survivors`` is ``least_survivors``.
+        """
+        settings: dict[str, Any] = {
+            "clients": self.clients,
+            "length": self.length,
+            "bits": self.bits,
+            "graph": self.graph,
+            "threshold": self.threshold,
+            "guard": self.guard,
+            "min_survivors": self.least_survivors,
+        }
+        return RoundConfig(**(settings | others))

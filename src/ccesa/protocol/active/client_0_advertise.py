@@ -1,0 +1,16 @@
+"""Step 0, client side: fresh public keys, signed for this round and this client."""
+
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
+from ccesa.protocol.client_states import Advertised, Joined, Membership, Round
+from ccesa.protocol.dealing import fresh_keys, split_keys
+
+
+def answer(
+    round: Round[Membership], state: Joined, request: m.AdvertiseRequest
+) -> tuple[Advertised, m.SignedAdvertiseReply]:
+    """Make both key pairs, show their public halves and sign them."""
+    advertised = fresh_keys(round)
+    both = advertised.public_keys
+    signature = round.own.identity.sign(signed_texts.bundle_text(round.context, round.client, both))
+    return advertised, m.SignedAdvertiseReply(**round.head, **split_keys(both), signature=signature)

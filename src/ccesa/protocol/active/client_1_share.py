@@ -1,0 +1,85 @@
+"""Step 1, client side: derive the neighbourhood from the committed roster, deal shares to it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccesa.crypto import merkle
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
+from ccesa.errors import FaultyServer
+from ccesa.graphs.assignment import neighbourhood
+from ccesa.graphs.neighbourhood import Flags, Neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
+from ccesa.protocol.active.checks import check_signature, check_size
+from ccesa.protocol.client_states import Advertised, Membership, Round, Shared
+from ccesa.protocol.dealing import check_keys, deal, threshold_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rostered(Shared):
+    """After step 1: neighbours that were derived, not told."""
+
+    v1: Flags
+    root: bytes
+
+
+def answer(
+    round: Round[Membership], state: Advertised, request: m.RosterRequest
+) -> tuple[Rostered, m.ShareReply]:
+    """Derive the neighbourhood from the root; take keys only with signature and proof."""
+    v1 = roster_members(round, request.v1)
+    root = m.exactly("root", request.root, merkle.HASH_BYTES)
+    near = derived_neighbourhood(round, v1, root)
+    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
+    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
+    check_signed_keys(round, near, public_keys, request.signatures)
+    check_inclusion(round, v1, near, public_keys, request)
+    check_keys(public_keys.values())
+    shared, reply = deal(round, state, near, public_keys, threshold_of(round.config, near.degree))
+    return Rostered(**vars(shared), v1=v1, root=root), reply
+
+
+def roster_members(round: Round[Membership], packed: bytes) -> Flags:
+    """V1, which contains this client and is as large as the charter demands."""
+    v1 = m.unpack_set("V1", packed, round.config.clients)
+    if not v1[round.client]:
+        raise FaultyServer("the roster does not contain this client")
+    check_size("the roster", v1, max(round.own.charter.least_roster, round.config.min_survivors))
+    return v1
+
+
+def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
+    """Who the neighbours are, from the committed roster alone. Masks run on every edge."""
+    ids = np.flatnonzero(v1)
+    node = int(np.searchsorted(ids, round.client))
+    near = ids[neighbourhood(round.config.graph, signed_texts.seed(round.context, root), ids, node)]
+    return Neighbourhood.around(round.client, near, np.ones(near.size, bool))
+
+
+def check_signed_keys(
+    round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], packed: bytes
+) -> None:
+    """Every neighbour's keys carry the signature of the identity that the list has in its place."""
+    signatures = m.items("signatures", packed, near.degree, SIGNATURE_BYTES)
+    for client, signature in zip(near.neighbours, signatures, strict=True):
+        text = signed_texts.bundle_text(round.context, client, public_keys[client])
+        check_signature(round, client, signature, text, "its keys")
+
+
+def check_inclusion(
+    round: Round[Membership],
+    v1: Flags,
+    near: Neighbourhood,
+    public_keys: dict[int, bytes],
+    request: m.RosterRequest,
+) -> None:
+    """The client's own keys and those of its neighbours are the ones that the root commits to."""
+    leaves = [signed_texts.leaf(round.context, one, public_keys[one]) for one in near.members.tolist()]
+    places = np.searchsorted(np.flatnonzero(v1), near.members).tolist()
+    try:
+        found = signed_texts.proven_root(round.context, request.v1, places, leaves, request.proof)
+    except merkle.WrongProof as error:
+        raise FaultyServer(str(error)) from error
+    if found != request.root:
+        raise FaultyServer("the roster that the server committed to has other keys or members than it shows")

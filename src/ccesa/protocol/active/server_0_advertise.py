@@ -1,0 +1,81 @@
+"""Step 0, server side: collect signed keys, commit to the roster, draw the graph from that."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ccesa.charter import Charter
+from ccesa.crypto import merkle, primitives
+from ccesa.crypto.primitives import SIGNATURE_BYTES
+from ccesa.errors import MalformedMessage, TooFewClients
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
+from ccesa.protocol.drawing import draw_graph, fit, note_keys
+from ccesa.protocol.server_states import Drawn, Opened, Round, grown
+from ccesa.protocol.steps import Requests
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Committed(Drawn):
+    """After step 0: the graph is drawn from a root that commits to V1 and everyone's keys."""
+
+    root: bytes
+
+
+def take(
+    round: Round[Charter], state: Opened, client: int, reply: m.SignedAdvertiseReply
+) -> m.SignedAdvertiseReply:
+    """Keep both keys of a client with its signature."""
+    text = signed_texts.bundle_text(round.context, client, reply.sealing_key + reply.mask_key)
+    check_signed(round, client, reply.signature, text)
+    note_keys(state, reply)
+    return reply
+
+
+def check_signed(round: Round[Charter], client: int, signature: bytes, text: bytes) -> None:
+    """Refuse a bad signature at once: its neighbours would abort over it."""
+    m.exactly("signature", signature, SIGNATURE_BYTES)
+    try:
+        primitives.verify(round.own.admission.key(client), signature, text)
+    except primitives.BadSignature as error:
+        raise MalformedMessage(str(error)) from error
+
+
+def close(
+    round: Round[Charter], state: Opened, kept: dict[int, m.SignedAdvertiseReply]
+) -> tuple[Committed, Requests]:
+    """Each client learns V1 and the root, and its neighbours' signed keys with the proof of them."""
+    check_roster(round, len(kept))
+    bundles = [kept[client] for client in sorted(kept)]
+    pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
+    v1 = m.pack_members(kept, round.config.clients)
+    tree = merkle.levels(
+        [signed_texts.leaf(round.context, one.client, pair) for one, pair in zip(bundles, pairs, strict=True)]
+    )
+    root = signed_texts.root(round.context, v1, tree[-1].tobytes())
+    drawn = draw_graph(round, root, bundles)
+    graph = drawn.graph
+    public_keys, signatures = (
+        graph.of_neighbours(pairs),
+        graph.of_neighbours([bundle.signature for bundle in bundles]),
+    )
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        return m.RosterRequest(
+            **head,
+            v1=v1,
+            root=root,
+            keys=public_keys[node],
+            signatures=signatures[node],
+            proof=merkle.prove(tree, np.sort(np.append(graph.neighbours(node), node))),
+        )
+
+    return grown(Committed, drawn, root=root), round.requests(graph, fit(round.config, drawn), make)
+
+
+def check_roster(round: Round[Charter], answered: int) -> None:
+    """A roster that every client would refuse is not shown to anyone."""
+    least = round.own.least_roster
+    if answered < least:
+        raise TooFewClients(f"step advertise: {answered} answered, the charter demands {least}")

@@ -1,0 +1,95 @@
+"""The states of a client that both guards know, and what stays the same through a round.
+
+One type per state, so that a wrong order is a type error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from ccesa.charter import Charter
+from ccesa.config import RoundConfig
+from ccesa.crypto import keys, primitives, shamir
+from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.identity import Identity
+from ccesa.protocol.spending import Spending
+from ccesa.words import Vector
+
+VectorSource = Vector | Callable[[], Vector]
+Own = TypeVar("Own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """Who a client is in its federation, and what that has agreed on."""
+
+    identity: Identity
+    charter: Charter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round(Generic[Own]):
+    """What stays the same through the steps of one client."""
+
+    config: RoundConfig
+    context: bytes
+    client: int
+    #: What the client itself insists on: its floor, or its membership.
+    own: Own
+    random: shamir.Randomness = field(repr=False)
+    vector: VectorSource = field(repr=False)
+    #: Called when a vector is about to leave.
+    spend: Spending
+    threads: int
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What each of its messages starts with."""
+        return {"context": self.context, "client": self.client}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """Before step 0: no secret exists yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advertised:
+    """After step 0: two fresh key pairs."""
+
+    sealing_private: primitives.PrivateKey = field(repr=False)
+    mask_secret: shamir.Elements = field(repr=False)
+    mask_private: primitives.PrivateKey = field(repr=False)
+
+    @property
+    def public_keys(self) -> bytes:
+        """Both public keys, as they travel."""
+        return primitives.public_key(self.sealing_private) + primitives.public_key(self.mask_private)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """After step 1: the neighbourhood is known, both secrets are dealt."""
+
+    near: Neighbourhood
+    threshold: int
+    #: Both public keys of each member, the client included.
+    public_keys: dict[int, bytes]
+    mask_private: primitives.PrivateKey = field(repr=False)
+    self_secret: bytes = field(repr=False)
+    sealings: dict[int, keys.Sealing] = field(repr=False)
+    own_share: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """After step 2: nothing but shares is left, one pair of each live member of the neighbourhood."""
+
+    near: Neighbourhood
+    threshold: int
+    shares: list[bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """After the last step, or after an abort: no secret is left."""

@@ -1,0 +1,14 @@
+"""Step 0, client side: fresh public keys."""
+
+from ccesa.floor import Floor
+from ccesa.protocol import messages as m
+from ccesa.protocol.client_states import Advertised, Joined, Round
+from ccesa.protocol.dealing import fresh_keys, split_keys
+
+
+def answer(
+    round: Round[Floor], state: Joined, request: m.AdvertiseRequest
+) -> tuple[Advertised, m.AdvertiseReply]:
+    """Make both key pairs and show their public halves."""
+    advertised = fresh_keys(round)
+    return advertised, m.AdvertiseReply(**round.head, **split_keys(advertised.public_keys))

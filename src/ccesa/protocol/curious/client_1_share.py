@@ -1,0 +1,52 @@
+"""Step 1, client side: take the neighbours from the server, deal shares to them."""
+
+import numpy as np
+
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.errors import FaultyServer
+from ccesa.floor import Floor, threshold_ratio
+from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol.client_states import Advertised, Round, Shared
+from ccesa.protocol.dealing import check_keys, deal, threshold_of
+
+
+def answer(round: Round[Floor], state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
+    """Check the neighbourhood, then split both secrets among it."""
+    near = told_neighbourhood(round, request)
+    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
+    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
+    check_keys(public_keys.values())
+    threshold = threshold_of(round.config, near.degree)
+    check_floor(round, near, threshold)
+    return deal(round, state, near, public_keys, threshold)
+
+
+def told_neighbourhood(round: Round[Floor], request: m.ShareRequest) -> Neighbourhood:
+    """The neighbours that the server names, and with whom of them masks run."""
+    neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
+    if round.client in neighbours:
+        raise FaultyServer("the server lists this client as its own neighbour")
+    flags = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
+    if np.any(flags > 1):
+        raise FaultyServer("a mask flag that is neither 0 nor 1")
+    due, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
+    if due is not None and found != due:
+        raise FaultyServer(f"{found} neighbours to mask with where the configuration gives {due}")
+    return Neighbourhood.around(round.client, neighbours, flags.astype(bool))
+
+
+def check_floor(round: Round[Floor], near: Neighbourhood, threshold: int) -> None:
+    """Against the client's own floor, exactly: a roster that is too small for it is too small.
+
+    Degrees that vary do so by a seed; there the mean was compared, with the configuration.
+    """
+    graph, degree = round.config.graph, near.degree
+    found: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
+    if not graph.varies:
+        found.update(degree=degree, threshold=threshold)
+        if graph.mask_edges(degree) is not None:
+            found.update(mask_degree=int(near.carries_masks.sum()))
+    lacking = round.own.lacking(**found)
+    if lacking:
+        raise FaultyServer(f"the neighbourhood has {lacking}")

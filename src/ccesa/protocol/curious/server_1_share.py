@@ -1,0 +1,18 @@
+"""Step 1, server side: hand on sealed shares, say who dropped."""
+
+from ccesa.protocol import messages as m
+from ccesa.protocol.drawing import deliver, take_sealed
+from ccesa.protocol.server_states import Delivered, Drawn, Round
+from ccesa.protocol.steps import Requests
+
+take = take_sealed
+
+
+def close(round: Round[None], state: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, Requests]:
+    """Each client learns which neighbours are not in V2, and gets what the others sealed for it."""
+    delivered, texts = deliver(round, state, kept)
+    graph, v2 = state.graph, delivered.v2
+    dropped = graph.ids_at(~v2[graph.columns])
+    return delivered, round.requests(
+        graph, v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], sealed=texts[node])
+    )

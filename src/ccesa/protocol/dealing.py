@@ -1,0 +1,116 @@
+"""What a client does in steps 0 and 1 under every guard: make keys, deal shares of both of its secrets."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ccesa.config import RoundConfig
+from ccesa.crypto import keys, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
+from ccesa.errors import FaultyServer
+from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol.client_states import Advertised, Round, Shared
+
+
+def fresh_keys(round: Round[Any]) -> Advertised:
+    """Make two key pairs, new ones in every round."""
+    mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    return Advertised(
+        sealing_private=primitives.private_key(round.random(32)),
+        mask_secret=mask_secret,
+        mask_private=keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client),
+    )
+
+
+def check_keys(pairs: Iterable[bytes]) -> None:
+    """Refuse a neighbourhood in which a public key occurs twice or has low order."""
+    public = [key for pair in pairs for key in (pair[:PUBLIC_KEY_BYTES], pair[PUBLIC_KEY_BYTES:])]
+    if len(set(public)) != len(public):
+        raise FaultyServer("the same public key twice in one neighbourhood")
+    try:
+        for key in public:
+            primitives.check_public_key(key)
+    except primitives.LowOrderKey as error:
+        raise FaultyServer(str(error)) from error
+
+
+def threshold_of(config: RoundConfig, degree: int) -> int:
+    """The threshold of a client with so many neighbours; refuse a degree with which it is not safe."""
+    threshold = config.threshold.of(degree)
+    if not degree:
+        raise FaultyServer("no neighbour to share with")
+    if degree + 1 > MAX_HOLDERS:
+        raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
+    if threshold > config.largest_threshold(degree):
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
+        )
+    if 2 * threshold <= degree + 1:
+        raise FaultyServer(
+            f"threshold {threshold} with {degree} neighbours: two disjoint sets of holders exist"
+        )
+    return threshold
+
+
+def deal(
+    round: Round[Any], state: Advertised, near: Neighbourhood, public_keys: dict[int, bytes], threshold: int
+) -> tuple[Shared, m.ShareReply]:
+    """Split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
+    self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    both = np.concatenate([self_secret, state.mask_secret])
+    rows = shamir.to_bytes(shamir.split(both, threshold, near.members.size, round.random))
+    shares = m.items("shares", rows, near.members.size, 2 * shamir.SHARE_BYTES)
+    own_share = shares.pop(near.place)
+    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares)
+    secret = shamir.to_bytes(self_secret)
+    shared = Shared(
+        near=near,
+        threshold=threshold,
+        public_keys=public_keys,
+        mask_private=state.mask_private,
+        self_secret=secret,
+        sealings=sealings,
+        own_share=own_share,
+    )
+    commitment = keys.commitment(secret, round.context, round.client)
+    return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
+
+
+def seal(
+    round: Round[Any],
+    private: primitives.PrivateKey,
+    near: Neighbourhood,
+    public_keys: dict[int, bytes],
+    shares: list[bytes],
+) -> tuple[dict[int, keys.Sealing], bytes]:
+    """Agree with every neighbour on keys for both directions, and seal each one's shares."""
+    neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[round.client]
+    agreed = agree_each(private, [public_keys[other][:PUBLIC_KEY_BYTES] for other in neighbours])
+    sealings = {
+        other: keys.sealing(secret, round.context, round.client, other)
+        for other, secret in zip(neighbours, agreed, strict=True)
+    }
+    sealed = [
+        keys.seal_shares(
+            sealings[other],
+            text,
+            round.context,
+            keys.Ends(round.client, other, own, public_keys[other], other in partners),
+        )
+        for other, text in zip(neighbours, shares, strict=True)
+    ]
+    return sealings, b"".join(sealed)
+
+
+def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
+    """All agreements in one row, with nothing else in between: measurably faster than one by one."""
+    loaded = [primitives.load_public_key(key) for key in public]
+    return [primitives.agree(private, key) for key in loaded]
+
+
+def split_keys(both: bytes) -> dict[str, Any]:
+    """Both public keys, as a reply has them."""
+    return {"sealing_key": both[:PUBLIC_KEY_BYTES], "mask_key": both[PUBLIC_KEY_BYTES:]}

@@ -1,0 +1,99 @@
+"""What a server does in steps 0 and 1 under every guard: draw the graph, leave out who cannot take part."""
+
+from typing import Any
+
+import numpy as np
+
+from ccesa import labels, words
+from ccesa.config import RoundConfig
+from ccesa.crypto import keys, primitives
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.shamir import MAX_HOLDERS
+from ccesa.errors import MalformedMessage
+from ccesa.graphs.assignment import Flags, draw
+from ccesa.graphs.evolution import informative
+from ccesa.guards import guard_named
+from ccesa.protocol import messages as m
+from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
+
+
+def note_keys(state: Opened, reply: m.Bundle) -> None:
+    """Refuse keys of low order, and keys that anybody advertised before."""
+    both = (
+        m.exactly("sealing_key", reply.sealing_key, PUBLIC_KEY_BYTES),
+        m.exactly("mask_key", reply.mask_key, PUBLIC_KEY_BYTES),
+    )
+    for key in both:
+        primitives.check_public_key(key)
+    if both[0] == both[1] or not state.public_keys.isdisjoint(both):
+        raise MalformedMessage("a public key that was advertised before")
+    state.public_keys.update(both)
+
+
+def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
+    """V1 is complete: draw the graph over it, from a seed that is fixed only now that all keys are in."""
+    ids = np.array([bundle.client for bundle in bundles], np.int64)
+    graph = draw(round.config.graph, labels.digest(labels.GRAPH_SEED, round.context, root), ids)
+    return Drawn(
+        graph=graph,
+        thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
+        mask_keys=[bundle.mask_key for bundle in bundles],
+    )
+
+
+def fit(config: RoundConfig, drawn: Drawn) -> Flags:
+    """Who can take part: with one to mask with, enough to share with, and no two sets of t_i holders."""
+    graph, thresholds = drawn.graph, drawn.thresholds
+    masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
+    most = np.array([config.largest_threshold(degree) for degree in graph.degrees.tolist()])
+    holders = graph.degrees + 1
+    return (masks >= 1) & (holders <= MAX_HOLDERS) & (thresholds <= most) & (holders < 2 * thresholds)
+
+
+def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
+    """Who of them would release shares in the end, if nobody else left.
+
+    Where the dealer does not count, t_i of its neighbours have to confirm before a client releases any.
+    """
+    if guard_named(config.guard).dealer_counts:
+        return alive
+    return alive & (drawn.graph.live_neighbours(alive) >= drawn.thresholds)
+
+
+def pruned(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
+    """V2: leave out clients with too few live neighbours to share or to mask with, until none is left."""
+    graph = drawn.graph
+    while True:
+        enough = informative(graph, drawn.thresholds, releasing(config, drawn, alive))
+        kept = alive & enough & (graph.live_mask_neighbours(alive) > 0)
+        if (kept == alive).all():
+            return kept
+        alive = kept
+
+
+def take_sealed(round: Round[Any], drawn: Drawn, client: int, reply: m.ShareReply) -> m.ShareReply:
+    """Check the sizes of what a client dealt; nobody but the neighbours can check more."""
+    degree = int(drawn.graph.degrees[drawn.graph.nodes[client]])
+    m.exactly("commitment", reply.commitment, keys.COMMITMENT_BYTES)
+    m.exactly("sealed", reply.sealed, degree * keys.SEALED_BYTES)
+    return reply
+
+
+def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, list[Any]]:
+    """Settle V2, and cut what its members sealed into one view for each recipient."""
+    graph = drawn.graph
+    v2 = pruned(round.config, drawn, graph.flags(kept))
+    replies = [kept.get(client) for client in graph.ids.tolist()]
+    blank = [bytes(degree * keys.SEALED_BYTES) for degree in graph.degrees.tolist()]
+    sealed = b"".join(reply.sealed if reply else zeros for reply, zeros in zip(replies, blank, strict=True))
+    live = v2[graph.columns]
+    rows = np.frombuffer(sealed, np.uint8).reshape(-1, keys.SEALED_BYTES)
+    texts = graph.cut(live, np.take(rows, graph.reverse[live], axis=0))
+    delivered = grown(
+        Delivered,
+        drawn,
+        v2=v2,
+        commitments=[reply.commitment if reply else b"" for reply in replies],
+        total=words.zeros(round.config.length, round.config.bits),
+    )
+    return delivered, texts

@@ -1,0 +1,30 @@
+"""One call at a time: states change in the middle of a call, and an overlapping one would see half of it."""
+
+from threading import Lock
+
+from ccesa.errors import CcesaError, OrderError
+
+
+class OneCallAtATime:
+    """``with`` it refuses a second call while one is at work, and every call after one was interrupted.
+
+    Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
+    call may have changed half of its object.
+    """
+
+    def __init__(self, whose: str, *, fragile: bool = False) -> None:
+        self._lock, self._whose, self._fragile, self._broken = Lock(), whose, fragile, False
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise OrderError("another call is still at work; calls must not overlap")
+        if self._broken:
+            self._lock.release()
+            raise OrderError(
+                f"a call of this {self._whose} was interrupted half way; make a new one for the next round"
+            )
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, CcesaError):
+            self._broken = self._broken or self._fragile or not issubclass(kind, Exception)
+        self._lock.release()

@@ -1,0 +1,42 @@
+"""The shares of step 3 come in by holder and are read by dealer."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ccesa.crypto import shamir
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.graphs.holders import Holders
+
+
+class Shares(NamedTuple):
+    """Shares of some dealers stand one dealer after the other; ``rows`` says whose each is."""
+
+    rows: Nodes
+    holders: Nodes
+    xs: Nodes
+    elements: shamir.Elements
+
+
+class ReleasedShares:
+    """Every client releases a share of its own secret, and of each of its neighbours' in V2."""
+
+    def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
+        self._holders = Holders.of(graph)
+        self._v2 = v2
+        self._elements = np.zeros((self._holders.nodes.size, shamir.SECRET_ELEMENTS), np.uint16)
+
+    def bytes_from(self, holder: int) -> int:
+        """Return how many bytes of shares this client has to release."""
+        return self._holders.held_by(holder, self._v2).size * shamir.SHARE_BYTES
+
+    def keep(self, holder: int, shares: bytes) -> None:
+        """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
+        places = self._holders.held_by(holder, self._v2)
+        self._elements[places] = shamir.from_bytes(shares).reshape(places.size, -1)
+
+    def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
+        """Return the shares of these dealers that came; of each dealer only the first ``most``."""
+        rows, places = self._holders.live(dealers, v4, most)
+        holders, xs = self._holders.nodes[places], self._holders.xs[places]
+        return Shares(rows, holders, xs, self._elements.take(places, axis=0))

@@ -1,0 +1,94 @@
+"""The states of a server that both guards know, and what stays the same through a round.
+
+States are frozen but for what grows with every reply, because a copy of it would be too much: the public
+keys that were seen, the running sum and the released shares.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ccesa.config import RoundConfig
+from ccesa.crypto import shamir
+from ccesa.evidence import WrongShare
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.graphs.evolution import Evolution
+from ccesa.protocol import messages as m
+from ccesa.protocol.released_shares import ReleasedShares
+from ccesa.protocol.steps import Requests
+from ccesa.words import Vector
+
+Own = TypeVar("Own")
+Later = TypeVar("Later", bound="Drawn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round(Generic[Own]):
+    """What stays the same through the steps of one server."""
+
+    config: RoundConfig
+    context: bytes
+    #: What the server itself holds to: the charter, where there is one.
+    own: Own
+    random: shamir.Randomness = field(repr=False)
+    threads: int
+
+    def requests(
+        self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
+    ) -> Requests:
+        """One request for each of these nodes; ``make`` gets the node and the head of its message."""
+        clients = graph.ids.tolist()
+        return {
+            clients[node]: make(node, {"context": self.context, "client": clients[node]}).encode()
+            for node in np.flatnonzero(to).tolist()
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Opened:
+    """Step 0 is open: keys come in."""
+
+    #: All of them, in the order in which they came: none may come twice.
+    public_keys: set[bytes] = field(default_factory=set)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """After step 0: V1 is complete, and the graph over it is drawn."""
+
+    graph: AssignmentGraph
+    thresholds: Nodes
+    mask_keys: list[bytes]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Delivered(Drawn):
+    """After step 1: V2 has its shares. Masked vectors go into one running sum and are dropped."""
+
+    v2: Flags
+    commitments: list[bytes]
+    total: Vector = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settled(Delivered):
+    """After step 2: the sum over V3 is complete, under its masks."""
+
+    v3: Flags
+    released: ReleasedShares = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unmasked(Settled):
+    """After step 3: the total is the sum."""
+
+    evolution: Evolution
+    wrong_shares: frozenset[WrongShare]
+
+
+def grown(kind: type[Later], state: Drawn, **more: Any) -> Later:
+    """A later state: what it has in common with an earlier one, and more."""
+    common = {one.name: getattr(state, one.name) for one in fields(kind) if hasattr(state, one.name)}
+    return kind(**common | more)

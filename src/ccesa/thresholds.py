@@ -1,0 +1,126 @@
+"""How many holders open a secret: t_i as a function of the number of neighbours d_i, one class per rule."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.crypto.shamir import MAX_HOLDERS
+from ccesa.errors import ConfigError
+from ccesa.parts import Part, check_integer
+
+#: One number of neighbours, or an array of them.
+Degree = TypeVar("Degree", int, NDArray[np.int64])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holders:
+    """Who can hold shares of one client's secrets in a round; what a rule is checked against."""
+
+    #: Neighbours on average and at most, and the standard deviation of their number.
+    mean: float
+    most: int
+    spread: float
+    #: The largest threshold with which a client of a degree can take part, and who counts towards it.
+    largest: Callable[[int], int]
+    counted: str
+
+
+class Rule(Part, frozen=True, kw_only=True):
+    """Base of the threshold rules."""
+
+    #: Whether it grows with the neighbourhood, and so exceeds half of every one.
+    follows_degree: ClassVar[bool] = True
+
+    def of(self, degree: Degree) -> Degree:
+        """Return t_i for a client with so many neighbours, or for each number in an array."""
+        raise NotImplementedError
+
+    def check(self, holders: Holders) -> None:
+        """Raise ConfigError where the rule cannot work, or cannot work safely."""
+
+    @property
+    def name(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def in_words(self) -> str:
+        return self.name
+
+
+class Majority(Rule, frozen=True, kw_only=True, tag="majority"):
+    """t_i = floor((d_i + 1) / 2) + 1: two disjoint sets of t_i holders cannot exist."""
+
+    def of(self, degree: Degree) -> Degree:
+        return (degree + 1) // 2 + 1
+
+
+class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
+    """t_i = floor(slope · d_i / 1024) + base, and never below the majority.
+
+    For colluders among neighbours whose number varies: the certified maximum of colluders grows with it.
+    """
+
+    slope: int
+    base: int
+
+    def __post_init__(self) -> None:
+        for name, value, most in (("slope", self.slope, 1024), ("base", self.base, MAX_HOLDERS)):
+            check_integer(name, value)
+            if not 0 <= value <= most:
+                raise ConfigError(f"{name} of a linear threshold must lie in 0..{most}, not {value}")
+
+    def of(self, degree: Degree) -> Degree:
+        majority, line = (degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base
+        return majority + (line > majority) * (line - majority)
+
+    def check(self, holders: Holders) -> None:
+        """It is never below the majority; but a client of the mean degree has to be able to share."""
+        degree = int(holders.mean)
+        t, most = self.of(degree), holders.largest(degree)
+        if t > most:
+            raise ConfigError(
+                f"linear threshold t = {t} exceeds the neighbourhood: at the mean degree only {most} clients "
+                f"count{holders.counted}; lower slope or base"
+            )
+
+    @property
+    def in_words(self) -> str:
+        return f"linear ({self.slope}/1024 of the neighbours + {self.base})"
+
+
+class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
+    """The paper's common t."""
+
+    follows_degree: ClassVar[bool] = False
+
+    t: int
+
+    def __post_init__(self) -> None:
+        check_integer("t", self.t)
+        if self.t < 2:
+            raise ConfigError(f"threshold t must be at least 2, not {self.t}: one holder alone would know")
+
+    def of(self, degree: Degree) -> Degree:
+        return 0 * degree + self.t
+
+    def check(self, holders: Holders) -> None:
+        largest = holders.largest(holders.most)
+        if self.t > largest:
+            raise ConfigError(
+                f"threshold t = {self.t} exceeds the neighbourhood: at most {largest} clients "
+                f"count{holders.counted}"
+            )
+        # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
+        if 2 * self.t <= holders.mean + 1:
+            # Where degrees are random, four standard deviations above their mean leave hardly anyone out.
+            raise ConfigError(
+                f"threshold t = {self.t} is unsafe: {holders.mean + 1:.0f} clients hold a share, so two "
+                f"disjoint sets of t exist and could open both secrets of one client; use at least "
+                f"{int(holders.mean + 1 + 4 * holders.spread) // 2 + 1}"
+            )
+
+
+Threshold = Majority | Linear | Fixed

@@ -1,0 +1,63 @@
+"""The closed neighbourhood of a client, and the packed rows of a graph, against plain lists."""
+
+import numpy as np
+import pytest
+
+from ccesa.graphs import ErdosRenyi, Harary
+from ccesa.graphs.assignment import draw
+from ccesa.graphs.neighbourhood import Neighbourhood
+
+NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
+
+
+def test_a_client_stands_among_its_neighbours_in_order():
+    assert NEAR.members.tolist() == [1, 4, 5, 7, 9]
+    assert (NEAR.place, NEAR.degree) == (2, 4)
+    assert NEAR.neighbours == [1, 4, 7, 9]
+
+
+def test_masks_run_with_some_and_never_with_oneself():
+    assert NEAR.mask_neighbours == [1, 7, 9]
+    assert not NEAR.carries_masks[NEAR.place]
+
+
+def test_whoever_is_gone_takes_its_edge_along():
+    live = NEAR.among(np.array([True, True, True, False, True]))
+    assert (live.client, live.place, live.degree) == (5, 2, 3)
+    assert live.neighbours == [1, 4, 9]
+    assert live.mask_neighbours == [1, 9]
+
+
+@pytest.mark.parametrize("place", [0, 4])
+def test_at_either_end(place):
+    others = np.array([2, 3, 4, 5])
+    near = Neighbourhood.around([1, None, None, None, 6][place], others, np.ones(4, bool))
+    assert near.place == place
+    assert near.neighbours == near.mask_neighbours == others.tolist()
+
+
+GRAPHS = {
+    kind.__class__.__name__: draw(kind, bytes(range(32)), np.arange(3, 60, 3))
+    for kind in (ErdosRenyi(p=0.3, mask_p=0.2), Harary(degree=6, mask_degree=2))
+}
+graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+
+
+@graphs
+def test_a_client_is_found_at_its_node(graph):
+    assert [graph.ids[graph.nodes[client]] for client in range(3, 60, 3)] == list(range(3, 60, 3))
+    assert graph.ids[graph.flags([6, 33])].tolist() == [6, 33]
+    assert not graph.flags([]).any()
+
+
+@graphs
+def test_packed_rows_are_cut_by_node(graph):
+    alive = np.arange(graph.size) % 3 > 0
+    ids = graph.ids_at(graph.carries_masks)
+    items = [bytes([node, 255 - node]) for node in range(graph.size)]
+    every, living = graph.of_neighbours(items), graph.of_neighbours(items, alive)
+    for node in range(graph.size):
+        near = graph.neighbours(node).tolist()
+        assert np.frombuffer(ids[node], "<u4").tolist() == graph.ids[graph.mask_neighbours(node)].tolist()
+        assert bytes(every[node]) == b"".join(items[j] for j in near)
+        assert bytes(living[node]) == b"".join(items[j] for j in near if alive[j])
