@@ -171,14 +171,8 @@ def noticed_in_package(path, code):
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     chosen = [str(HERE / f"{name}.py") for name in TESTS]
-    options = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "not test_the_second and not test_files and not test_check",
-    ]
+    skipped = "not test_the_second and not test_files and not test_check"
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-k", skipped]
     os._exit(int(pytest.main([*options, *chosen])))
 
 
