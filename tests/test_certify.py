@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py
 
 import enumeration
-from ccesa.chances import edges
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.circles import CircleMasks
-from ccesa.chances.edges import EdgeMasks
-from ccesa.chances.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.plan.certificate import Certificate, certify
+from ccesa.probability import edges
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.erdos_renyi import EdgeMasks
+from ccesa.probability.harary import CircleMasks
+from ccesa.probability.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Linear, Majority
 from exact import ln, pmf
 

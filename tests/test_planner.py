@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from ccesa.chances import edges
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.circles import CircleMasks
-from ccesa.chances.demand import Demand
-from ccesa.chances.tails import LN2, log_at_least, log_below
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.guards import CURIOUS
 from ccesa.plan import check, plan, search
 from ccesa.plan.planner import plan_or_complete
+from ccesa.probability import edges
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.demand import Demand
+from ccesa.probability.harary import CircleMasks
+from ccesa.probability.tails import LN2, log_at_least, log_below
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed, Linear, Majority
 

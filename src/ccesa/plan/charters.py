@@ -7,8 +7,8 @@ from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.identity import Admission
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check
+from ccesa.plan.result import Plan
 
 #: log2 by which figures may differ that were computed on another machine.
 _ROUNDING = 1e-6

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.demand import Demand
 from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Complete, Harary, kind_named
 from ccesa.guards import guard_named
-from ccesa.plan.alternatives import everyone, explain, reachable
 from ccesa.plan.certificate import certify
-from ccesa.plan.planned import Plan
+from ccesa.plan.explanation import everyone, explain, reachable
+from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, cheapest, sparsest, thinned
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.demand import Demand
 
 
 def plan(

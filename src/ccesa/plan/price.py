@@ -18,7 +18,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 
 if TYPE_CHECKING:
-    from ccesa.plan.planned import Plan
+    from ccesa.plan.result import Plan
 
 _CONTEXT_BYTES = 32
 #: Below each of these a client id takes so many bytes, in msgpack's shortest form.

@@ -8,8 +8,8 @@ import msgspec
 
 from ccesa.guards import guard_named
 from ccesa.plan import paper
-from ccesa.plan.planned import Plan
 from ccesa.plan.price import Cost, Rates, price
+from ccesa.plan.result import Plan
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9

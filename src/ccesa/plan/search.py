@@ -7,13 +7,13 @@ those that cannot do (docs/planning.md): what it finds is the sparsest. Along on
 from dataclasses import dataclass
 from functools import cache
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.bisection import first, leftmost
-from ccesa.chances.demand import Demand
-from ccesa.chances.tails import MARGIN, SLACK
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import BEST, Complete, Graph, Kind, kind_named
 from ccesa.plan.certificate import certify
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.bisection import first, leftmost
+from ccesa.probability.demand import Demand
+from ccesa.probability.tails import MARGIN, SLACK
 from ccesa.thresholds import Threshold
 
 

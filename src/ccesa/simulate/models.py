@@ -15,8 +15,8 @@ from ccesa.graphs import Graph
 from ccesa.guards import CURIOUS
 from ccesa.layout import Arrays, Layout
 from ccesa.parts import whole_number
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan_or_complete
+from ccesa.plan.result import Plan
 from ccesa.quantize import Clip, Model, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.events import BY_NAME, Event
-from ccesa.chances.tails import LN2
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.events import BY_NAME, Event
+from ccesa.probability.tails import LN2
 
 RELIABILITY_BITS = 20.0
 MAX_BITS = 160

@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import logsumexp, xlog1py
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.bisection import first
-from ccesa.chances.circles import fitting
-from ccesa.chances.demand import Demand
-from ccesa.chances.events import Event
-from ccesa.chances.neighbourhoods import NATS, Live, Opened
-from ccesa.chances.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.bisection import first
+from ccesa.probability.demand import Demand
+from ccesa.probability.erdos_renyi_tables import NATS, Live, Opened
+from ccesa.probability.events import Event
+from ccesa.probability.harary import fitting
+from ccesa.probability.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
 from ccesa.thresholds import Linear, Majority, Rule, Threshold
 
 #: The survivor numbers are summed in at most this many groups, each by its worst member.
@@ -38,10 +38,10 @@ class EdgeMasks:
         """
         if self.p >= 1:
             return -math.inf
-        family, honest = assumptions.honest_survivors
+        distribution, honest = assumptions.honest_survivors
         if roster and roster.chosen:
             honest = roster.least - roster.colluders
-        sizes, weights, rest = window(family, honest)
+        sizes, weights, rest = window(distribution, honest)
         starts = np.unique(np.linspace(0, sizes.size, min(sizes.size, _GROUPS) + 1).astype(int)[:-1])
         grouped = np.logaddexp.reduceat(weights, starts)
         cuts = _log_cuts(sizes[starts], self.p)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ccesa.chances.tails import Counts
+from ccesa.probability.tails import Counts
 
 #: Thresholds and degrees give the numbers of colluding neighbours that it takes.
 Event = Callable[[Counts, Counts], Counts]

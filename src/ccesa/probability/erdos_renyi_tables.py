@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.events import Event
-from ccesa.chances.tails import Binomial, Counts, Logs, log_choose, log_falling, window
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.events import Event
+from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0

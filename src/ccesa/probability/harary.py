@@ -12,10 +12,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.demand import Demand
-from ccesa.chances.events import Event
-from ccesa.chances.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.demand import Demand
+from ccesa.probability.events import Event
+from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
 #: Rosters too small for a circle are judged in at most this many groups, each by its worst member.

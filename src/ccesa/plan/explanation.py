@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.chances.assumptions import SHORT_BITS, Assumptions
-from ccesa.chances.bisection import first
-from ccesa.chances.circles import OneDegree, common
-from ccesa.chances.demand import Demand
-from ccesa.chances.tails import LN2, SLACK, log_below
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import BEST, Complete, kind_named
 from ccesa.plan.search import Found, cheapest, densest, densest_degree
+from ccesa.probability.assumptions import SHORT_BITS, Assumptions
+from ccesa.probability.bisection import first
+from ccesa.probability.demand import Demand
+from ccesa.probability.harary import OneDegree, common
+from ccesa.probability.tails import LN2, SLACK, log_below
 
 #: What could be said instead: one of the planner's arguments, and its value.
 Option = dict[str, Any]

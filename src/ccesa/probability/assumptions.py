@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import bdtr, bdtrik, xlog1py, xlogy
 
-from ccesa.chances.tails import LN2, Binomial, Counts, Family, Hypergeometric, Logs, log_falling
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard
 from ccesa.parts import check_clients, whole_number
+from ccesa.probability.tails import LN2, Binomial, Counts, Distribution, Hypergeometric, Logs, log_falling
 
 #: Beyond, differences of logarithms lose more than the slack of a certificate covers.
 MAX_PLANNED = 10**8
@@ -64,14 +64,14 @@ class Assumptions:
         return _part(self.dropout, self.clients)
 
     @property
-    def live(self) -> Family:
+    def live(self) -> Distribution:
         """How many of a client's d neighbours stay to the end. The client itself is one that stays."""
         if not self.exact:
             return Binomial(1.0 - self.dropout)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
 
     @property
-    def colluding(self) -> Family:
+    def colluding(self) -> Distribution:
         """How many of an honest client's d neighbours collude."""
         return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
 
@@ -86,8 +86,8 @@ class Assumptions:
         return _log_pattern(self.clients, self.colluders, many, honest)
 
     @property
-    def honest_survivors(self) -> tuple[Family, int]:
-        """How many honest clients stay, as a family and its number of draws."""
+    def honest_survivors(self) -> tuple[Distribution, int]:
+        """How many honest clients stay, as a distribution and its number of draws."""
         honest = self.clients - self.colluders
         if not self.exact:
             return Binomial(1.0 - self.dropout), honest
