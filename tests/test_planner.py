@@ -183,7 +183,7 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ({"clients": 3, "dropout": 0.1, "guard": "active"}, "privacy of 128 bits .* no threshold gives it"),
         (
             {"clients": 30, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
-            "what would do: --reliability-bits 14, --dropout 0.072 or --clients 42$",
+            "what would work: --reliability-bits 14, --dropout 0.072 or --clients 42$",
         ),
         (
             {"clients": 40, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
@@ -191,8 +191,11 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ),
         ({"clients": 100_000, "dropout": 0.1, "graph": "complete"}, "at most 65520 holders"),
         ({"clients": 3, "dropout": 0.3}, "reliability"),
-        ({"clients": 3, "dropout": 0.99, "collusion": 0.99}, "no single change would do"),
-        ({"clients": 1_000_000, "dropout": 0.49}, "what would do: --reliability-bits 2 or --dropout 0.486$"),
+        ({"clients": 3, "dropout": 0.99, "collusion": 0.99}, "no single change would work"),
+        (
+            {"clients": 1_000_000, "dropout": 0.49},
+            "what would work: --reliability-bits 2 or --dropout 0.486$",
+        ),
         (
             {"clients": 1_000_000, "dropout": 0.4, "collusion": 0.3, "guard": "active"},
             "128 bits of privacy, .* --dropout 0.324 or --collusion 0.153$",
@@ -200,7 +203,7 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ({"clients": 1_000_000, "dropout": 0.45, "graph": "erdos-renyi"}, "4096 .* --graph best$"),
         (
             {"clients": 1_000_000, "dropout": 0.49, "graph": "erdos-renyi"},
-            "what would do: --graph best --reliability-bits 2 or --graph best --dropout 0.486$",
+            "what would work: --graph best --reliability-bits 2 or --graph best --dropout 0.486$",
         ),
     ],
 )

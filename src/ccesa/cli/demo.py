@@ -9,11 +9,10 @@ import typer
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from ccesa.cli import options
-from ccesa.cli.output import check_output, lines
+from ccesa.cli.output import check_output, lines, table
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
 from ccesa.graphs import Harary
@@ -74,7 +73,8 @@ def _show(console: Console, history: History, baseline: Report, output: Path) ->
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
     console.print(lines(report.summary(history)))
-    console.print(_bill(report.bill(history, baseline)))
+    columns = ("", "ccesa", "conventional", "ratio")
+    console.print(table("cost of a round", columns, report.bill(history, baseline)))
     output.write_text(report.to_html(history, baseline), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
 
@@ -84,13 +84,3 @@ def _picture(tap: Wiretap) -> Columns:
     left = Group(Text(f"the update of client {tap.client}", "bold"), pictures.tiles_text(tap.update))
     right = Group(Text("what the server received", "bold"), pictures.tiles_text(tap.received))
     return Columns([left, right], padding=(1, 2))
-
-
-def _bill(rows: list[tuple[str, str, str, str]]) -> Table:
-    table = Table(title="cost of a round", title_justify="left", box=None, pad_edge=False, title_style="bold")
-    table.add_column("")
-    for name in ("ccesa", "conventional", ""):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table

@@ -1,6 +1,6 @@
 """The paper's rule for p and t as printed, with errata: the baseline, not a recommendation.
 
-q_total is the probability that a client vanishes in a round, q the same for one of its four steps. The
+q_total is the probability that a client drops out in a round, q the same for one of its four steps. The
 paper's bounds and tables are in experiments/bounds.py.
 """
 

@@ -1,4 +1,4 @@
-"""``plan``: say how many clients there are, vanish and collude; get the cheapest graph with a certificate."""
+"""``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
 from dataclasses import replace
 

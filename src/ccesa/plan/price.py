@@ -1,7 +1,7 @@
 """What a round costs: bytes and operations, and with the rates of a machine the time. No clock here.
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
-vanishes, the most it can have. What the server does is expected over who vanishes, equally likely in each
+drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
 step.
 """
 
@@ -34,7 +34,7 @@ class Shape:
     """What the cost of a round depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client vanishes in the course of the round.
+    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round.
     """
 
     clients: int
@@ -68,7 +68,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of one client that stays to the end while nobody vanishes, and of the server."""
+    """The cost of one client that stays to the end while nobody drops out, and of the server."""
 
     #: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
     sent_bytes: float
@@ -78,9 +78,9 @@ class Cost:
     #: Signatures to check: as many for each neighbour as the requests show of it.
     verifications: float
     keystream_bytes: float
-    #: All that passes the server while nobody vanishes.
+    #: All that passes the server while nobody drops out.
     server_bytes: float
-    #: Expected: one for each survivor that shares a mask with a client that vanished after sharing.
+    #: Expected: one for each survivor that shares a mask with a client that dropped out after sharing.
     server_agreements: float
     #: Expected: the self masks of the survivors, and a mask for each of those agreements.
     server_keystream_bytes: float
@@ -194,10 +194,10 @@ def _mean_id_bytes(clients: int) -> float:
 
 
 def _pairs_to_open(shape: Shape) -> float:
-    """Masks that survivors share with those who vanished before they masked.
+    """Masks that survivors share with those who dropped out before they masked.
 
     The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
-    Where edges are drawn pair by pair there are slightly fewer: who vanished before the drawing has none.
+    Where edges are drawn pair by pair there are slightly fewer: who dropped out before the drawing has none.
     """
     v1, v2, v3, *_ = shape.alive
     return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1

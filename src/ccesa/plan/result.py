@@ -1,4 +1,4 @@
-"""``Plan``: a graph and a threshold rule, what they promise, and what they cost."""
+"""``Plan``, the result of planning: a graph and a threshold rule, what they promise, and what they cost."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The cheapest graph that keeps every promise, of each family.
 
 Along a ladder that is not monotone a candidate is accepted by its certificate, and the search leaves out only
-those that cannot do (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
+those that cannot work (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Found:
 
 
 def cheapest(demand: Demand, graph: str) -> Found | None:
-    """Return the cheapest of the family that was asked for; the complete graph where no sparse one does."""
+    """Return the cheapest of the family that was asked for; the complete graph where no sparse one works."""
     kind = kind_named(graph)
     sparse = None if kind is Complete else _sparse(demand, kind)
     if sparse is not None:
@@ -48,7 +48,7 @@ def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
 
 
 def sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
-    """Return the sparsest graph of a family that will do, its masks on every edge, and its threshold rule.
+    """Return the sparsest graph of a family that works, its masks on every edge, and its threshold rule.
 
     It is probably not sparser than ``mean_degree``.
     """
@@ -88,7 +88,7 @@ def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
 
 
 def densest(demand: Demand) -> Found | None:
-    """Return everyone with everyone, or as many neighbours as can hold shares, if that will do."""
+    """Return everyone with everyone, or as many neighbours as can hold shares, if that works."""
     n = demand.assumptions.clients
     if n <= MAX_HOLDERS:
         return fitted(demand, Complete())

@@ -1,4 +1,4 @@
-"""Who may vanish and who may collude: everything random about a round that is not its graph."""
+"""Who may drop out and who may collude: everything random about a round that is not its graph."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ SHORT_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """``clients`` of whom a fraction colludes and a fraction vanishes, neither looking at the graph.
+    """``clients`` of whom a fraction colludes and a fraction drops out, neither looking at the graph.
 
-    Each client vanishes by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
-    (rounded up) of all clients does. Colluders are exactly a fraction (rounded up); they may vanish too.
+    Each client drops out by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
+    (rounded up) of all clients does. Colluders are exactly a fraction (rounded up); they may drop out too.
     """
 
     clients: int
@@ -60,7 +60,7 @@ class Assumptions:
 
     @property
     def dropped(self) -> int:
-        """How many vanish, where exactly a fraction does."""
+        """How many drop out, where exactly a fraction does."""
         return _part(self.dropout, self.clients)
 
     @property
@@ -76,7 +76,7 @@ class Assumptions:
         return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
 
     def log_fate(self, gone: Counts, stay: int) -> Logs:
-        """Return ln P(these clients all vanish and those all stay), for each number of ``gone``."""
+        """Return ln P(these clients all drop out and those all stay), for each number of ``gone``."""
         if not self.exact:
             return np.asarray(xlogy(gone, self.dropout) + xlog1py(stay, -self.dropout))
         return _log_pattern(self.clients, self.dropped, gone, stay)

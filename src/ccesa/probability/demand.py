@@ -1,4 +1,4 @@
-"""What a plan has to keep: who may vanish and collude, and how rare everything bad has to be."""
+"""What a plan has to keep: who may drop out and collude, and how rare everything bad has to be."""
 
 from dataclasses import dataclass, replace
 from typing import Any

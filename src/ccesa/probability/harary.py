@@ -31,7 +31,7 @@ class CircleMasks:
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
         """Bound P(the honest survivors' masks fall apart).
 
-        They do if and only if at least two gaps of h or more missing clients (vanished or colluding) lie
+        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie
         between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint,
         so each of the n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
         """
@@ -40,11 +40,11 @@ class CircleMasks:
         if pairs <= 0 or self.degree >= n - 1:
             return -math.inf
         colluding = np.arange(2 * h + 1)
-        vanished = 2 * h - colluding
+        dropped = 2 * h - colluding
         terms = (
             log_choose(2 * h, colluding)
-            + assumptions.log_collude(colluding, vanished + 2)
-            + assumptions.log_fate(vanished, stay=2)
+            + assumptions.log_collude(colluding, dropped + 2)
+            + assumptions.log_fate(dropped, stay=2)
         )
         log = min(0.0, math.log(pairs) + float(logsumexp(terms)))
         if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
@@ -97,7 +97,7 @@ class EqualDegrees:
         return all(int(event(t, degree)) >= low.fewest for event in demand.events)
 
     def _advertised(self, event: Event, rule: Rule, roster: Roster) -> float:
-        """Bound it where whoever vanishes in step 0 is not in V1.
+        """Bound it where whoever drops out in step 0 is not in V1.
 
         The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t
         the largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the
@@ -214,7 +214,7 @@ def fitting(rule: Rule, degrees: Counts) -> Counts:
 def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
     """Return the rule that gives t to everyone of this degree.
 
-    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that vanishes.
+    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.
     """
     majority = t == Majority().of(degree) and assumptions.colluders == 0
     return Majority() if majority else Fixed(t=t)
