@@ -51,7 +51,7 @@ def demo(
 
 @contextmanager
 def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History], None]]:
-    """A bar of rounds, with the accuracy so far."""
+    """Show a bar of rounds, with the accuracy so far."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -80,7 +80,7 @@ def _show(console: Console, history: History, baseline: Report, output: Path) ->
 
 
 def _picture(tap: Wiretap) -> Columns:
-    """The first digits of one client's update, as it was and as it was received."""
+    """Draw the first digits of one client's update, as it was and as it was received."""
     left = Group(Text(f"the update of client {tap.client}", "bold"), pictures.tiles_text(tap.update))
     right = Group(Text("what the server received", "bold"), pictures.tiles_text(tap.received))
     return Columns([left, right], padding=(1, 2))

@@ -37,9 +37,7 @@ def plan(
 
     Raises ImpossiblePlan where no graph will do; its ``options`` are what would.
     """
-    rules = guard_named(guard)
-    assumptions = Assumptions.under(rules, clients, dropout, collusion, exact=exact_dropout)
-    demand = Demand.of(assumptions, rules, privacy_bits, reliability_bits)
+    demand = _demand(guard, clients, dropout, collusion, exact_dropout, privacy_bits, reliability_bits)
     kind_named(graph)
     RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
@@ -57,10 +55,9 @@ def check(
     exact_dropout: bool = False,
 ) -> Plan:
     """Certify a configuration that somebody else chose; ``shortfalls`` says what it does not keep."""
-    guard = guard_named(config.guard)
-    assumptions = Assumptions.under(guard, config.clients, dropout, collusion, exact=exact_dropout)
-    demand = Demand.of(assumptions, guard, privacy_bits, reliability_bits)
-    return _certified(demand, config.length, config.bits, Found(config.graph, config.threshold))
+    bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
+    demand = _demand(config.guard, config.clients, dropout, collusion, exact_dropout, *bits)
+    return _certified(demand, config.length, config.bits, found)
 
 
 def plan_or_complete(
@@ -79,8 +76,7 @@ def plan_or_complete(
     try:
         return plan(clients, dropout, collusion, guard, length, bits, graph=graph)
     except ImpossiblePlan as error:
-        rules = guard_named(guard)
-        demand = Demand.of(Assumptions.under(rules, clients, dropout, collusion, exact=False), rules)
+        demand = _demand(guard, clients, dropout, collusion)
         found = everyone(demand)
         if found is None:
             raise
@@ -88,6 +84,22 @@ def plan_or_complete(
         if not made.is_private:
             raise
         return made
+
+
+def _demand(
+    guard: str,
+    clients: int,
+    dropout: float,
+    collusion: float | None,
+    exact: bool = False,
+    privacy_bits: float | None = None,
+    reliability_bits: float | None = None,
+) -> Demand:
+    """Return what was said, with the guard's defaults for what was not."""
+    rules = guard_named(guard)
+    fraction = rules.collusion if collusion is None else collusion
+    assumptions = Assumptions(clients=clients, dropout=dropout, collusion=fraction, exact=exact)
+    return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
 
 
 def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Demand]:

@@ -96,7 +96,7 @@ class Curve(NamedTuple):
     seconds: tuple[float, ...]
 
     def at(self, size: float) -> float:
-        """Straight between the measurements and beyond the last; below the first as at the first."""
+        """Return the seconds: straight between the measurements and after them, level before."""
         if size <= self.sizes[-1]:
             return float(np.interp(size, self.sizes, self.seconds))
         slope = (self.seconds[-1] - self.seconds[-2]) / (self.sizes[-1] - self.sizes[-2])
@@ -152,7 +152,7 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
 
 
 def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
-    """One array: its name, the context, the client's id, the fields; each behind its header."""
+    """Return the size of an array of name, context, client's id and fields, each behind its header."""
     name = str(kind.__struct_config__.tag)
     head = 1 + 1 + len(name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
@@ -168,7 +168,7 @@ def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
 
 
 def _proof_bytes(shape: Shape) -> float:
-    """Expected: on each level of the tree, the siblings that are not known from below.
+    """Return the expected size of a proof: on each level, the siblings that are not known from below.
 
     Neighbours are anywhere among the leaves. A node over 2^k leaves is known if one of these is.
     """
@@ -180,12 +180,12 @@ def _proof_bytes(shape: Shape) -> float:
 
 
 def _header_bytes(size: float) -> int:
-    """The header of a byte string, in msgpack's shortest form."""
+    """Return the size of the header of a byte string, in msgpack's shortest form."""
     return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
 
 
 def _mean_id_bytes(clients: int) -> float:
-    """The mean over all ids 0 ... clients - 1."""
+    """Return the mean size of an id, over all ids 0 ... clients - 1."""
     total, first = 0, 0
     for end, size in _ID_FORMS:
         total += size * (min(end, clients) - first)
@@ -194,7 +194,7 @@ def _mean_id_bytes(clients: int) -> float:
 
 
 def _pairs_to_open(shape: Shape) -> float:
-    """Masks that survivors share with those who dropped out before they masked.
+    """Return how many masks survivors share with those who dropped out before they masked.
 
     The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
     Where edges are drawn pair by pair there are slightly fewer: who dropped out before the drawing has none.
@@ -236,7 +236,7 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
 
 
 def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float:
-    """One reply taken in by the server: a vector costs its bytes, a signature its verification."""
+    """Return the time to take in a reply: a vector costs its bytes, a signature its verification."""
     signed = rates.verification if "signature" in m.sizes(reply) else 0.0
     if m.has_vector(reply):
         return signed + rates.taking.at(shape.vector_bytes)

@@ -1,4 +1,4 @@
-"""A plan as a JSON object, and its parts in words."""
+"""How a plan is shown: as a JSON object, and its parts in words."""
 
 import math
 from dataclasses import asdict, replace

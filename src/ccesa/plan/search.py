@@ -1,4 +1,4 @@
-"""The cheapest graph that keeps every promise, of each family.
+"""The search for the cheapest graph of a family that keeps every promise.
 
 Along a ladder that is not monotone a candidate is accepted by its certificate, and the search leaves out only
 those that cannot work (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
@@ -40,7 +40,7 @@ def cheapest(demand: Demand, graph: str) -> Found | None:
 
 
 def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
-    """Start where the best family ends: any other needs as many neighbours."""
+    """Search from where the best family ends: any other needs as many neighbours."""
     found = sparsest(demand, kind_named(BEST))
     if found is None or kind is kind_named(BEST):
         return found

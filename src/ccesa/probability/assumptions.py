@@ -40,14 +40,6 @@ class Assumptions:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
                 raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
 
-    @classmethod
-    def under(
-        cls, guard: Guard, clients: int, dropout: float, collusion: float | None, *, exact: bool
-    ) -> "Assumptions":
-        """Return what was said, with the guard's default for what was not, and its fewest colluders."""
-        fraction = guard.collusion if collusion is None else collusion
-        return cls(clients=clients, dropout=dropout, collusion=fraction, exact=exact).at_least(guard)
-
     def at_least(self, guard: Guard) -> "Assumptions":
         """Return the same with as many colluders as the guard asks for at least."""
         if self.colluders >= guard.least_colluders:
@@ -60,19 +52,19 @@ class Assumptions:
 
     @property
     def dropped(self) -> int:
-        """How many drop out, where exactly a fraction does."""
+        """Return how many drop out, where exactly a fraction does."""
         return _part(self.dropout, self.clients)
 
     @property
     def live(self) -> Distribution:
-        """How many of a client's d neighbours stay to the end. The client itself is one that stays."""
+        """Return how many of a client's d neighbours stay to the end; the client itself is one that stays."""
         if not self.exact:
             return Binomial(1.0 - self.dropout)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
 
     @property
     def colluding(self) -> Distribution:
-        """How many of an honest client's d neighbours collude."""
+        """Return how many of an honest client's d neighbours collude."""
         return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
 
     def log_fate(self, gone: Counts, stay: int) -> Logs:
@@ -87,7 +79,7 @@ class Assumptions:
 
     @property
     def honest_survivors(self) -> tuple[Distribution, int]:
-        """How many honest clients stay, as a distribution and its number of draws."""
+        """Return how many honest clients stay, as a distribution and its number of draws."""
         honest = self.clients - self.colluders
         if not self.exact:
             return Binomial(1.0 - self.dropout), honest
@@ -153,7 +145,7 @@ def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> 
 
 
 def _quantile(draws: int, p: float, at_most: float) -> int:
-    """The largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
+    """Return the largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
     least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
     while least > 0 and bdtr(least - 1, draws, p) > at_most:
         least -= 1

@@ -1,4 +1,4 @@
-"""What a family of graphs has to say about itself, so that its rounds can be certified and planned.
+"""The interface of a family's bounds, with which its rounds are certified and planned.
 
 Everything is the natural logarithm of an upper bound on a probability.
 """

@@ -1,4 +1,4 @@
-"""Graphs whose edges are drawn pair by pair, each with probability p."""
+"""Bounds for graphs whose edges are drawn pair by pair, each with probability p."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -106,20 +106,19 @@ def _highest(demand: Demand, live: Live) -> Iterator[Linear]:
     """Yield for every slope the rule with the largest base that is reliable enough."""
     most = int(live.degrees[-1])
     for slope in _SLOPES:
-        line = partial(Linear, slope=slope)
-        too_high = first(partial(_is_too_high, demand, live, line), most)
+        too_high = first(partial(_is_too_high, demand, live, slope), most)
         if too_high is None or too_high == 1:
             continue
         most = too_high  # a steeper rule leaves no more room
-        yield line(base=too_high - 1)
+        yield Linear(slope=slope, base=too_high - 1)
 
 
-def _is_too_high(demand: Demand, live: Live, line: Callable[..., Linear], base: int) -> bool:
-    return _unreliable(demand, live, line(base=base))
+def _is_too_high(demand: Demand, live: Live, slope: int, base: int) -> bool:
+    return _unreliable(demand, live, Linear(slope=slope, base=base))
 
 
 def _needed(demand: Demand) -> float:
-    """Outcomes of less than e to minus this may be left out: all of them take less than the margin."""
+    """Return the nats beyond which outcomes may be left out: all of them take less than the margin."""
     bits = max(demand.privacy_bits, demand.reliability_bits)
     return min(NATS, bits * LN2 + 2 * math.log(demand.assumptions.clients) + 24)
 

@@ -1,4 +1,4 @@
-"""Graphs in which everyone has the same number of neighbours, and masks on a circle.
+"""Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
 How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
 leaves no circle: all of them are neighbours.
@@ -87,7 +87,7 @@ class EqualDegrees:
         return next(filter(kept, rules), None)
 
     def may_hold(self, demand: Demand, most: int) -> bool:
-        """Hold each side of every condition against the other at its best end."""
+        """Compare each side of every condition with the other at its best end."""
         low, high = one_degree(demand, self.degree), one_degree(demand, most)
         if high.highest < low.majority:
             return False
@@ -178,16 +178,16 @@ class OneDegree:
 
     @cached_property
     def highest(self) -> int:
-        """The largest t that is reliable enough. It rises with the degree, by one at most."""
+        """Return the largest t that is reliable enough; it rises with the degree, by one at most."""
         return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
 
     @cached_property
     def fewest(self) -> int:
-        """The smallest number of colluding neighbours that is rare enough. It rises with the degree."""
+        """Return the fewest colluding neighbours that are rare enough; they rise with the degree."""
         return int(np.count_nonzero(self.colluding > self.demand.log_private))
 
     def thresholds(self, log_apart: float) -> Iterator[int]:
-        """Every threshold that may keep the demand, the best first.
+        """Yield every threshold that may keep the demand, the best first.
 
         That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
         most.
@@ -245,12 +245,12 @@ def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
 
 
 def _slope(x: Logs, k: int) -> Logs:
-    """The derivative of ln x (x - 1) .. (x - k + 1)."""
+    """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
     return np.asarray(digamma(x + 1) - digamma(x - k + 1))
 
 
 def _small(assumptions: Assumptions, degree: int) -> tuple[Counts, Logs]:
-    """Degrees |V1| - 1 below that of the circle, and ln of the most likely each can be."""
+    """Return the degrees of too small a V1, and ln of the largest probability that each can have."""
     others, gone = assumptions.clients - 1, assumptions.dropped
     if assumptions.exact:
         sizes = np.arange(max(others - gone, 0), degree)

@@ -152,7 +152,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
 def _quantizer(
     models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, bits: int
 ) -> Quantizer[Any]:
-    """A quantizer wide enough for all models, where nothing else was agreed on."""
+    """Make a quantizer that is wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
@@ -166,7 +166,7 @@ def _quantizer(
 
 
 def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
-    """The largest value of each array: one bound for all would round small arrays to nothing."""
+    """Return the largest value of each array: one bound for all would round small arrays to nothing."""
     if not layout.sizes:
         return 1.0
     rows = np.split(largest, np.cumsum(layout.sizes)[:-1])
@@ -185,7 +185,7 @@ def _dropout_model(dropout: float | Dropout) -> Dropout:
 def _config(
     quantizer: Quantizer[Any], dropout: Dropout, graph: Graph | None, threshold: Threshold | None
 ) -> RoundConfig:
-    """What the caller chose; where no graph was chosen, what the planner chooses."""
+    """Configure what the caller chose; where no graph was chosen, what the planner chooses."""
     rule: Threshold = Majority()
     if graph is None:
         expected = dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT
