@@ -12,7 +12,7 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.guards import CURIOUS
 from ccesa.plan import check, plan, search
 from ccesa.plan.planner import plan_or_complete
-from ccesa.probability import edges
+from ccesa.probability import erdos_renyi
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.demand import Demand
 from ccesa.probability.harary import CircleMasks
@@ -29,7 +29,7 @@ REFERENCE = [
     (1000, 0.1, "curious", 20, 40, 64, 50, 29),
     (1000, 0.1, "active", 20, 40, 121, 106, 73),
 ]
-#: By default under active, a tenth vanishing: clients, neighbours and t, F, C, colluders around anyone,
+#: By default under active, a tenth drops out: clients, neighbours and t, F, C, colluders around anyone,
 #: honest clients in every sum, bits of reliability. docs/planning.md has this table.
 ACTIVE = [
     (10, 9, 6, 4, 1, 1, 5, 3.6),
@@ -45,7 +45,7 @@ ACTIVE = [
     (100_000, 212, 157, 89_425, 8942, 100, 57, 20),
     (1_000_000, 228, 168, 898_193, 89_819, 106, 62, 20),
 ]
-#: Exactly a fraction vanishes: clients, collusion, dropout, unmaskable counts, degree, t of Google's planner.
+#: Exactly a fraction drops out: clients, collusion, dropout, unmaskable counts, degree, t of Google's planner.
 GOOGLE = [
     (1000, 0.33, 0.33, False, 286, 150),
     (1000, 0.05, 0.33, False, 72, 24),
@@ -207,7 +207,7 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ),
     ],
 )
-def test_impossible_demands_say_which_and_what_would_do(arguments, words):
+def test_impossible_demands_say_which_and_what_would_work(arguments, words):
     with pytest.raises(ImpossiblePlan, match=words):
         plan(**arguments)
 
@@ -324,6 +324,6 @@ def test_where_most_rounds_are_lost_the_threshold_is_still_private(clients, guar
 
 def test_the_linear_rule_saves_a_fifth_of_the_neighbours(monkeypatch):
     with_it = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
-    monkeypatch.setattr(edges, "_SLOPES", ())
+    monkeypatch.setattr(erdos_renyi, "_SLOPES", ())
     without = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
     assert (round(with_it), round(without)) == (64, 83)  # as docs/planning.md says

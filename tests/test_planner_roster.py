@@ -112,7 +112,7 @@ def test_honest_rounds_have_the_roster_that_is_insisted_on(clients, dropout, bit
     assert binom.cdf(found.least, clients, 1 - dropout) >= budget * (1 - 1e-9)
 
 
-def test_where_exactly_a_fraction_vanishes_so_many_are_left():
+def test_where_exactly_a_fraction_drops_out_so_many_are_left():
     found = Roster.expected(Assumptions(clients=1000, dropout=0.1, exact=True), 20, chosen=True)
     assert (found.least, found.log_short) == (900, -math.inf)
 

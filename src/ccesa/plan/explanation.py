@@ -74,7 +74,7 @@ def _problem(demand: Demand, graph: str) -> str:
     )
     if reliable is None:
         out = f"privacy of {demand.privacy_bits:g} bits is out of reach"
-        return f"{out} with {whom}: {even} no threshold gives it"
+        return f"{out} with {whom}: {even}, no threshold gives it"
     if not _reaches_densest(demand, graph) and reliable >= demand.reliability_bits:
         return f"{graph} graphs are planned up to {top:.0f} neighbours on average, too few for {whom}"
     if assumptions.colluders:
@@ -82,7 +82,7 @@ def _problem(demand: Demand, graph: str) -> str:
     bits = math.floor(reliable)
     reached = f"at most {bits} bit{'s' * (bits > 1)}" if bits else "less than one bit"
     out = f"reliability of {demand.reliability_bits:g} bits is out of reach"
-    return f"{out} with {whom}: {even} it is {reached}"
+    return f"{out} with {whom}: {even}, it is {reached}"
 
 
 def _top_degree(demand: Demand, graph: str) -> float | None:
