@@ -276,7 +276,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         try:
             found = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
-            raise ConfigError(f"this is no charter: {shown(str(error), 200)}") from None
+            raise ConfigError(f"this is not a charter: {shown(str(error), 200)}") from None
         if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
             raise ConfigError("a key of the charter is in another spelling; copy it as it was made")
         return found
@@ -316,7 +316,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
 
 def _settle_numbers(part: Part) -> None:
-    """Each in one form: 20 and 20.0 would have two digests, and numpy's numbers none."""
+    """Give each number one form: 20 and 20.0 would have two digests, and numpy's numbers none."""
     for field in msgspec.structs.fields(part):
         value = getattr(part, field.name)
         if field.type is int:
@@ -330,4 +330,4 @@ def _settle_numbers(part: Part) -> None:
 
 def _check_name(text: str) -> None:
     if not 1 <= len(text) <= 100 or not is_printable(text):
-        raise ConfigError(f"{quoted(text)} in the charter is no name: one to 100 printable characters")
+        raise ConfigError(f"{quoted(text)} in the charter is not a name: one to 100 printable characters")

@@ -13,7 +13,7 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import check_integer
 
 if TYPE_CHECKING:
-    from ccesa.chances.bounds import Degrees, Masks
+    from ccesa.probability.bounds import Degrees, Masks
 
 
 def check_circle_degree(name: str, degree: int) -> None:
@@ -92,12 +92,12 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         return rest[circle_distance(circle_positions(seed, ids.size), low, high) <= self.degree // 2]
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.chances.circles import EqualDegrees
+        from ccesa.probability.harary import EqualDegrees
 
         return EqualDegrees(self.max_degree(clients))
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.chances.circles import CircleMasks
+        from ccesa.probability.harary import CircleMasks
 
         return CircleMasks(self.mask_degree or self.max_degree(clients))
 

@@ -11,8 +11,8 @@ from ccesa.graphs.assignment import Flags, Nodes
 from ccesa.parts import Part
 
 if TYPE_CHECKING:  # bounds load scipy, which only plans need
-    from ccesa.chances.bounds import Degrees, Masks
     from ccesa.graphs import Graph
+    from ccesa.probability.bounds import Degrees, Masks
 
 
 class Kind(Part, frozen=True, kw_only=True):

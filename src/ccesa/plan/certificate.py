@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ccesa.chances import events
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.tails import LN2, log2_upwards
 from ccesa.graphs import Kind
 from ccesa.guards import guard_named
+from ccesa.probability import events
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.tails import LN2, log2_upwards
 from ccesa.thresholds import Rule
 
 

@@ -15,8 +15,8 @@ from ccesa.graphs import Graph
 from ccesa.guards import CURIOUS
 from ccesa.layout import Arrays, Layout
 from ccesa.parts import whole_number
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan_or_complete
+from ccesa.plan.result import Plan
 from ccesa.quantize import Clip, Model, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.simulation import Report, simulate
@@ -172,7 +172,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
 def _quantizer(
     models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, bits: int
 ) -> Quantizer[Any]:
-    """A quantizer wide enough for all models, where nothing else was agreed on."""
+    """Make a quantizer that is wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
@@ -186,7 +186,7 @@ def _quantizer(
 
 
 def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
-    """The largest value of each array: one bound for all would round small arrays to nothing."""
+    """Return the largest value of each array: one bound for all would round small arrays to nothing."""
     if not layout.sizes:
         return 1.0
     rows = np.split(largest, np.cumsum(layout.sizes)[:-1])
@@ -205,7 +205,7 @@ def _dropout_model(dropout: float | Dropout) -> Dropout:
 def _config(
     quantizer: Quantizer[Any], dropout: Dropout, graph: Graph | None, threshold: Threshold | None
 ) -> RoundConfig:
-    """What the caller chose; where no graph was chosen, what the planner chooses."""
+    """Configure what the caller chose; where no graph was chosen, what the planner chooses."""
     rule: Threshold = Majority()
     if graph is None:
         expected = dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT

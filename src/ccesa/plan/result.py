@@ -1,20 +1,20 @@
-"""``Plan``: a graph and a threshold rule, what they promise, and what they cost."""
+"""``Plan``, the result of planning: a graph and a threshold rule, what they promise, and what they cost."""
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.bisection import first
-from ccesa.chances.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.chances.tails import LN2, log2_upwards
 from ccesa.config import RoundConfig
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
 from ccesa.plan.certificate import Certificate
 from ccesa.plan.price import Cost, Shape, price
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.bisection import first
+from ccesa.probability.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.probability.tails import LN2, log2_upwards
 from ccesa.thresholds import Threshold
 
 
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def assumptions(self) -> Assumptions:
-        """How many clients there are, vanish and collude."""
+        """How many clients there are, drop out and collude."""
         return self.roster.assumptions
 
     @property
