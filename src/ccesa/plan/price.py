@@ -77,8 +77,8 @@ class Cost:
         verifications: Signatures to check: as many for each neighbour as the requests show of it.
         keystream_bytes: What the client's masks take.
         server_bytes: All that passes the server while nobody drops out.
-        server_agreements: Expected: one for each survivor that shares a mask with a client that dropped
-            out after sharing.
+        server_agreements: Expected: one for each survivor that shares a mask with a client that dropped out
+            after sharing.
         server_keystream_bytes: Expected: the self masks of the survivors, and a mask for each of those.
         client_seconds: Processor time of one core; None where no rates are known.
         server_seconds: Processor time of one core; None where no rates are known.
