@@ -7,7 +7,6 @@ import numpy as np
 from ccesa import labels, words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, draw
@@ -19,10 +18,7 @@ from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 def note_keys(state: Opened, reply: m.Bundle) -> None:
     """Refuse keys of low order, and keys that anybody advertised before."""
-    both = (
-        m.exactly("sealing_key", reply.sealing_key, PUBLIC_KEY_BYTES),
-        m.exactly("mask_key", reply.mask_key, PUBLIC_KEY_BYTES),
-    )
+    both = reply.sealing_key, reply.mask_key
     for key in both:
         primitives.check_public_key(key)
     if both[0] == both[1] or not state.public_keys.isdisjoint(both):
@@ -73,10 +69,7 @@ def pruned(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
 
 def take_sealed(round: Round[Any], drawn: Drawn, client: int, reply: m.ShareReply) -> m.ShareReply:
     """Check the sizes of what a client dealt; nobody but the neighbours can check more."""
-    degree = int(drawn.graph.degrees[drawn.graph.nodes[client]])
-    m.exactly("commitment", reply.commitment, keys.COMMITMENT_BYTES)
-    m.exactly("sealed", reply.sealed, degree * keys.SEALED_BYTES)
-    return reply
+    return m.checked(reply, round.config, int(drawn.graph.degrees[drawn.graph.nodes[client]]))
 
 
 def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, list[Any]]:

@@ -29,12 +29,14 @@ def check_hidden(live: Neighbourhood) -> None:
         raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
 
 
-def take_hold(round: Round[Any], state: Shared, live: Neighbourhood, sealed: bytes) -> Holding | m.Complaint:
+def take_hold(
+    round: Round[Any], state: Shared, live: Neighbourhood, request: m.MaskRequest | m.MaskAmongRequest
+) -> Holding | m.Complaint:
     """Open what the live neighbours sealed; name those whose shares cannot be used instead, if any.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
-    texts = m.items("sealed", sealed, live.degree, keys.SEALED_BYTES)
+    texts = m.each(m.checked(request, round.config, live.degree), "sealed")
     partners = set(live.mask_neighbours)
     opened = {
         other: unseal(round, state, other, other in partners, text)

@@ -20,8 +20,7 @@ from ccesa.protocol.unmasking import Unmasking
 
 def checked_digest(round: Round[Any], client: int, reply: m.MaskedVector) -> bytes:
     """The digest of a masked vector; one that was changed on its way would be a wrong sum."""
-    m.exactly("vector", reply.vector, round.config.vector_bytes)
-    digest = keys.vector_digest(reply.vector, round.context, client)
+    digest = keys.vector_digest(m.checked(reply, round.config).vector, round.context, client)
     if digest != reply.digest:
         raise MalformedMessage("the masked vector is not the one that its digest was made of")
     return digest
@@ -68,7 +67,8 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
 def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
-    state.released.keep(node, m.exactly("shares", reply.shares, state.released.bytes_from(node)))
+    neighbours = int(state.v2[state.graph.neighbours(node)].sum())
+    state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
 def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unmasked, Requests]:

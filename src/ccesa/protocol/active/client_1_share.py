@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccesa.crypto import merkle
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
@@ -13,7 +12,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active.checks import check_signature, check_size
 from ccesa.protocol.client_states import Advertised, Membership, Round, Shared
-from ccesa.protocol.dealing import check_keys, deal, threshold_of
+from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +28,13 @@ def answer(
 ) -> tuple[Rostered, m.ShareReply]:
     """Derive the neighbourhood from the root; take keys only with signature and proof."""
     v1 = roster_members(round, request.v1)
-    root = m.exactly("root", request.root, merkle.HASH_BYTES)
-    near = derived_neighbourhood(round, v1, root)
-    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
-    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    check_signed_keys(round, near, public_keys, request.signatures)
+    near = derived_neighbourhood(round, v1, request.root)
+    m.checked(request, round.config, near.degree)
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
+    check_signed_keys(round, near, public_keys, request)
     check_inclusion(round, v1, near, public_keys, request)
-    check_keys(public_keys.values())
     shared, reply = deal(round, state, near, public_keys, threshold_of(round.config, near.degree))
-    return Rostered(**vars(shared), v1=v1, root=root), reply
+    return Rostered(**vars(shared), v1=v1, root=request.root), reply
 
 
 def roster_members(round: Round[Membership], packed: bytes) -> Flags:
@@ -58,11 +55,10 @@ def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> N
 
 
 def check_signed_keys(
-    round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], packed: bytes
+    round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
     """Every neighbour's keys carry the signature of the identity that the list has in its place."""
-    signatures = m.items("signatures", packed, near.degree, SIGNATURE_BYTES)
-    for client, signature in zip(near.neighbours, signatures, strict=True):
+    for client, signature in zip(near.neighbours, m.each(request, "signatures"), strict=True):
         text = signed_texts.bundle_text(round.context, client, public_keys[client])
         check_signature(round, client, signature, text, "its keys")
 

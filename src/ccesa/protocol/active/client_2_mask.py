@@ -26,7 +26,7 @@ def answer(
     live = state.near.among(v2[state.near.members])
     check_enough(live, state.threshold)
     check_hidden(live)
-    held = take_hold(round, state, live, request.sealed)
+    held = take_hold(round, state, live, request)
     if isinstance(held, m.Complaint):
         return Done(), held
     vector = mask_vector(round, state, live)

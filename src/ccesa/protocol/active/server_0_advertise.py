@@ -7,7 +7,6 @@ import numpy as np
 
 from ccesa.charter import Charter
 from ccesa.crypto import merkle, primitives
-from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -27,6 +26,7 @@ def take(
     round: Round[Charter], state: Opened, client: int, reply: m.SignedAdvertiseReply
 ) -> m.SignedAdvertiseReply:
     """Keep both keys of a client with its signature."""
+    m.checked(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.sealing_key + reply.mask_key)
     check_signed(round, client, reply.signature, text)
     note_keys(state, reply)
@@ -35,7 +35,6 @@ def take(
 
 def check_signed(round: Round[Charter], client: int, signature: bytes, text: bytes) -> None:
     """Refuse a bad signature at once: its neighbours would abort over it."""
-    m.exactly("signature", signature, SIGNATURE_BYTES)
     try:
         primitives.verify(round.own.admission.key(client), signature, text)
     except primitives.BadSignature as error:

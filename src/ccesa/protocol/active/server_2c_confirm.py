@@ -15,7 +15,7 @@ from ccesa.protocol.summing import check_reliable
 
 def take(round: Round[Charter], state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
     """Keep a signature on V3."""
-    check_signed(round, client, reply.signature, state.text)
+    check_signed(round, client, m.checked(reply, round.config).signature, state.text)
     return reply.signature
 
 

@@ -2,21 +2,18 @@
 
 import numpy as np
 
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
-from ccesa.protocol.dealing import check_keys, deal, threshold_of
+from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 
 
 def answer(round: Round[Floor], state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
     """Check the neighbourhood, then split both secrets among it."""
     near = told_neighbourhood(round, request)
-    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
-    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    check_keys(public_keys.values())
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
     threshold = threshold_of(round.config, near.degree)
     check_floor(round, near, threshold)
     return deal(round, state, near, public_keys, threshold)
@@ -27,7 +24,7 @@ def told_neighbourhood(round: Round[Floor], request: m.ShareRequest) -> Neighbou
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
-    flags = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
+    flags = np.frombuffer(m.checked(request, round.config, neighbours.size).masked, np.uint8)
     if np.any(flags > 1):
         raise FaultyServer("a mask flag that is neither 0 nor 1")
     due, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())

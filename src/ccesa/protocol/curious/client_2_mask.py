@@ -17,7 +17,7 @@ def answer(
     live = state.near.among(still_there(round, request.dropped, state.near))
     check_enough(live, state.threshold)
     check_hidden(live)
-    held = take_hold(round, state, live, request.sealed)
+    held = take_hold(round, state, live, request)
     if isinstance(held, m.Complaint):
         return Done(), held
     return held, m.MaskReply(**round.head, **mask_vector(round, state, live))
