@@ -7,8 +7,9 @@ after it and the planner's bytes are derived from that.
 """
 
 from collections.abc import Iterable
-from functools import cache
-from typing import Annotated, NamedTuple, TypeVar, get_args, get_type_hints
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -200,31 +201,14 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
     signatures: _Signatures  # of live neighbours
 
 
-AnyMessage = (
-    AdvertiseRequest
-    | AdvertiseReply
-    | ShareRequest
-    | ShareReply
-    | MaskRequest
-    | MaskReply
-    | Complaint
-    | UnmaskRequest
-    | UnmaskReply
-    | SignedAdvertiseReply
-    | RosterRequest
-    | MaskAmongRequest
-    | SignedMaskReply
-    | ConfirmRequest
-    | ConfirmReply
-    | SignedUnmaskRequest
-)
-MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
+#: All of them, in the order above.
+MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 
 Bundle = AdvertiseReply | SignedAdvertiseReply
 MaskedVector = MaskReply | SignedMaskReply
 
 _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
-_DECODER = msgspec.msgpack.Decoder(AnyMessage)
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(reduce(or_, MESSAGES))
 
 M = TypeVar("M", bound=Message)
 
@@ -295,7 +279,7 @@ def named(data: Data) -> type[Message] | None:
     return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
 
 
-def decode(data: Data, most: int) -> AnyMessage:
+def decode(data: Data, most: int) -> Message:
     """Any message, strictly: bounded before it is parsed or copied, and in its only encoding."""
     return wire.decode(_DECODER, data, most, "message")
 

@@ -4,13 +4,10 @@ The root commits to V1 and, by a Merkle tree, to the keys of everyone in it; the
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccesa import labels
 from ccesa.crypto import merkle
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
-
-Flags = NDArray[np.bool_]
 
 
 def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:

@@ -76,14 +76,5 @@ def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unm
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
     evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, v4)
-    wrong_shares = Unmasking(
-        config=round.config,
-        context=round.context,
-        evolution=evolution,
-        mask_keys=state.mask_keys,
-        commitments=state.commitments,
-        released=state.released,
-        threads=round.threads,
-        random=round.random,
-    ).remove(state.total)
+    wrong_shares = Unmasking(round=round, state=state, evolution=evolution).remove()
     return grown(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}

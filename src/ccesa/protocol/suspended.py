@@ -48,7 +48,7 @@ def decode(data: bytes) -> Saved:
     digest, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise ConfigError("these bytes are no suspended client, or damaged")
-    return _typed(body, Saved)
+    return decode_state(body, Saved)
 
 
 def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
@@ -66,11 +66,7 @@ def encode_state(state: object) -> bytes:
 
 
 def decode_state(data: bytes, kind: type[State]) -> State:
-    return _typed(data, kind)
-
-
-def _typed(data: bytes, kind: type[State]) -> State:
-    """Strictly, so that one state is not taken for another that has fewer fields."""
+    """Decode strictly, so that one state is not taken for another that has fewer fields."""
     try:
         found = msgspec.msgpack.decode(data, type=kind, dec_hook=_made)
         if msgspec.msgpack.encode(found, enc_hook=_plain) != data:
