@@ -1,4 +1,4 @@
-"""What happened in a round, and the words of the paper's theorems about it.
+"""An evolution is what happened in a round; the paper's theorems speak about it.
 
 Shares run on the whole assignment graph and masks on a subgraph of it, so *informative* speaks of the
 first and *connected* of the second; with masks on every edge these are the theorems as printed.
@@ -14,7 +14,7 @@ from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 
 @dataclass(frozen=True, eq=False)
 class Evolution:
-    """G and V1 ⊇ V2 ⊇ V3 ⊇ V4 as flags over the nodes of G, and every node's threshold t_i."""
+    """An evolution has G, V1 ⊇ V2 ⊇ V3 ⊇ V4 as flags over its nodes, and every node's threshold t_i."""
 
     graph: AssignmentGraph
     thresholds: Nodes
@@ -27,16 +27,17 @@ class Evolution:
 
 
 def informative(graph: AssignmentGraph, thresholds: Nodes, holders: Flags) -> Flags:
-    """Definition 3: at least t_i of client i and its neighbours are live holders of its shares."""
+    """Flag whom Definition 3 calls informative: at least t_i of its share holders, itself included, live."""
     return graph.live_neighbours(holders) + holders >= thresholds
 
 
 def extended(graph: AssignmentGraph, members: Flags, v2: Flags) -> Flags:
-    """C+: the members of C, and everyone in V2 whose mask one of them carries."""
+    """Flag C+: the members of C, and everyone in V2 whose mask one of them carries."""
     return members | (v2 & (graph.live_mask_neighbours(members) > 0))
 
 
 def flags(size: int, nodes: Iterable[int] | Nodes) -> Flags:
+    """Mark these among so many nodes."""
     chosen = np.zeros(size, bool)
     chosen[np.asarray(list(nodes) if not isinstance(nodes, np.ndarray) else nodes, np.int64)] = True
     return chosen

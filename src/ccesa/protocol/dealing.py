@@ -1,4 +1,4 @@
-"""What a client does in steps 0 and 1 under every guard: make keys, deal shares of both of its secrets."""
+"""In steps 0 and 1, under every guard, a client makes keys and deals shares of both of its secrets."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def keys_of_members(
 
 
 def threshold_of(config: RoundConfig, degree: int) -> int:
-    """The threshold of a client with so many neighbours; refuse a degree with which it is not safe."""
+    """Return the threshold of a client with so many neighbours; refuse a degree that is not safe."""
     threshold = config.threshold.of(degree)
     if not degree:
         raise FaultyServer("no neighbour to share with")
@@ -109,11 +109,11 @@ def seal(
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
-    """All agreements in one row, with nothing else in between: measurably faster than one by one."""
+    """Agree with all in one row, with nothing else in between: measurably faster than one by one."""
     loaded = [primitives.load_public_key(key) for key in public]
     return [primitives.agree(private, key) for key in loaded]
 
 
 def split_keys(both: bytes) -> dict[str, Any]:
-    """Both public keys, as a reply has them."""
+    """Return both public keys as a reply has them."""
     return {"sealing_key": both[:PUBLIC_KEY_BYTES], "mask_key": both[PUBLIC_KEY_BYTES:]}

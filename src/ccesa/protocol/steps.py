@@ -1,4 +1,4 @@
-"""A step of a round: what opens it, what answers it, and the functions of both sides.
+"""A step is what opens it, what answers it, and the functions of both sides.
 
 Each guard has one table of them, in the folder that has its name: nothing else says what is legal when. A
 client in state k accepts the request of step k and nothing else; a server in step k accepts its replies and
@@ -18,7 +18,7 @@ Kind = type[m.Message]
 
 
 class Step(NamedTuple):
-    """One row of a guard's table. Functions take and return frozen states."""
+    """A step is one row of a guard's table. Functions take and return frozen states."""
 
     name: str
     request: Kind
@@ -45,6 +45,7 @@ class Step(NamedTuple):
 
     @property
     def replies(self) -> tuple[Kind, ...]:
+        """Return the kinds of message that answer the request."""
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
 

@@ -16,14 +16,14 @@ from ccesa.protocol.server_states import Round, Settled
 
 @dataclass(frozen=True, kw_only=True)
 class Unmasking:
-    """Holds everything that is public by now and needed to open the sum over V3."""
+    """Opens the sum over V3 with what is public by now."""
 
     round: Round[Any]
     state: Settled
     evolution: Evolution
 
     def remove(self) -> frozenset[WrongShare]:
-        """Turn the masked total into the sum, in place; returns the wrong shares among those that came.
+        """Turn the masked total into the sum, in place; return the wrong shares among those that came.
 
         Raises CorruptShares if a secret cannot be rebuilt, with the wrong shares of all others as evidence.
         """

@@ -1,4 +1,4 @@
-"""The guard ``active``: five steps with a server that may lie. Rules R1 to R3 are those of docs/security.md.
+"""The guard ``active`` has five steps, with a server that may lie. Rules R1 to R3 are in docs/security.md.
 
 Clients check what the server says against signatures and the committed roster. Nothing on the server's side
 is trusted by them; an honest server checks every signature itself, so that a client that signs badly is

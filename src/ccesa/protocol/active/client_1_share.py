@@ -17,7 +17,7 @@ from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 
 @dataclass(frozen=True, kw_only=True)
 class Rostered(Shared):
-    """After step 1: neighbours that were derived, not told."""
+    """After step 1 the neighbours were derived, not told."""
 
     v1: Flags
     root: bytes
@@ -38,7 +38,7 @@ def answer(
 
 
 def roster_members(round: Round[Membership], packed: bytes) -> Flags:
-    """V1, which contains this client and is as large as the charter demands."""
+    """Read V1, which must contain this client and be as large as the charter demands."""
     v1 = m.unpack_set("V1", packed, round.config.clients)
     if not v1[round.client]:
         raise FaultyServer("the roster does not contain this client")
@@ -47,7 +47,7 @@ def roster_members(round: Round[Membership], packed: bytes) -> Flags:
 
 
 def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
-    """Who the neighbours are, from the committed roster alone. Masks run on every edge."""
+    """Derive the neighbours from the committed roster alone. Masks run on every edge."""
     ids = np.flatnonzero(v1)
     node = int(np.searchsorted(ids, round.client))
     near = ids[neighbourhood(round.config.graph, signed_texts.seed(round.context, root), ids, node)]
@@ -57,7 +57,7 @@ def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> N
 def check_signed_keys(
     round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
-    """Every neighbour's keys carry the signature of the identity that the list has in its place."""
+    """Require that the identity in each neighbour's place on the list signed that neighbour's keys."""
     for client, signature in zip(near.neighbours, m.each(request, "signatures"), strict=True):
         text = signed_texts.bundle_text(round.context, client, public_keys[client])
         check_signature(round, client, signature, text, "its keys")
@@ -70,7 +70,7 @@ def check_inclusion(
     public_keys: dict[int, bytes],
     request: m.RosterRequest,
 ) -> None:
-    """The client's own keys and those of its neighbours are the ones that the root commits to."""
+    """Require that the root commits to the client's own keys and those of its neighbours."""
     leaves = [signed_texts.leaf(round.context, one, public_keys[one]) for one in near.members.tolist()]
     places = np.searchsorted(np.flatnonzero(v1), near.members).tolist()
     try:

@@ -1,4 +1,4 @@
-"""Step 3, client side, rule R3: shares only with enough signatures on the very same V2 and V3."""
+"""Step 3, client side, rule R3: release shares only with enough signatures on the very same V2 and V3."""
 
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
@@ -25,7 +25,7 @@ def answer(
 def check_confirmed(
     round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
-    """Every surviving neighbour signed this client's V2, and at least t of them also its V3."""
+    """Require that every surviving neighbour signed this client's V2, and at least t of them also its V3."""
     kinds = m.checked(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")
@@ -36,6 +36,6 @@ def check_confirmed(
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
         raise FaultyServer(
-            f"{sum(kinds)} neighbours confirmed the survivors, {state.threshold} have to before any "
-            "share is released"
+            f"expected {state.threshold} neighbours to confirm the survivors before any share is released, "
+            f"got {sum(kinds)}"
         )

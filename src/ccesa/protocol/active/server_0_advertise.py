@@ -17,7 +17,7 @@ from ccesa.protocol.steps import Requests
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Committed(Drawn):
-    """After step 0: the graph is drawn from a root that commits to V1 and everyone's keys."""
+    """After step 0 the graph is drawn from a root that commits to V1 and everyone's keys."""
 
     root: bytes
 
@@ -44,7 +44,7 @@ def check_signed(round: Round[Charter], client: int, signature: bytes, text: byt
 def close(
     round: Round[Charter], state: Opened, kept: dict[int, m.SignedAdvertiseReply]
 ) -> tuple[Committed, Requests]:
-    """Each client learns V1 and the root, and its neighbours' signed keys with the proof of them."""
+    """Tell each client V1 and the root, and its neighbours' signed keys with the proof of them."""
     check_roster(round, len(kept))
     bundles = [kept[client] for client in sorted(kept)]
     pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
@@ -74,7 +74,7 @@ def close(
 
 
 def check_roster(round: Round[Charter], answered: int) -> None:
-    """A roster that every client would refuse is not shown to anyone."""
+    """Refuse a roster that every client would refuse."""
     least = round.own.least_roster
     if answered < least:
         raise TooFewClients(f"step advertise: {answered} answered, the charter demands {least}")

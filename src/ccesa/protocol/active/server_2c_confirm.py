@@ -20,7 +20,7 @@ def take(round: Round[Charter], state: Confirming, client: int, reply: m.Confirm
 
 
 def close(round: Round[Charter], state: Confirming, kept: dict[int, bytes]) -> tuple[Settled, Requests]:
-    """Shares are asked of those only who can be shown enough confirmations: others would refuse."""
+    """Ask only those for shares who can be shown enough confirmations: others would refuse."""
     graph = state.graph
     confirmed = graph.flags(kept)
     ready = releasing(round.config, state, confirmed)

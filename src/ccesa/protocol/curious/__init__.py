@@ -1,4 +1,4 @@
-"""The guard ``curious``: four steps with a server that follows the protocol, and looks at all it sees."""
+"""The guard ``curious`` has four steps, with a server that follows the protocol and looks at all it sees."""
 
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Holding, Joined, Shared
