@@ -9,7 +9,8 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from ccesa.plan.paper import check_clients, step_dropout
+from ccesa.parts import check_clients
+from ccesa.plan.paper import step_dropout
 
 
 def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:

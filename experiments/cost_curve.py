@@ -63,8 +63,8 @@ def _lines(panel: Any, bills: dict[int, Bill], measure: Callable[[Cost], float |
 def _title(one: Plan) -> str:
     who = one.assumptions
     return (
-        f"{who.dropout:.3g} vanish, {who.collusion:.3g} collude, guard {one.guard}, {one.length:,} elements "
-        f"of {one.bits} bits; reliable except 2^-{one.reliability_bits:g}, "
+        f"{who.dropout:.3g} drop out, {who.collusion:.3g} collude, guard {one.guard}, "
+        f"{one.length:,} elements of {one.bits} bits; reliable except 2^-{one.reliability_bits:g}, "
         f"private except 2^-{one.privacy_bits:g}"
     )
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.tails import Counts
 from ccesa.errors import ConfigError
 from ccesa.graphs import Graph
 from ccesa.parts import whole_number
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.tails import Counts
 from ccesa.thresholds import Threshold
 from experiments import samples
 from experiments.samples import Flags, Sample, Shape

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.tails import Binomial, Counts, Logs, at, log_at_least, log_below, window
 from ccesa.graphs import ErdosRenyi, Graph
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.tails import Binomial, Counts, Logs, at, log_at_least, log_below, window
 
 Rule = Callable[[int], int]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.chances.tails import Counts
 from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.graphs.components import components
+from ccesa.probability.tails import Counts
 
 Flags = NDArray[np.bool_]
 Shape = tuple[int, int]

@@ -23,7 +23,7 @@ What the model expects of a sum:
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -41,6 +41,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active.client_2c_confirm import Confirmed
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Holding
+from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_client, new_server
@@ -162,8 +163,10 @@ def fingerprint(value: object) -> object:
         return frozenset(value)
     if isinstance(value, bytes | int | str | frozenset | None):
         return value
-    if is_dataclass(value):
-        return fingerprint(vars(value))
+    if is_dataclass(value) and not isinstance(value, type):  # but not what it has computed from itself
+        return tuple(fingerprint(getattr(value, one.name)) for one in fields(value))
+    if isinstance(value, ReleasedShares):
+        return value._elements.tobytes()
     return id(value)
 
 
@@ -417,9 +420,7 @@ class World(HostileRound):
         return read(data).digest if isinstance(read(data), VECTORS) else data
 
     def _server_state(self) -> object:
-        return fingerprint(
-            {k: v for k, v in vars(self.server).items() if k not in ("_turns", "_take", "_close")}
-        )
+        return fingerprint(vars(self.server))
 
     def _note_requests(self) -> None:
         for who, request in self.requests.items():

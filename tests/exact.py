@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from ccesa.chances.tails import Binomial
+from ccesa.probability.tails import Binomial
 
 
 def pmf(family, draws, k) -> Fraction:

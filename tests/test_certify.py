@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py
 
 import enumeration
-from ccesa.chances import edges
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.circles import CircleMasks
-from ccesa.chances.edges import EdgeMasks
-from ccesa.chances.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.plan.certificate import Certificate, certify
+from ccesa.probability import erdos_renyi
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.erdos_renyi import EdgeMasks
+from ccesa.probability.harary import CircleMasks
+from ccesa.probability.tails import SLACK, Binomial, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Linear, Majority
 from exact import ln, pmf
 
@@ -172,7 +172,7 @@ def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
 )
 @pytest.mark.parametrize("threshold", [Majority(), Linear(slope=600, base=1), Fixed(t=12)], ids=repr)
 def test_rosters_that_are_too_small_for_a_circle_are_counted(graph, n, threshold):
-    """Everyone who vanishes does so in step 0, so that neighbourhoods and thresholds shrink."""
+    """Everyone who drops out does so in step 0, so that neighbourhoods and thresholds shrink."""
     rng, graphs = np.random.default_rng(8), 400
     assumptions = Assumptions(clients=n, dropout=0.3, collusion=0.375)
     certificate, happened = certify(graph, threshold, assumptions), np.zeros(2)
@@ -217,7 +217,7 @@ def test_exposure_in_small_rosters_is_bounded_for_every_number_of_early_dropouts
 def test_more_survivors_never_make_a_cut_likelier(p):
     """What a roster of the fewest rests on: the union over all cuts falls with the number of survivors."""
     sizes = np.arange(2, 600)
-    logs = edges._log_cuts(sizes, p)
+    logs = erdos_renyi._log_cuts(sizes, p)
     assert (np.diff(logs) <= 1e-9).all()
     assumptions = Assumptions(clients=300, dropout=0.1)
     rosters = (Roster(assumptions=assumptions, least=least, chosen=True) for least in (200, 300))

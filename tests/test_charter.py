@@ -143,7 +143,7 @@ def test_from_its_file(tmp_path):
     path.chmod(0o644)
     assert Charter.load(path) == AGREED
     path.write_text("serial = ", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"charter\.toml: this is no charter, it is no TOML"):
+    with pytest.raises(ConfigError, match=r"charter\.toml: this is not a charter, it is not TOML"):
         Charter.load(path)
     assert len(str(AGREED)) < MAX_FILE_BYTES
 
@@ -165,14 +165,14 @@ def test_from_its_file(tmp_path):
         ("attempts = 2", "attempts = 0", r"attempts of a charter lies in 1\.\.1000, it is 0"),
         ("expires = 9007199254740991", "expires = 0", r"expires of a charter lies in 1\.\."),
         ("expires = 9007199254740991", "expires = 2030-01-31T12:00:00", "expires needs an offset"),
-        ("expires = 9007199254740991", "expires = 12:00:00", "this is no charter"),
+        ("expires = 9007199254740991", "expires = 12:00:00", "this is not a charter"),
         ("client-1", "client-0", "in the admission list twice"),
         ("client-1", "client 1", "is not a name"),
         ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate cannot be"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),
         ('metrics = ["loss"]', 'metrics = ["loss", "loss"]', "metrics in the charter has an entry twice"),
-        ('metrics = ["loss"]', 'metrics = [""]', "is no name"),
+        ('metrics = ["loss"]', 'metrics = [""]', "is not a name"),
         ('["train", "evaluate"]', "[]", "names no message type"),
     ],
 )
@@ -299,7 +299,7 @@ def test_the_members_of_a_charter_cannot_be_exchanged_behind_its_digest():
 
 def test_numbers_and_nesting_that_python_does_not_read_are_no_charter():
     for text in ("serial = " + "9" * 5000, "a = " + "[" * 5000, "\u001b[2J = 1"):
-        with pytest.raises(ConfigError, match="this is no charter") as error:
+        with pytest.raises(ConfigError, match="this is not a charter") as error:
             Charter.parse(text)
         assert str(error.value).isprintable()
         assert len(str(error.value)) < 400

@@ -80,7 +80,7 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
     ("change", "says"),
     [
         (("least_honest = 14", "least_honest = 20"), "it states least_honest = 20, computed anew it is 14"),
-        (("colluders = 3", "colluders = 9"), "9 members may collude, the certificate covers 3"),
+        (("colluders = 3", "colluders = 9"), "it states colluders = 9, computed anew it is 3"),
         (("t = 17", "t = 16"), "it demands more than it keeps: privacy"),
         (("privacy_bits = 128.0", "privacy_bits = 120.0"), ""),
         (("least_roster = 16", "least_roster = 3"), "least_roster = 3 is below 16"),

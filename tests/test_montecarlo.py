@@ -8,11 +8,11 @@ from experiments import montecarlo
 from experiments.montecarlo import estimate
 
 import enumeration
-from ccesa.chances.assumptions import Assumptions
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.plan.certificate import certify
+from ccesa.probability.assumptions import Assumptions
 from ccesa.thresholds import Fixed, Linear, Majority
 
 EVENTS = ("unreliable", "disconnected", "exposed", "unmaskable")

@@ -39,12 +39,12 @@ class Backwards(Kind, frozen=True, kw_only=True, tag="backwards"):
         return circle_distance(circle_positions(seed[::-1], ids.size), low, high) <= self.degree // 2
 
     def degrees(self, clients):
-        from ccesa.chances.circles import EqualDegrees
+        from ccesa.probability.harary import EqualDegrees
 
         return EqualDegrees(self.max_degree(clients))
 
     def masks(self, clients):
-        from ccesa.chances.circles import CircleMasks
+        from ccesa.probability.harary import CircleMasks
 
         return CircleMasks(self.max_degree(clients))
 

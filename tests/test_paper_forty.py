@@ -12,12 +12,12 @@ import pytest
 from experiments.montecarlo import estimate
 from experiments.one_client import Degrees, unreliable
 
-from ccesa.chances.assumptions import Assumptions
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution
 from ccesa.plan.paper import step_dropout
+from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate

@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from ccesa.chances import edges
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.circles import CircleMasks
-from ccesa.chances.demand import Demand
-from ccesa.chances.tails import LN2, log_at_least, log_below
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.guards import CURIOUS
 from ccesa.plan import check, plan, search
 from ccesa.plan.planner import plan_or_complete
+from ccesa.probability import erdos_renyi
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.demand import Demand
+from ccesa.probability.harary import CircleMasks
+from ccesa.probability.tails import LN2, log_at_least, log_below
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed, Linear, Majority
 
@@ -29,7 +29,7 @@ REFERENCE = [
     (1000, 0.1, "curious", 20, 40, 64, 50, 29),
     (1000, 0.1, "active", 20, 40, 121, 106, 73),
 ]
-#: By default under active, a tenth vanishing: clients, neighbours and t, F, C, colluders around anyone,
+#: By default under active, a tenth drops out: clients, neighbours and t, F, C, colluders around anyone,
 #: honest clients in every sum, bits of reliability. docs/planning.md has this table.
 ACTIVE = [
     (10, 9, 6, 4, 1, 1, 5, 3.6),
@@ -45,7 +45,7 @@ ACTIVE = [
     (100_000, 212, 157, 89_425, 8942, 100, 57, 20),
     (1_000_000, 228, 168, 898_193, 89_819, 106, 62, 20),
 ]
-#: Exactly a fraction vanishes: clients, collusion, dropout, unmaskable counts, degree, t of Google's planner.
+#: Exactly a fraction drops out: clients, collusion, dropout, unmaskable, degree, t of Google's planner.
 GOOGLE = [
     (1000, 0.33, 0.33, False, 286, 150),
     (1000, 0.05, 0.33, False, 72, 24),
@@ -183,7 +183,7 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ({"clients": 3, "dropout": 0.1, "guard": "active"}, "privacy of 128 bits .* no threshold gives it"),
         (
             {"clients": 30, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
-            "what would do: --reliability-bits 14, --dropout 0.072 or --clients 42$",
+            "what would work: --reliability-bits 14, --dropout 0.072 or --clients 42$",
         ),
         (
             {"clients": 40, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
@@ -191,8 +191,11 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ),
         ({"clients": 100_000, "dropout": 0.1, "graph": "complete"}, "at most 65520 holders"),
         ({"clients": 3, "dropout": 0.3}, "reliability"),
-        ({"clients": 3, "dropout": 0.99, "collusion": 0.99}, "no single change would do"),
-        ({"clients": 1_000_000, "dropout": 0.49}, "what would do: --reliability-bits 2 or --dropout 0.486$"),
+        ({"clients": 3, "dropout": 0.99, "collusion": 0.99}, "no single change would work"),
+        (
+            {"clients": 1_000_000, "dropout": 0.49},
+            "what would work: --reliability-bits 2 or --dropout 0.486$",
+        ),
         (
             {"clients": 1_000_000, "dropout": 0.4, "collusion": 0.3, "guard": "active"},
             "128 bits of privacy, .* --dropout 0.324 or --collusion 0.153$",
@@ -200,11 +203,11 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
         ({"clients": 1_000_000, "dropout": 0.45, "graph": "erdos-renyi"}, "4096 .* --graph best$"),
         (
             {"clients": 1_000_000, "dropout": 0.49, "graph": "erdos-renyi"},
-            "what would do: --graph best --reliability-bits 2 or --graph best --dropout 0.486$",
+            "what would work: --graph best --reliability-bits 2 or --graph best --dropout 0.486$",
         ),
     ],
 )
-def test_impossible_demands_say_which_and_what_would_do(arguments, words):
+def test_impossible_demands_say_which_and_what_would_work(arguments, words):
     with pytest.raises(ImpossiblePlan, match=words):
         plan(**arguments)
 
@@ -321,6 +324,6 @@ def test_where_most_rounds_are_lost_the_threshold_is_still_private(clients, guar
 
 def test_the_linear_rule_saves_a_fifth_of_the_neighbours(monkeypatch):
     with_it = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
-    monkeypatch.setattr(edges, "_SLOPES", ())
+    monkeypatch.setattr(erdos_renyi, "_SLOPES", ())
     without = plan(1000, 0.1, 0.1, graph="erdos-renyi").degree
     assert (round(with_it), round(without)) == (64, 83)  # as docs/planning.md says

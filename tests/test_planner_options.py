@@ -82,7 +82,7 @@ def test_a_few_hospitals_get_the_complete_graph_and_a_note(clients, bits):
 
 @pytest.mark.parametrize("clients", [3, 4, 5])
 def test_too_few_hospitals_are_told_how_many_it_takes(clients):
-    with pytest.raises(ImpossiblePlan, match=r"what would do: --clients 4\d$") as caught:
+    with pytest.raises(ImpossiblePlan, match=r"what would work: --clients 4\d$") as caught:
         plan(clients, 0.1, guard="active")
     (option,) = caught.value.options
     assert plan(**{"dropout": 0.1, "guard": "active", **option}).notes

@@ -9,16 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.circles import CircleMasks, EqualDegrees
-from ccesa.chances.events import either, exposed, fewer_honest, more_colluders, unmaskable
-from ccesa.chances.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.config import RoundConfig
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.plan import check, plan
 from ccesa.plan.certificate import certify
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.events import either, exposed, fewer_honest, more_colluders, unmaskable
+from ccesa.probability.harary import CircleMasks, EqualDegrees
+from ccesa.probability.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.simulate import Exactly, federate, simulate
 from ccesa.thresholds import Fixed, Linear, Majority
 
@@ -112,7 +112,7 @@ def test_honest_rounds_have_the_roster_that_is_insisted_on(clients, dropout, bit
     assert binom.cdf(found.least, clients, 1 - dropout) >= budget * (1 - 1e-9)
 
 
-def test_where_exactly_a_fraction_vanishes_so_many_are_left():
+def test_where_exactly_a_fraction_drops_out_so_many_are_left():
     found = Roster.expected(Assumptions(clients=1000, dropout=0.1, exact=True), 20, chosen=True)
     assert (found.least, found.log_short) == (900, -math.inf)
 

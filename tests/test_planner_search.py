@@ -6,14 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.bisection import first, leftmost
-from ccesa.chances.circles import CircleMasks
 from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Harary
 from ccesa.plan import check, plan
 from ccesa.plan.certificate import certify
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.bisection import first, leftmost
+from ccesa.probability.harary import CircleMasks
 from ccesa.thresholds import Fixed, Majority
 
 fractions = st.floats(0, 0.3)

@@ -159,7 +159,7 @@ def test_work_is_that_of_a_real_round(work, graph, degree, mask_degree):
     assert work["keystream"] == expected.server_keystream_bytes
 
 
-def test_the_server_unmasks_for_those_who_vanish_after_sharing(work):
+def test_the_server_unmasks_for_those_who_drop_out_after_sharing(work):
     """Sixteen of 64, four in each step: about as many as are expected."""
     gone = {"advertise": range(4), "share": range(4, 8), "mask": range(8, 12), "unmask": range(12, 16)}
     config = configure(64, graph=Complete(), threshold=Fixed(t=33), length=3)

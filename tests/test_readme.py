@@ -84,6 +84,14 @@ def test_the_commands_shown_are_there():
         assert status in ((0, 3) if line.startswith("simulate") else (0,)), line  # a round may be lost
 
 
+def test_the_plan_shown_is_what_the_command_prints():
+    command, *shown = re.search(r"^\$ (ccesa plan .*?)\n…$", README, re.MULTILINE | re.DOTALL)[1].splitlines()
+    ccesa_command = [str(Path(sys.executable).with_name("ccesa")), *command.split()[1:]]
+    done = subprocess.run(ccesa_command, capture_output=True, text=True, timeout=120)
+    assert len(shown) > 3
+    assert [line.rstrip() for line in done.stdout.splitlines()[: len(shown)]] == shown
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert len(pages) > 5

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.chances.assumptions import MAX_PLANNED, Assumptions
-from ccesa.chances.tails import (
+from ccesa.probability.assumptions import MAX_PLANNED, Assumptions
+from ccesa.probability.tails import (
     SLACK,
     Binomial,
     Hypergeometric,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ccesa.chances.assumptions import Assumptions
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
 from ccesa.plan import paper
+from ccesa.probability.assumptions import Assumptions
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
 from experiments import bounds, chart

@@ -15,18 +15,18 @@ _HEAD = """\
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The tables of the file, with ``expires`` in seconds since 1970."""
+    """Return the tables of the file, with ``expires`` in seconds since 1970."""
     try:
         found = tomllib.loads(text.removeprefix("\ufeff"))  # as some editors begin a file
     except (ValueError, RecursionError) as error:  # also numbers and nesting that Python does not read
-        raise ConfigError(f"this is no charter, it is no TOML: {shown(str(error), 200)}") from None
+        raise ConfigError(f"this is not a charter, it is not TOML: {shown(str(error), 200)}") from None
     if "expires" in found:
         found["expires"] = seconds(found["expires"])
     return found
 
 
 def written(tables: dict[str, Any]) -> str:
-    """Values first, then a table for each part. What is None is left out."""
+    """Return the text: values first, then a table for each part; what is None is left out."""
     given = {name: value for name, value in tables.items() if value is not None}
     given["expires"] = _moment(given["expires"])
     values = {name: value for name, value in given.items() if not isinstance(value, dict)}
@@ -57,7 +57,7 @@ def _value(value: Any) -> str:
 
 
 def _moment(seconds: int) -> datetime | int:
-    """As a date, or as it is where a calendar has none."""
+    """Return the moment as a date, or as it is where a calendar has none."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -65,7 +65,7 @@ def _moment(seconds: int) -> datetime | int:
 
 
 def seconds(moment: object) -> object:
-    """Of the epoch. A date begins at midnight UTC; a time without an offset is another one elsewhere."""
+    """Return the seconds since 1970; a date begins at midnight UTC, a time needs an offset."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise ConfigError("expires needs an offset, as in 2027-01-31T12:00:00Z")

@@ -1,4 +1,4 @@
-"""The command line. Mistakes end in one line on standard error and a non-zero exit status, no traceback."""
+"""The command line: a mistake ends in one line on standard error and a non-zero exit status."""
 
 import sys
 from collections.abc import Callable

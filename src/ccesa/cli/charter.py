@@ -24,8 +24,7 @@ from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
 
 charter = typer.Typer(
-    help="What a federation has agreed on, for rounds with a server that may lie.",
-    no_args_is_help=True,
+    help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
 )
 YEAR = 365 * 24 * 3600
 #: Members that are shown by name.
@@ -179,7 +178,7 @@ def _part(part: msgspec.Struct) -> str:
 
 
 def _shown(value: object) -> str:
-    """Names come from whoever wrote the file: plain text, whatever they look like."""
+    """Return a name as plain text, whatever it looks like: whoever wrote the file chose it."""
     words = value if isinstance(value, list | tuple) else [value]
     return " ".join(escape(shown(str(word), 100)) for word in words) or "none"
 
@@ -190,7 +189,7 @@ def _some(names: list[str]) -> str:
 
 
 def _plain(found: Charter) -> dict[str, object]:
-    """As JSON has it, which knows no infinity."""
+    """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(found)
     plain["certificate"] = {
         name: max(value, report.IMPOSSIBLE) for name, value in plain["certificate"].items()

@@ -9,11 +9,10 @@ import typer
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from ccesa.cli import options
-from ccesa.cli.output import check_output, lines
+from ccesa.cli.output import check_output, lines, table
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.training import History, Wiretap, conventional, federate
 from ccesa.graphs import Harary
@@ -52,7 +51,7 @@ def demo(
 
 @contextmanager
 def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History], None]]:
-    """A bar of rounds, with the accuracy so far."""
+    """Show a bar of rounds, with the accuracy so far."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -74,23 +73,14 @@ def _show(console: Console, history: History, baseline: Report, output: Path) ->
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
     console.print(lines(report.summary(history)))
-    console.print(_bill(report.bill(history, baseline)))
+    columns = ("", "ccesa", "conventional", "ratio")
+    console.print(table("cost of a round", columns, report.bill(history, baseline)))
     output.write_text(report.to_html(history, baseline), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
 
 
 def _picture(tap: Wiretap) -> Columns:
-    """The first digits of one client's update, as it was and as it was received."""
+    """Draw the first digits of one client's update, as it was and as it was received."""
     left = Group(Text(f"the update of client {tap.client}", "bold"), pictures.tiles_text(tap.update))
     right = Group(Text("what the server received", "bold"), pictures.tiles_text(tap.received))
     return Columns([left, right], padding=(1, 2))
-
-
-def _bill(rows: list[tuple[str, str, str, str]]) -> Table:
-    table = Table(title="cost of a round", title_justify="left", box=None, pad_edge=False, title_style="bold")
-    table.add_column("")
-    for name in ("ccesa", "conventional", ""):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table

@@ -11,8 +11,7 @@ from ccesa.errors import ConfigError
 from ccesa.identity import Identity, Member
 
 identity = typer.Typer(
-    help="A client's long-lived key, for rounds with a server that may lie.",
-    no_args_is_help=True,
+    help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True
 )
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.", show_default=False)]
 _Name = Annotated[
@@ -20,8 +19,7 @@ _Name = Annotated[
     typer.Option(help="Name in the admission list; by default that of the file.", show_default=False),
 ]
 _OtherName = Annotated[
-    str | None,
-    typer.Option(help="Another name than the one it was made with.", show_default=False),
+    str | None, typer.Option(help="Another name than the one it was made with.", show_default=False)
 ]
 
 

@@ -11,7 +11,7 @@ from ccesa.guards import GUARDS
 
 
 def _one_of(names: Iterable[str], text: str) -> Any:
-    """An option for a name out of a table of the package, which checks it."""
+    """Make an option for a name out of a table of the package, which checks it."""
     known = list(names)
     return typer.Option(help=text, metavar=f"[{'|'.join(known)}]", autocompletion=lambda: known)
 

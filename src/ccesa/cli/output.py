@@ -1,7 +1,7 @@
 """What commands print, and where they write their report."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -11,10 +11,21 @@ from ccesa.errors import ConfigError
 
 def lines(rows: Iterable[tuple[str, str]]) -> Table:
     """Make a table without a frame: a name and what there is to say, line by line."""
-    table = Table(show_header=False, box=None, pad_edge=False)
+    return _filled(Table(show_header=False, box=None, pad_edge=False), rows)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Make a table with a title; columns that have a name are of figures."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name else "left")
+    return _filled(made, rows)
+
+
+def _filled(made: Table, rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
-        table.add_row(*row)
-    return table
+        made.add_row(*row)
+    return made
 
 
 def check_output(path: Path, option: str = "--output") -> None:

@@ -1,22 +1,22 @@
 """``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ccesa.cli import options
 from ccesa.cli.charter import Agreement
+from ccesa.cli.output import lines, table
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
-from ccesa.plan import Cost, Plan, Rates, calibrate, paper, report
+from ccesa.plan import Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
 
 _MEANING = {
@@ -105,18 +105,8 @@ def plan(
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
     agreement.check(listed, guard)
-    made = make_plan(
-        _count(clients, listed),
-        dropout,
-        collusion,
-        guard,
-        length,
-        bits,
-        privacy_bits,
-        reliability_bits,
-        graph,
-        exact_dropout,
-    )
+    count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
+    made = make_plan(count, dropout, collusion, guard, length, bits, *promised, graph, exact_dropout)
     _show(made, calibrate() if calibrated else None, as_object)
     if listed is not None:
         agreement.write(made, listed)
@@ -139,60 +129,43 @@ def _show(made: Plan, rates: Rates | None, as_object: bool) -> None:
         typer.echo(json.dumps(report.as_json(made, rates)))
         return
     console = Console()
-    console.print(_recommendation(made))
-    console.print(_certificate(made))
-    console.print(_bill(made, rates))
+    console.print(lines(_recommendation(made)))
+    console.print(table("certificate", ("", "at most", ""), _certificate(made)))
+    console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")
 
 
-def _recommendation(made: Plan) -> Table:
-    assumptions = made.assumptions
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row(
-        "[bold]plan[/bold]",
-        f"[bold]{made.clients:,} clients[/bold], {assumptions.dropout:.3g} vanish, "
-        f"{assumptions.collusion:.3g} collude, guard {made.guard}",
-    )
-    table.add_row("graph", f"[green]{made.graph.in_words(made.clients)}[/green]")
-    table.add_row("masks", report.masks_in_words(made))
-    table.add_row("threshold", report.threshold_in_words(made))
-    promise = report.promise_in_words(made)
-    if promise:
-        table.add_row("promise", promise)
-    return table
+def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
+    who = f"{made.assumptions.dropout:.3g} drop out, {made.assumptions.collusion:.3g} collude"
+    yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
+    yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
+    yield "masks", report.masks_in_words(made)
+    yield "threshold", report.threshold_in_words(made)
+    if promise := report.promise_in_words(made):
+        yield "promise", promise
 
 
-def _certificate(made: Plan) -> Table:
-    table = _table("certificate", "", "at most", "")
+def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
     promised = report.promised(made)
     for name in guard_named(made.guard).events:
         if name in promised:
-            table.add_row(name, report.probability_in_words(promised[name]), _MEANING[name])
+            yield name, report.probability_in_words(promised[name]), _MEANING[name]
     if "disconnected" not in promised and made.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {made.least_honest:,} honest clients"
-        table.add_row("least honest", report.probability_in_words(made.least_honest_fails), fewer)
-    return table
+        yield "least honest", report.probability_in_words(made.least_honest_fails), fewer
 
 
-def _bill(made: Plan, rates: Rates | None) -> Table:
+def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:
     costs = report.bill(made, rates)
-    table = _table("a round costs", "", "ccesa", "paper's rule", "conventional")
-    for name, show in (_LINES if rates is None else _LINES | _TIMES).items():
-        table.add_row(name, *("-" if one is None else show(one) for one in costs))
+    for name, figure, show in _FIGURES:
+        if getattr(costs.plan, figure) is not None:
+            yield [name, *("-" if one is None else show(getattr(one, figure)) for one in costs)]
     rule = paper.rule(made.clients, made.assumptions.dropout)
-    degrees = ["-" if rule is None else f"{rule.degree:,.0f}", f"{made.clients - 1:,}"]
-    table.add_row("neighbours", f"{made.degree:,.4g}", *degrees)
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place == 0 or not name else "right")
-    return table
+    degree = "-" if rule is None else f"{rule.degree:,.0f}"
+    yield ["neighbours", f"{made.degree:,.4g}", degree, f"{made.clients - 1:,}"]
 
 
 def _bytes(count: float) -> str:
@@ -203,28 +176,28 @@ def _bytes(count: float) -> str:
     return f"{count:,.3g} PB"
 
 
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "-"
-    for unit, size, below in _UNITS:
+def _seconds(value: float) -> str:
+    for unit, size, below in (
+        ("µs", 1e-6, 1e-3),
+        ("ms", 1e-3, 1.0),
+        ("s", 1.0, 120.0),
+        ("min", 60.0, 7200.0),
+    ):
         if value < below:
             return f"{value / size:,.3g} {unit}"
     return f"{value / 3600:,.3g} h"
 
 
-#: Units of time: their size in seconds, and up to which value they are used.
-_UNITS = (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0))
-_LINES: dict[str, Callable[[Cost], str]] = {
-    "client sends": lambda cost: _bytes(cost.sent_bytes),
-    "client receives": lambda cost: _bytes(cost.received_bytes),
-    "client agrees on keys": lambda cost: f"{cost.agreements:,.0f} times",
-    "client checks signatures": lambda cost: f"{cost.verifications:,.0f}",
-    "client makes keystream": lambda cost: _bytes(cost.keystream_bytes),
-    "through the server": lambda cost: _bytes(cost.server_bytes),
-    "server agrees on keys": lambda cost: f"{cost.server_agreements:,.0f} times",
-    "server makes keystream": lambda cost: _bytes(cost.server_keystream_bytes),
-}
-_TIMES: dict[str, Callable[[Cost], str]] = {
-    "client works, about": lambda cost: _seconds(cost.client_seconds),
-    "server works, about": lambda cost: _seconds(cost.server_seconds),
-}
+#: The lines of the bill: a name, the figure of ``Cost``, and how it is written.
+_FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("client sends", "sent_bytes", _bytes),
+    ("client receives", "received_bytes", _bytes),
+    ("client agrees on keys", "agreements", "{:,.0f} times".format),
+    ("client checks signatures", "verifications", "{:,.0f}".format),
+    ("client makes keystream", "keystream_bytes", _bytes),
+    ("through the server", "server_bytes", _bytes),
+    ("server agrees on keys", "server_agreements", "{:,.0f} times".format),
+    ("server makes keystream", "server_keystream_bytes", _bytes),
+    ("client works, about", "client_seconds", _seconds),
+    ("server works, about", "server_seconds", _seconds),
+)

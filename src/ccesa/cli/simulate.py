@@ -93,7 +93,7 @@ def _print(report: simulation.Report, as_json: bool) -> None:
 
 
 def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, Any]:
-    """What the planner chooses, as configurations and charters take it."""
+    """Return what the planner chooses, as configurations and charters take it."""
     planned = simulation.usual_plan(clients, dropout, graph, guard)
     for note in planned.notes:
         Console(stderr=True).print(f"note  {note}", soft_wrap=True)
@@ -134,7 +134,7 @@ def _option(parameter: str) -> str:
 
 @contextmanager
 def _progress() -> Iterator[simulation.simulation.Progress]:
-    """A bar for each step, on standard error and only where somebody watches."""
+    """Show a bar for each step, on standard error and only where somebody watches."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:

@@ -14,20 +14,20 @@ _SHADES = " ·░▒▓█"
 
 
 def tiles(update: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """The weights of a softmax update as one 8 x 8 image a digit, scaled to [-1, 1] over all of them."""
+    """Return a softmax update as one 8 x 8 image per digit, scaled to [-1, 1] over all of them."""
     weights = update[: PIXELS * CLASSES].reshape(PIXELS, CLASSES)
     scaled = weights / (np.abs(weights).max() or 1.0)
     return [scaled[:, digit].reshape(_SIDE, _SIDE) for digit in range(CLASSES)]
 
 
 def colour(value: float) -> str:
-    """Blue below zero, white at it, red above."""
+    """Return a colour: blue below zero, white at it, red above."""
     pale = round(255 * (1 - min(abs(value), 1.0)))
     return f"#{pale:02x}{pale:02x}ff" if value < 0 else f"#ff{pale:02x}{pale:02x}"
 
 
 def tiles_svg(update: NDArray[np.float64], pixel: int = 8) -> str:
-    """Ten images side by side."""
+    """Draw ten images side by side."""
     step = (_SIDE + 1) * pixel
     cells = [
         f'<rect x="{digit * step + x * pixel}" y="{y * pixel}" width="{pixel}" height="{pixel}" '
@@ -40,7 +40,7 @@ def tiles_svg(update: NDArray[np.float64], pixel: int = 8) -> str:
 
 
 def tiles_text(update: NDArray[np.float64], digits: int = 3) -> Text:
-    """The first few images: darker for larger, red above zero, blue below."""
+    """Draw the first few images: darker for larger, red above zero, blue below."""
     text = Text()
     for y in range(_SIDE):
         for tile in tiles(update)[:digits]:
@@ -52,7 +52,7 @@ def tiles_text(update: NDArray[np.float64], digits: int = 3) -> Text:
 
 
 def curves_svg(curves: Sequence[tuple[str, str, Sequence[float]]], lost: Sequence[int]) -> str:
-    """Accuracy per round: (name, SVG stroke style, values from 0 to 1) each; lost rounds are marked."""
+    """Draw accuracy per round: (name, SVG stroke style, values from 0 to 1) each; lost rounds are marked."""
     rounds = max(len(values) for _, _, values in curves)
     right, bottom = _WIDTH - _MARGIN, _HEIGHT - _MARGIN
     parts = [_label(_WIDTH / 2, _HEIGHT - 6, "round")]

@@ -24,7 +24,7 @@ _PAGE = """<!doctype html>
 
 
 def summary(history: History) -> list[tuple[str, str]]:
-    """What happened, a line each."""
+    """Say what happened, line by line."""
     sums, lost = history.sums, history.lost
     reasons = "; ".join(f"round {number}: {_reason(failure)}" for number, failure in lost.items())
     kept = f"{len(lost)} of {len(history.reports)}, the old model was kept ({reasons})"
@@ -51,7 +51,7 @@ _COSTS: list[tuple[str, Callable[[Report], float], str]] = [
 
 
 def bill(history: History, conventional: Report) -> list[tuple[str, str, str, str]]:
-    """What a client pays for a round, beside conventional secure aggregation."""
+    """Return what a client pays for a round, beside conventional secure aggregation."""
     rows = []
     for name, cost, form in _COSTS:
         ours, theirs = mean(map(cost, history.sums or history.reports)), cost(conventional)
@@ -60,7 +60,7 @@ def bill(history: History, conventional: Report) -> list[tuple[str, str, str, st
 
 
 def to_html(history: History, conventional: Report) -> str:
-    """The whole report in one file."""
+    """Return the whole report as one file."""
     curves = pictures.curves_svg(
         [
             ("plain averaging", "stroke:#999;stroke-width:5", history.plain),

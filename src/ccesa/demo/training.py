@@ -46,7 +46,7 @@ class History:
 
     @property
     def lost(self) -> dict[int, RoundFailed]:
-        """The rounds without a sum, counted from 1, and why."""
+        """Return the rounds without a sum, counted from 1, and why."""
         results = enumerate((report.result for report in self.reports), 1)
         return {number: result for number, result in results if isinstance(result, RoundFailed)}
 

@@ -14,11 +14,19 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import settle_probability
 
 if TYPE_CHECKING:
-    from ccesa.chances.bounds import Degrees, Masks
+    from ccesa.probability.bounds import Degrees, Masks
 
 
 class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
-    """Everyone with everyone: conventional secure aggregation."""
+    """Everyone with everyone: conventional secure aggregation.
+
+    Attributes:
+        mask_p: The probability with which an edge carries masks, in (0, 1].
+        mask_degree: How many neighbours a client shares a mask with, an even number; all without either.
+
+    Raises:
+        ConfigError: A field is out of range, or both are given.
+    """
 
     mask_p: float | None = None
     mask_degree: int | None = None
@@ -64,19 +72,19 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
         return others(ids.size, node)[0]
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.chances.circles import EqualDegrees
+        from ccesa.probability.harary import EqualDegrees
 
         return EqualDegrees(clients - 1)
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.chances.circles import CircleMasks
-        from ccesa.chances.edges import EdgeMasks
+        from ccesa.probability.erdos_renyi import EdgeMasks
+        from ccesa.probability.harary import CircleMasks
 
         return CircleMasks(self.mask_degree or clients - 1) if self.mask_p is None else EdgeMasks(self.mask_p)
 
     @classmethod
     def candidates(cls, clients: int) -> Ladder:
-        """There is one, unless there are more clients than can hold shares."""
+        # There is one, unless there are more clients than can hold shares.
         return Ladder(int(clients <= MAX_HOLDERS), lambda step: cls())
 
     def thinner(self, clients: int) -> Ladder:

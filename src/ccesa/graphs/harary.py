@@ -13,7 +13,7 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import check_integer
 
 if TYPE_CHECKING:
-    from ccesa.chances.bounds import Degrees, Masks
+    from ccesa.probability.bounds import Degrees, Masks
 
 
 def check_circle_degree(name: str, degree: int) -> None:
@@ -26,7 +26,15 @@ def check_circle_degree(name: str, degree: int) -> None:
 
 
 class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
-    """A random circle on which everyone is joined to the nearest degree / 2 on each side."""
+    """A random circle on which everyone is joined to the nearest degree / 2 on each side.
+
+    Attributes:
+        degree: How many neighbours a client has, an even number below the number of clients.
+        mask_degree: How many of them it shares a mask with, the nearest; an even number, all unless given.
+
+    Raises:
+        ConfigError: A field is out of range.
+    """
 
     degree: int
     mask_degree: int | None = None
@@ -84,12 +92,12 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         return rest[circle_distance(circle_positions(seed, ids.size), low, high) <= self.degree // 2]
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.chances.circles import EqualDegrees
+        from ccesa.probability.harary import EqualDegrees
 
         return EqualDegrees(self.max_degree(clients))
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.chances.circles import CircleMasks
+        from ccesa.probability.harary import CircleMasks
 
         return CircleMasks(self.mask_degree or self.max_degree(clients))
 

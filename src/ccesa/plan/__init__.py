@@ -4,13 +4,13 @@
 docs/planning.md has the mathematics.
 """
 
-from ccesa.chances.assumptions import Assumptions
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check, plan
 from ccesa.plan.price import Cost, Rates, price
+from ccesa.plan.result import Plan
+from ccesa.probability.assumptions import Assumptions
 
 __all__ = [
     "Assumptions",

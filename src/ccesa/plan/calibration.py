@@ -43,7 +43,7 @@ class _Work(NamedTuple):
 
 
 def calibrate() -> Rates:
-    """Measure this machine, in about a fifth of a second."""
+    """Return the speed of this machine, measured in about a fifth of a second."""
     works: dict[str, dict[int, _Work]] = {
         "key_pair": {1: _key_pairs()},
         "agreement": {1: _agreements()},
@@ -61,7 +61,7 @@ def calibrate() -> Rates:
 
 
 def _measured(works: list[_Work]) -> Iterator[float]:
-    """The median seconds of one unit of each."""
+    """Return the median seconds of one unit of each."""
     for work in works:
         work.run()  # tables are made on first use
     times = [[_timed(work) for work in works] for _ in range(_TURNS)]
@@ -83,7 +83,7 @@ def _key_pairs() -> _Work:
 
 
 def _agreements() -> _Work:
-    """All of them in one row, as a client does it."""
+    """Agree with many peers in one row, as a client does."""
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
@@ -122,12 +122,12 @@ def _splitting(holders: int, threshold: int) -> _Work:
 
 
 def _absent(threshold: int) -> int:
-    """So many holders are absent: about as many as with a tenth of the clients gone."""
+    """Return how many holders are absent: about as many as with a tenth of the clients gone."""
     return threshold // 8
 
 
 def _joining(threshold: int) -> _Work:
-    """Many secrets at once. Each lacks a few holders; which ones makes no difference."""
+    """Join many secrets at once. Each lacks a few holders; which ones makes no difference."""
     absent = np.arange(1, 1 + _absent(threshold)) * 8
     xs = np.setdiff1d(np.arange(1, 1 + threshold + absent.size), absent)
     shares = np.ones((_SECRETS, threshold, shamir.SECRET_ELEMENTS), np.uint16)
@@ -151,7 +151,7 @@ def _taking(size: int) -> _Work:
 
 
 def _edges() -> _Work:
-    """A complete graph: drawing it, then passing on both keys and the sealed shares of each edge."""
+    """Draw a complete graph, then pass on both keys and the sealed shares of each edge."""
     nodes, edges = np.arange(_NODES), _NODES * (_NODES - 1)
     sealed = np.zeros((edges, keys.SEALED_BYTES), np.uint8)
     public = np.zeros((_NODES, 2 * primitives.PUBLIC_KEY_BYTES), np.uint8)
@@ -167,5 +167,5 @@ def _edges() -> _Work:
 
 
 def _message(content: bytes) -> bytes:
-    """Any message: how long it takes depends on the bytes alone."""
+    """Return any message: how long it takes depends on the bytes alone."""
     return m.Complaint(context=_CONTEXT, client=1000, accused=content).encode()

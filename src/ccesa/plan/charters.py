@@ -1,4 +1,4 @@
-"""From a plan to the charter of a federation, and back: what a charter states, computed anew."""
+"""From a plan to the charter of a federation, and back: what a charter states is computed anew."""
 
 from datetime import date, datetime
 from typing import Any
@@ -7,17 +7,17 @@ from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.identity import Admission
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import check
+from ccesa.plan.result import Plan
 
 #: log2 by which figures may differ that were computed on another machine.
 _ROUNDING = 1e-6
-#: What a higher figure makes stronger; of all others a lower one does.
-_MORE_IS_BETTER = ("least_honest",)
+#: Figures that promise more where they are higher; all others do where they are lower.
+_MORE_IS_BETTER = ("least_honest", "colluders")
 
 
 def stated(plan: Plan) -> Stated:
-    """The certificate of a plan, as a charter states it."""
+    """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
         raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
     return Stated(
@@ -36,7 +36,18 @@ def stated(plan: Plan) -> Stated:
 def charter(
     plan: Plan, members: Admission, *, expires: date | datetime | int, serial: int = 1, **others: Any
 ) -> Charter:
-    """The charter of these members on the terms of this plan; ``attempts``, ``learning`` may be given."""
+    """Return the charter of some members on the terms of a plan.
+
+    Args:
+        plan: A plan for as many clients under the guard ``active``.
+        members: The members; a client's id is its place in the list.
+        expires: When no round is joined any more: a date, a time with its offset, or seconds since 1970.
+        serial: The number of this charter, from 1 on; sites accept the newest.
+        **others: Fields of Charter that the plan does not say, such as ``attempts`` and ``learning``.
+
+    Raises:
+        ConfigError: Another number of clients, another guard, or fields that cannot be.
+    """
     if len(members) != plan.clients:
         raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
     return Charter(
@@ -67,24 +78,17 @@ def recomputed(agreed: Charter) -> Plan:
 
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
-    """In what a charter promises more than its graph and rule keep; nothing if it was planned."""
+    """Return in what a charter promises more than its graph and rule keep; nothing if it was planned."""
     found = recomputed(agreed)
     lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
-    if agreed.least_roster < found.least_roster:
-        lines.append(
-            f"least_roster = {agreed.least_roster} is below {found.least_roster}: the certificate does not "
-            "cover rosters that small"
-        )
-    if agreed.min_survivors < found.least_survivors:
-        lines.append(f"min_survivors = {agreed.min_survivors} is below {found.least_survivors}")
+    # The certificate does not cover smaller rosters, nor fewer survivors.
+    for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
+        if getattr(agreed, name) < least:
+            lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
+    anew = stated(found)
     for name in Stated.__struct_fields__:
-        said, is_so = getattr(agreed.certificate, name), getattr(stated(found), name)
+        said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
-        if flatters and name != "colluders":
+        if flatters:
             lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
-    if agreed.certificate.colluders > found.colluders:
-        lines.append(
-            f"it states that {agreed.certificate.colluders} members may collude, the certificate covers "
-            f"{found.colluders}"
-        )
     return tuple(lines)

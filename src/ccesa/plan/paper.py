@@ -1,6 +1,6 @@
 """The paper's rule for p and t as printed, with errata: the baseline, not a recommendation.
 
-q_total is the probability that a client vanishes in a round, q the same for one of its four steps. The
+q_total is the probability that a client drops out in a round, q the same for one of its four steps. The
 paper's bounds and tables are in experiments/bounds.py.
 """
 
@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from ccesa.errors import ConfigError
+from ccesa.parts import check_clients
 
 STEPS = 4
 
@@ -80,12 +81,6 @@ def threshold(n: int, p: float) -> int:
     """
     check_clients(n)
     return math.ceil(((n - 1) * p + _spread(n) + 1) / 2)
-
-
-def check_clients(n: int) -> None:
-    """Refuse a round of fewer than three."""
-    if n < 3:
-        raise ConfigError(f"a round needs at least 3 clients, not {n}")
 
 
 def _spread(n: int) -> float:

@@ -1,19 +1,19 @@
-"""``plan``: say how many clients there are, vanish and collude; get the cheapest graph with a certificate."""
+"""``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.demand import Demand
 from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Complete, Harary, kind_named
 from ccesa.guards import guard_named
-from ccesa.plan.alternatives import everyone, explain, reachable
 from ccesa.plan.certificate import certify
-from ccesa.plan.planned import Plan
+from ccesa.plan.explanation import everyone, explain, reachable
+from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, cheapest, sparsest, thinned
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.demand import Demand
 
 
 def plan(
@@ -30,16 +30,26 @@ def plan(
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
-    A round fails for want of share holders with probability 2^-reliability_bits at most (by default 20, or
-    what the complete graph reaches, with a note, where that is less), and all privacy events that count under
-    the guard have 2^-privacy_bits together (by default 40, under ``active`` 128). By default nobody colludes,
-    under ``active`` a tenth does, and never fewer than one.
+    Args:
+        clients: How many are enrolled, 3 to 10^8.
+        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
+            under ``active``, where it is never less than one client.
+        guard: ``curious`` or ``active``.
+        length: Words of a vector.
+        bits: Bits of a word, 8, 16, 32 or 64.
+        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, or 128
+            under ``active``.
+        reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
+            default 20, or what the complete graph reaches, with a note, where that is less.
+        graph: ``harary``, ``erdos-renyi``, ``complete`` or ``best``, which is Harary.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
 
-    Raises ImpossiblePlan where no graph will do; its ``options`` are what would.
+    Raises:
+        ImpossiblePlan: No graph will do; its ``options`` are what would.
+        ConfigError: An argument is out of range.
     """
-    rules = guard_named(guard)
-    assumptions = Assumptions.under(rules, clients, dropout, collusion, exact=exact_dropout)
-    demand = Demand.of(assumptions, rules, privacy_bits, reliability_bits)
+    demand = _demand(guard, clients, dropout, collusion, exact_dropout, privacy_bits, reliability_bits)
     kind_named(graph)
     RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
@@ -56,11 +66,25 @@ def check(
     reliability_bits: float | None = None,
     exact_dropout: bool = False,
 ) -> Plan:
-    """Certify a configuration that somebody else chose; ``shortfalls`` says what it does not keep."""
-    guard = guard_named(config.guard)
-    assumptions = Assumptions.under(guard, config.clients, dropout, collusion, exact=exact_dropout)
-    demand = Demand.of(assumptions, guard, privacy_bits, reliability_bits)
-    return _certified(demand, config.length, config.bits, Found(config.graph, config.threshold))
+    """Certify a configuration that somebody else chose.
+
+    Args:
+        config: The round, with its guard, graph and threshold rule.
+        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        collusion: The fraction of clients that work with the server; by default as in ``plan``.
+        privacy_bits: What is demanded; by default as in ``plan``.
+        reliability_bits: What is demanded; by default 20.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
+
+    Returns:
+        The plan with its certificate; ``shortfalls`` says which demands it does not meet.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+    bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
+    demand = _demand(config.guard, config.clients, dropout, collusion, exact_dropout, *bits)
+    return _certified(demand, config.length, config.bits, found)
 
 
 def plan_or_complete(
@@ -79,8 +103,7 @@ def plan_or_complete(
     try:
         return plan(clients, dropout, collusion, guard, length, bits, graph=graph)
     except ImpossiblePlan as error:
-        rules = guard_named(guard)
-        demand = Demand.of(Assumptions.under(rules, clients, dropout, collusion, exact=False), rules)
+        demand = _demand(guard, clients, dropout, collusion)
         found = everyone(demand)
         if found is None:
             raise
@@ -88,6 +111,22 @@ def plan_or_complete(
         if not made.is_private:
             raise
         return made
+
+
+def _demand(
+    guard: str,
+    clients: int,
+    dropout: float,
+    collusion: float | None,
+    exact: bool = False,
+    privacy_bits: float | None = None,
+    reliability_bits: float | None = None,
+) -> Demand:
+    """Return what was said, with the guard's defaults for what was not."""
+    rules = guard_named(guard)
+    fraction = rules.collusion if collusion is None else collusion
+    assumptions = Assumptions(clients=clients, dropout=dropout, collusion=fraction, exact=exact)
+    return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
 
 
 def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Demand]:

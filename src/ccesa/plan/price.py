@@ -1,7 +1,7 @@
 """What a round costs: bytes and operations, and with the rates of a machine the time. No clock here.
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
-vanishes, the most it can have. What the server does is expected over who vanishes, equally likely in each
+drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
 step.
 """
 
@@ -18,7 +18,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 
 if TYPE_CHECKING:
-    from ccesa.plan.planned import Plan
+    from ccesa.plan.result import Plan
 
 _CONTEXT_BYTES = 32
 #: Below each of these a client id takes so many bytes, in msgpack's shortest form.
@@ -34,7 +34,7 @@ class Shape:
     """What the cost of a round depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client vanishes in the course of the round.
+    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round.
     """
 
     clients: int
@@ -68,23 +68,30 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of one client that stays to the end while nobody vanishes, and of the server."""
+    """The cost of one client that stays to the end while nobody drops out, and of the server.
 
-    #: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
+    Attributes:
+        sent_bytes: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
+        received_bytes: The same for what the client receives.
+        agreements: One for each neighbour to seal shares, one for each neighbour to mask with.
+        verifications: Signatures to check: as many for each neighbour as the requests show of it.
+        keystream_bytes: What the client's masks take.
+        server_bytes: All that passes the server while nobody drops out.
+        server_agreements: Expected: one for each survivor that shares a mask with a client that dropped out
+            after sharing.
+        server_keystream_bytes: Expected: the self masks of the survivors, and a mask for each of those.
+        client_seconds: Processor time of one core; None where no rates are known.
+        server_seconds: Processor time of one core; None where no rates are known.
+    """
+
     sent_bytes: float
     received_bytes: float
-    #: One for each neighbour to seal shares, one for each neighbour to mask with.
     agreements: float
-    #: Signatures to check: as many for each neighbour as the requests show of it.
     verifications: float
     keystream_bytes: float
-    #: All that passes the server while nobody vanishes.
     server_bytes: float
-    #: Expected: one for each survivor that shares a mask with a client that vanished after sharing.
     server_agreements: float
-    #: Expected: the self masks of the survivors, and a mask for each of those agreements.
     server_keystream_bytes: float
-    #: Processor time of one core, if rates are known.
     client_seconds: float | None = None
     server_seconds: float | None = None
 
@@ -96,7 +103,7 @@ class Curve(NamedTuple):
     seconds: tuple[float, ...]
 
     def at(self, size: float) -> float:
-        """Straight between the measurements and beyond the last; below the first as at the first."""
+        """Return the seconds: straight between the measurements and after them, level before."""
         if size <= self.sizes[-1]:
             return float(np.interp(size, self.sizes, self.seconds))
         slope = (self.seconds[-1] - self.seconds[-2]) / (self.sizes[-1] - self.sizes[-2])
@@ -105,33 +112,37 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Seconds for one unit of each kind of work, on one core."""
+    """Seconds for one unit of each kind of work, on one core.
 
-    #: A private key from its seed, and its public key.
+    Attributes:
+        key_pair: A private key from its seed, and its public key.
+        agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
+        verification: One signature checked.
+        sealing: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
+        splitting: Both secrets of a client, by holders times threshold: the matrix product.
+        joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
+        masking: One keystream made and added, by bytes.
+        taking: One message taken in, by bytes: they are parsed, compared, hashed and added up.
+        edge: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
+    """
+
     key_pair: float
-    #: From the 32 bytes of a peer's public key to the keys derived from the common secret.
     agreement: float
-    #: Of one signature.
     verification: float
-    #: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
     sealing: float
-    #: Both secrets of a client, by holders times threshold: the matrix product.
     splitting: Curve
-    #: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
     joining: Curve
-    #: One keystream made and added, by bytes.
     masking: Curve
-    #: One message taken in, by bytes: they are parsed, compared, hashed and added up.
     taking: Curve
-    #: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
     edge: float
 
 
 def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
-    """Price a plan, or a round of any shape.
+    """Return what one round costs, in bytes and operations, which are the same on every machine.
 
-    Bytes and operations are the same on every machine; seconds are there only with ``rates``, as
-    ``calibrate()`` measures them.
+    Args:
+        what: A plan, or a ``Shape`` of any round.
+        rates: The speed of a machine, as ``calibrate()`` measures it; there are seconds only with it.
     """
     shape = what if isinstance(what, Shape) else what.shape
     sent = sum(_message_bytes(step.reply, shape) for step in shape.steps)
@@ -152,7 +163,7 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
 
 
 def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
-    """One array: its name, the context, the client's id, the fields; each behind its header."""
+    """Return the size of an array of name, context, client's id and fields, each behind its header."""
     name = str(kind.__struct_config__.tag)
     head = 1 + 1 + len(name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
@@ -168,7 +179,7 @@ def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
 
 
 def _proof_bytes(shape: Shape) -> float:
-    """Expected: on each level of the tree, the siblings that are not known from below.
+    """Return the expected size of a proof: on each level, the siblings that are not known from below.
 
     Neighbours are anywhere among the leaves. A node over 2^k leaves is known if one of these is.
     """
@@ -180,12 +191,12 @@ def _proof_bytes(shape: Shape) -> float:
 
 
 def _header_bytes(size: float) -> int:
-    """The header of a byte string, in msgpack's shortest form."""
+    """Return the size of the header of a byte string, in msgpack's shortest form."""
     return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
 
 
 def _mean_id_bytes(clients: int) -> float:
-    """The mean over all ids 0 ... clients - 1."""
+    """Return the mean size of an id, over all ids 0 ... clients - 1."""
     total, first = 0, 0
     for end, size in _ID_FORMS:
         total += size * (min(end, clients) - first)
@@ -194,10 +205,10 @@ def _mean_id_bytes(clients: int) -> float:
 
 
 def _pairs_to_open(shape: Shape) -> float:
-    """Masks that survivors share with those who vanished before they masked.
+    """Return how many masks survivors share with those who dropped out before they masked.
 
     The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
-    Where edges are drawn pair by pair there are slightly fewer: who vanished before the drawing has none.
+    Where edges are drawn pair by pair there are slightly fewer: who dropped out before the drawing has none.
     """
     v1, v2, v3, *_ = shape.alive
     return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1
@@ -236,7 +247,7 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
 
 
 def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float:
-    """One reply taken in by the server: a vector costs its bytes, a signature its verification."""
+    """Return the time to take in a reply: a vector costs its bytes, a signature its verification."""
     signed = rates.verification if "signature" in m.sizes(reply) else 0.0
     if m.has_vector(reply):
         return signed + rates.taking.at(shape.vector_bytes)

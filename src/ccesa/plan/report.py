@@ -1,4 +1,4 @@
-"""A plan as a JSON object, and its parts in words."""
+"""How a plan is shown: as a JSON object, and its parts in words."""
 
 import math
 from dataclasses import asdict, replace
@@ -8,8 +8,8 @@ import msgspec
 
 from ccesa.guards import guard_named
 from ccesa.plan import paper
-from ccesa.plan.planned import Plan
 from ccesa.plan.price import Cost, Rates, price
+from ccesa.plan.result import Plan
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9

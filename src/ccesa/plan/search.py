@@ -1,19 +1,19 @@
-"""The cheapest graph that keeps every promise, of each family.
+"""The search for the cheapest graph of a family that keeps every promise.
 
 Along a ladder that is not monotone a candidate is accepted by its certificate, and the search leaves out only
-those that cannot do (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
+those that cannot work (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
 """
 
 from dataclasses import dataclass
 from functools import cache
 
-from ccesa.chances.assumptions import Assumptions
-from ccesa.chances.bisection import first, leftmost
-from ccesa.chances.demand import Demand
-from ccesa.chances.tails import MARGIN, SLACK
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import BEST, Complete, Graph, Kind, kind_named
 from ccesa.plan.certificate import certify
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.bisection import first, leftmost
+from ccesa.probability.demand import Demand
+from ccesa.probability.tails import MARGIN, SLACK
 from ccesa.thresholds import Threshold
 
 
@@ -27,7 +27,7 @@ class Found:
 
 
 def cheapest(demand: Demand, graph: str) -> Found | None:
-    """Return the cheapest of the family that was asked for; the complete graph where no sparse one does."""
+    """Return the cheapest of the family that was asked for; the complete graph where no sparse one works."""
     kind = kind_named(graph)
     sparse = None if kind is Complete else _sparse(demand, kind)
     if sparse is not None:
@@ -40,7 +40,7 @@ def cheapest(demand: Demand, graph: str) -> Found | None:
 
 
 def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
-    """Start where the best family ends: any other needs as many neighbours."""
+    """Search from where the best family ends: any other needs as many neighbours."""
     found = sparsest(demand, kind_named(BEST))
     if found is None or kind is kind_named(BEST):
         return found
@@ -48,7 +48,7 @@ def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
 
 
 def sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
-    """Return the sparsest graph of a family that will do, its masks on every edge, and its threshold rule.
+    """Return the sparsest graph of a family that works, its masks on every edge, and its threshold rule.
 
     It is probably not sparser than ``mean_degree``.
     """
@@ -88,7 +88,7 @@ def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
 
 
 def densest(demand: Demand) -> Found | None:
-    """Return everyone with everyone, or as many neighbours as can hold shares, if that will do."""
+    """Return everyone with everyone, or as many neighbours as can hold shares, if that works."""
     n = demand.assumptions.clients
     if n <= MAX_HOLDERS:
         return fitted(demand, Complete())

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from ccesa.charter import Charter, Seat, Stated
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
@@ -18,19 +20,8 @@ from ccesa.thresholds import Majority
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1
 #: Certain failure: what a charter states that rests on no plan.
-NOTHING = Stated(
-    dropout=0.0,
-    collusion=0.0,
-    colluders=0,
-    around=0,
-    least_honest=0,
-    privacy_bits=0.0,
-    reliability_bits=0.0,
-    unreliable=0.0,
-    disconnected=0.0,
-    exposed=0.0,
-    unmaskable=0.0,
-)
+_NONE: dict[str, Any] = {one.name: 0 for one in msgspec.structs.fields(Stated) if one.required}
+NOTHING = Stated(**_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +69,7 @@ def new_client(
     if not guard_named(config.guard).chartered:
         return Client(config, number, vector, **options)
     members = _given(config, federation)
-    options = {"tasks": None, **options}  # rounds in one process are no tasks that could be repeated
+    options = {"tasks": None, **options}  # rounds in one process have no tasks that could be repeated
     return ActiveClient(config, members.identities[number], members.charter, vector, **options)
 
 

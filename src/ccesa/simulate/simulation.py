@@ -165,7 +165,7 @@ def _report(
 
 
 def _mean_degrees(server: Server) -> tuple[float, float]:
-    """Of the assignment graph and of its mask subgraph; zero where the round ended before it was drawn."""
+    """Return the mean degrees of graph and mask subgraph; zero where the round ended before it was drawn."""
     graph = server.graph
     if graph is None:
         return 0.0, 0.0
@@ -195,7 +195,7 @@ def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[It
 
 
 def peak_rss_mb() -> float:
-    """The most memory this process has held so far; 0 where the system does not tell."""
+    """Return the most memory this process has held so far; 0 where the system does not tell."""
     try:
         import resource
     except ImportError:

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from flwr.app import RecordDict
 
-from ccesa.chances.assumptions import Assumptions
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
@@ -16,8 +15,9 @@ from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.guards import CURIOUS
-from ccesa.plan.planned import Plan
 from ccesa.plan.planner import plan_or_complete
+from ccesa.plan.result import Plan
+from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
 
 #: As of the clients of a round.

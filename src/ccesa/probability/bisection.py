@@ -1,4 +1,4 @@
-"""Searches among whole numbers in order."""
+"""Searches among whole numbers: the first that is enough."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,10 +9,7 @@ _STRIDE = 64
 
 
 def leftmost(
-    low: int,
-    high: int,
-    found: Callable[[int], Found | None],
-    possible: Callable[[int, int], bool],
+    low: int, high: int, found: Callable[[int], Found | None], possible: Callable[[int, int], bool]
 ) -> Found | None:
     """Return what is found at the smallest of low .. high; ``possible`` says where it is worth looking.
 
@@ -29,10 +26,7 @@ def leftmost(
 
 
 def _within(
-    low: int,
-    high: int,
-    found: Callable[[int], Found | None],
-    possible: Callable[[int, int], bool],
+    low: int, high: int, found: Callable[[int], Found | None], possible: Callable[[int, int], bool]
 ) -> Found | None:
     if not possible(low, high):
         return None

@@ -1,4 +1,4 @@
-"""Graphs in which everyone has the same number of neighbours, and masks on a circle.
+"""Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
 How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
 leaves no circle: all of them are neighbours.
@@ -12,10 +12,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.demand import Demand
-from ccesa.chances.events import Event
-from ccesa.chances.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.demand import Demand
+from ccesa.probability.events import Event
+from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
 #: Rosters too small for a circle are judged in at most this many groups, each by its worst member.
@@ -31,7 +31,7 @@ class CircleMasks:
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
         """Bound P(the honest survivors' masks fall apart).
 
-        They do if and only if at least two gaps of h or more missing clients (vanished or colluding) lie
+        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie
         between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint,
         so each of the n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
         """
@@ -40,11 +40,11 @@ class CircleMasks:
         if pairs <= 0 or self.degree >= n - 1:
             return -math.inf
         colluding = np.arange(2 * h + 1)
-        vanished = 2 * h - colluding
+        dropped = 2 * h - colluding
         terms = (
             log_choose(2 * h, colluding)
-            + assumptions.log_collude(colluding, vanished + 2)
-            + assumptions.log_fate(vanished, stay=2)
+            + assumptions.log_collude(colluding, dropped + 2)
+            + assumptions.log_fate(dropped, stay=2)
         )
         log = min(0.0, math.log(pairs) + float(logsumexp(terms)))
         if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
@@ -87,7 +87,7 @@ class EqualDegrees:
         return next(filter(kept, rules), None)
 
     def may_hold(self, demand: Demand, most: int) -> bool:
-        """Hold each side of every condition against the other at its best end."""
+        """Compare each side of every condition with the other at its best end."""
         low, high = one_degree(demand, self.degree), one_degree(demand, most)
         if high.highest < low.majority:
             return False
@@ -97,7 +97,7 @@ class EqualDegrees:
         return all(int(event(t, degree)) >= low.fewest for event in demand.events)
 
     def _advertised(self, event: Event, rule: Rule, roster: Roster) -> float:
-        """Bound it where whoever vanishes in step 0 is not in V1.
+        """Bound it where whoever drops out in step 0 is not in V1.
 
         The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t
         the largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the
@@ -178,16 +178,16 @@ class OneDegree:
 
     @cached_property
     def highest(self) -> int:
-        """The largest t that is reliable enough. It rises with the degree, by one at most."""
+        """Return the largest t that is reliable enough; it rises with the degree, by one at most."""
         return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
 
     @cached_property
     def fewest(self) -> int:
-        """The smallest number of colluding neighbours that is rare enough. It rises with the degree."""
+        """Return the fewest colluding neighbours that are rare enough; they rise with the degree."""
         return int(np.count_nonzero(self.colluding > self.demand.log_private))
 
     def thresholds(self, log_apart: float) -> Iterator[int]:
-        """Every threshold that may keep the demand, the best first.
+        """Yield every threshold that may keep the demand, the best first.
 
         That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
         most.
@@ -214,7 +214,7 @@ def fitting(rule: Rule, degrees: Counts) -> Counts:
 def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
     """Return the rule that gives t to everyone of this degree.
 
-    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that vanishes.
+    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.
     """
     majority = t == Majority().of(degree) and assumptions.colluders == 0
     return Majority() if majority else Fixed(t=t)
@@ -245,12 +245,12 @@ def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
 
 
 def _slope(x: Logs, k: int) -> Logs:
-    """The derivative of ln x (x - 1) .. (x - k + 1)."""
+    """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
     return np.asarray(digamma(x + 1) - digamma(x - k + 1))
 
 
 def _small(assumptions: Assumptions, degree: int) -> tuple[Counts, Logs]:
-    """Degrees |V1| - 1 below that of the circle, and ln of the most likely each can be."""
+    """Return the degrees of too small a V1, and ln of the largest probability that each can have."""
     others, gone = assumptions.clients - 1, assumptions.dropped
     if assumptions.exact:
         sizes = np.arange(max(others - gone, 0), degree)

@@ -59,7 +59,7 @@ class Hypergeometric:
         return self.good / self.total
 
 
-Family = Binomial | Hypergeometric
+Distribution = Binomial | Hypergeometric
 
 
 def log_choose(n: int | Counts, k: Counts) -> Logs:
@@ -90,16 +90,16 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
 
 
 @lru_cache(maxsize=1 << 10)
-def log_below(family: Family, draws: int) -> Logs:
+def log_below(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X < t) for t = 0 .. draws + 1."""
-    terms = family.log_pmf(draws, np.arange(draws + 1))
+    terms = distribution.log_pmf(draws, np.arange(draws + 1))
     return _frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
 
 
 @lru_cache(maxsize=1 << 10)
-def log_at_least(family: Family, draws: int) -> Logs:
+def log_at_least(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X >= t) for t = 0 .. draws + 1."""
-    terms = family.log_pmf(draws, np.arange(draws + 1))[::-1]
+    terms = distribution.log_pmf(draws, np.arange(draws + 1))[::-1]
     return _frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
 
 
@@ -113,12 +113,12 @@ def log2_upwards(log: float) -> float:
     return -math.inf if log == -math.inf else min(0.0, (float(log) + SLACK) / LN2)
 
 
-def window(family: Family, draws: int, nats: float = _NEGLIGIBLE) -> tuple[Counts, Logs, float]:
+def window(distribution: Distribution, draws: int, nats: float = _NEGLIGIBLE) -> tuple[Counts, Logs, float]:
     """Return the outcomes of at least e^-nats, their log-probabilities, and a bound on all others."""
-    p = family.mean_fraction
+    p = distribution.mean_fraction
     reach = 30 * math.sqrt(draws * p * (1 - p)) + 300  # Chernoff: beyond it lies less than e^-450
     k = np.arange(max(0, int(draws * p - reach)), min(draws, int(draws * p + reach)) + 1)
-    logs = family.log_pmf(draws, k)
+    logs = distribution.log_pmf(draws, k)
     kept = logs > -nats
     rest = math.log(draws + 1) - nats if not kept.all() or k.size <= draws else -math.inf
     return k[kept], logs[kept], rest

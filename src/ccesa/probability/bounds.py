@@ -1,4 +1,4 @@
-"""What a family of graphs has to say about itself, so that its rounds can be certified and planned.
+"""The interface of a family's bounds, with which its rounds are certified and planned.
 
 Everything is the natural logarithm of an upper bound on a probability.
 """
@@ -6,9 +6,9 @@ Everything is the natural logarithm of an upper bound on a probability.
 from collections.abc import Callable
 from typing import Protocol
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.demand import Demand
-from ccesa.chances.events import Event
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.demand import Demand
+from ccesa.probability.events import Event
 from ccesa.thresholds import Rule, Threshold
 
 

@@ -1,4 +1,4 @@
-"""How likely is what can happen to a client, as mathematics: tails, dropouts, colluders, edges and circles.
+"""How likely it is that something bad happens to a client: bounds for each family of graphs.
 
 Families of graphs build their bounds from it, and the planner asks them. docs/planning.md derives every line.
 """

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ccesa.chances.tails import Counts
+from ccesa.probability.tails import Counts
 
 #: Thresholds and degrees give the numbers of colluding neighbours that it takes.
 Event = Callable[[Counts, Counts], Counts]
 
 
 def exposed(t: Counts, degrees: Counts) -> Counts:
-    """They and the client itself hold t shares: with all its honest neighbours gone, it is opened.
+    """Return how many hold t shares with the client itself: its honest neighbours gone, it is opened.
 
     Without a neighbour nobody takes part.
     """
@@ -24,7 +24,7 @@ def exposed(t: Counts, degrees: Counts) -> Counts:
 
 
 def unmaskable(t: Counts, degrees: Counts) -> Counts:
-    """Two sets of t holders exist, the colluders in both and all others in one: h + 2 c + 1 >= 2 t."""
+    """Return how many make two sets of t holders, themselves in both: h + 2 c + 1 >= 2 t."""
     return 2 * t - degrees - 1
 
 
@@ -33,15 +33,15 @@ BY_NAME: dict[str, Event] = {"exposed": exposed, "unmaskable": unmaskable}
 
 
 def fewer_honest(than: int) -> Event:
-    """Fewer honest clients than this, itself included, are enough to open it: t - c < than."""
+    """Make the event that fewer honest clients than this, itself included, can open it: t - c < than."""
     return lambda t, degrees: t - than + 1
 
 
 def more_colluders(than: int) -> Event:
-    """More of its neighbours collude than this."""
+    """Make the event that more of its neighbours collude than this."""
     return lambda t, degrees: np.full_like(t, than + 1)
 
 
 def either(one: Event, other: Event) -> Event:
-    """What is enough for one of the two."""
+    """Make the event that one of the two happens."""
     return lambda t, degrees: np.minimum(one(t, degrees), other(t, degrees))

@@ -1,13 +1,13 @@
-"""What a plan has to keep: who may vanish and collude, and how rare everything bad has to be."""
+"""What a plan has to keep: who may drop out and collude, and how rare everything bad has to be."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.events import BY_NAME, Event
-from ccesa.chances.tails import LN2
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.events import BY_NAME, Event
+from ccesa.probability.tails import LN2
 
 RELIABILITY_BITS = 20.0
 MAX_BITS = 160
@@ -30,7 +30,7 @@ class Demand:
         privacy_bits: float | None = None,
         reliability_bits: float | None = None,
     ) -> "Demand":
-        """Return what was asked for, with the defaults for the rest."""
+        """Return what was asked for, with the defaults for the rest and the guard's fewest colluders."""
         privacy = guard.privacy_bits if privacy_bits is None else privacy_bits
         reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
         for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):
@@ -40,14 +40,13 @@ class Demand:
             reliability_bits=reliability,
             privacy_bits=privacy,
             guard=guard,
-            roster=Roster.expected(assumptions, reliability, chosen=guard.chooses_roster),
+            roster=Roster.expected(assumptions.at_least(guard), reliability, chosen=guard.chooses_roster),
         )
 
     def changed(self, *, reliability_bits: float | None = None, **assumptions: Any) -> "Demand":
         """Return the same demand with another reliability, or under other assumptions."""
         bits = self.reliability_bits if reliability_bits is None else reliability_bits
-        changed = replace(self.assumptions, **assumptions).at_least(self.guard)
-        return Demand.of(changed, self.guard, self.privacy_bits, bits)
+        return Demand.of(replace(self.assumptions, **assumptions), self.guard, self.privacy_bits, bits)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -55,7 +54,7 @@ class Demand:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What colluding neighbours must not be enough for."""
+        """Return the events that colluding neighbours must not be enough for."""
         return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
 
     @property

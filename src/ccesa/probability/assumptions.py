@@ -1,4 +1,4 @@
-"""Who may vanish and who may collude: everything random about a round that is not its graph."""
+"""Who may drop out and who may collude: everything random about a round that is not its graph."""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import bdtr, bdtrik, xlog1py, xlogy
 
-from ccesa.chances.tails import LN2, Binomial, Counts, Family, Hypergeometric, Logs, log_falling
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard
 from ccesa.parts import check_clients, whole_number
+from ccesa.probability.tails import LN2, Binomial, Counts, Distribution, Hypergeometric, Logs, log_falling
 
 #: Beyond, differences of logarithms lose more than the slack of a certificate covers.
 MAX_PLANNED = 10**8
@@ -19,10 +19,16 @@ SHORT_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """``clients`` of whom a fraction colludes and a fraction vanishes, neither looking at the graph.
+    """Who drops out and who colludes, neither looking at the graph.
 
-    Each client vanishes by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
-    (rounded up) of all clients does. Colluders are exactly a fraction (rounded up); they may vanish too.
+    Attributes:
+        clients: How many are enrolled, 3 to 10^8.
+        dropout: The probability in [0, 1) with which each client drops out by itself.
+        collusion: The fraction in [0, 1) of clients that collude, rounded up; they may drop out too.
+        exact: Whether exactly a fraction ``dropout`` of all clients drops out, rounded up.
+
+    Raises:
+        ConfigError: A field is out of range.
     """
 
     clients: int
@@ -40,14 +46,6 @@ class Assumptions:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
                 raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
 
-    @classmethod
-    def under(
-        cls, guard: Guard, clients: int, dropout: float, collusion: float | None, *, exact: bool
-    ) -> "Assumptions":
-        """Return what was said, with the guard's default for what was not, and its fewest colluders."""
-        fraction = guard.collusion if collusion is None else collusion
-        return cls(clients=clients, dropout=dropout, collusion=fraction, exact=exact).at_least(guard)
-
     def at_least(self, guard: Guard) -> "Assumptions":
         """Return the same with as many colluders as the guard asks for at least."""
         if self.colluders >= guard.least_colluders:
@@ -56,27 +54,28 @@ class Assumptions:
 
     @property
     def colluders(self) -> int:
+        """How many clients collude."""
         return _part(self.collusion, self.clients)
 
     @property
     def dropped(self) -> int:
-        """How many vanish, where exactly a fraction does."""
+        """Return how many drop out, where exactly a fraction does."""
         return _part(self.dropout, self.clients)
 
     @property
-    def live(self) -> Family:
-        """How many of a client's d neighbours stay to the end. The client itself is one that stays."""
+    def live(self) -> Distribution:
+        """Return how many of a client's d neighbours stay to the end; the client itself is one that stays."""
         if not self.exact:
             return Binomial(1.0 - self.dropout)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
 
     @property
-    def colluding(self) -> Family:
-        """How many of an honest client's d neighbours collude."""
+    def colluding(self) -> Distribution:
+        """Return how many of an honest client's d neighbours collude."""
         return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
 
     def log_fate(self, gone: Counts, stay: int) -> Logs:
-        """Return ln P(these clients all vanish and those all stay), for each number of ``gone``."""
+        """Return ln P(these clients all drop out and those all stay), for each number of ``gone``."""
         if not self.exact:
             return np.asarray(xlogy(gone, self.dropout) + xlog1py(stay, -self.dropout))
         return _log_pattern(self.clients, self.dropped, gone, stay)
@@ -86,8 +85,8 @@ class Assumptions:
         return _log_pattern(self.clients, self.colluders, many, honest)
 
     @property
-    def honest_survivors(self) -> tuple[Family, int]:
-        """How many honest clients stay, as a family and its number of draws."""
+    def honest_survivors(self) -> tuple[Distribution, int]:
+        """Return how many honest clients stay, as a distribution and its number of draws."""
         honest = self.clients - self.colluders
         if not self.exact:
             return Binomial(1.0 - self.dropout), honest
@@ -153,7 +152,7 @@ def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> 
 
 
 def _quantile(draws: int, p: float, at_most: float) -> int:
-    """The largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
+    """Return the largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
     least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
     while least > 0 and bdtr(least - 1, draws, p) > at_most:
         least -= 1

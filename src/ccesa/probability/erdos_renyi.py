@@ -1,4 +1,4 @@
-"""Graphs whose edges are drawn pair by pair, each with probability p."""
+"""Bounds for graphs whose edges are drawn pair by pair, each with probability p."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import logsumexp, xlog1py
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.bisection import first
-from ccesa.chances.circles import fitting
-from ccesa.chances.demand import Demand
-from ccesa.chances.events import Event
-from ccesa.chances.neighbourhoods import NATS, Live, Opened
-from ccesa.chances.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.bisection import first
+from ccesa.probability.demand import Demand
+from ccesa.probability.erdos_renyi_tables import NATS, Live, Opened
+from ccesa.probability.events import Event
+from ccesa.probability.harary import fitting
+from ccesa.probability.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
 from ccesa.thresholds import Linear, Majority, Rule, Threshold
 
 #: The survivor numbers are summed in at most this many groups, each by its worst member.
@@ -38,10 +38,10 @@ class EdgeMasks:
         """
         if self.p >= 1:
             return -math.inf
-        family, honest = assumptions.honest_survivors
+        distribution, honest = assumptions.honest_survivors
         if roster and roster.chosen:
             honest = roster.least - roster.colluders
-        sizes, weights, rest = window(family, honest)
+        sizes, weights, rest = window(distribution, honest)
         starts = np.unique(np.linspace(0, sizes.size, min(sizes.size, _GROUPS) + 1).astype(int)[:-1])
         grouped = np.logaddexp.reduceat(weights, starts)
         cuts = _log_cuts(sizes[starts], self.p)
@@ -106,20 +106,19 @@ def _highest(demand: Demand, live: Live) -> Iterator[Linear]:
     """Yield for every slope the rule with the largest base that is reliable enough."""
     most = int(live.degrees[-1])
     for slope in _SLOPES:
-        line = partial(Linear, slope=slope)
-        too_high = first(partial(_is_too_high, demand, live, line), most)
+        too_high = first(partial(_is_too_high, demand, live, slope), most)
         if too_high is None or too_high == 1:
             continue
         most = too_high  # a steeper rule leaves no more room
-        yield line(base=too_high - 1)
+        yield Linear(slope=slope, base=too_high - 1)
 
 
-def _is_too_high(demand: Demand, live: Live, line: Callable[..., Linear], base: int) -> bool:
-    return _unreliable(demand, live, line(base=base))
+def _is_too_high(demand: Demand, live: Live, slope: int, base: int) -> bool:
+    return _unreliable(demand, live, Linear(slope=slope, base=base))
 
 
 def _needed(demand: Demand) -> float:
-    """Outcomes of less than e to minus this may be left out: all of them take less than the margin."""
+    """Return the nats beyond which outcomes may be left out: all of them take less than the margin."""
     bits = max(demand.privacy_bits, demand.reliability_bits)
     return min(NATS, bits * LN2 + 2 * math.log(demand.assumptions.clients) + 24)
 

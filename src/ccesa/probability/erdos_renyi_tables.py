@@ -1,4 +1,4 @@
-"""What can be around one client of an Erdős-Rényi graph, with its probability, as tables.
+"""Tables for one client of an Erdős-Rényi graph: what can be around it, and how likely that is.
 
 ``Live``: how many of its d neighbours stay. ``Opened``: how many, h, are honest and how many, c, collude.
 Looking up a threshold rule in a table is a sum over it.
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, xlog1py, xlogy
 
-from ccesa.chances.assumptions import Assumptions, Roster
-from ccesa.chances.events import Event
-from ccesa.chances.tails import Binomial, Counts, Logs, log_choose, log_falling, window
+from ccesa.probability.assumptions import Assumptions, Roster
+from ccesa.probability.events import Event
+from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0
@@ -41,7 +41,7 @@ class Live:
 
     @classmethod
     def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "Live":
-        """Everyone in V1. Outcomes of less than e^-nats are left out."""
+        """Make the table for everyone in V1; outcomes of less than e^-nats are left out."""
         n, stay = assumptions.clients, 1.0 - assumptions.dropout
         degrees, logs, _ = window(Binomial(p), n - 1, nats)
         live = _range((p * stay, n - 1), (p * stay, n - 1), nats)
@@ -76,7 +76,7 @@ class Opened:
 
     @classmethod
     def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "Opened":
-        """Outcomes of less than e^-nats are left out.
+        """Make the table; outcomes of less than e^-nats are left out.
 
         ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
         """
@@ -130,7 +130,7 @@ def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
 
 
 def _falling(n: int, k: Counts) -> Logs:
-    """``log_falling``, and minus infinity where k exceeds n."""
+    """Return ``log_falling``, and minus infinity where k exceeds n."""
     return np.where(k <= n, log_falling(n, np.minimum(k, n)), -np.inf)
 
 
@@ -184,7 +184,7 @@ def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, 
 
 
 def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: Logs) -> Logs:
-    """Where the tangents at both ends of a step meet, the peak being between them."""
+    """Return where the tangents at both ends of a step meet, the peak being between them."""
     back = after - after_slope * step
     known = np.isfinite(value)  # otherwise there are too few clients at the beginning of the step
     there, rise = np.where(known, value, back), np.where(known, slope, 0.0)
@@ -192,7 +192,7 @@ def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: L
 
 
 def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: Counts) -> tuple[Logs, Logs]:
-    """Value and slope in the size m of every term."""
+    """Return every term's value and its slope in the size m."""
     part = roster.assumptions.collusion
     least = min(1, roster.assumptions.colluders) / roster.least  # there is one at least, if any
     log_c, slope_c = _factor(max(part, least) * size, colluding)
@@ -212,13 +212,13 @@ def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
 
 
 def _range(low: tuple[float, int], high: tuple[float, int], nats: float) -> Counts:
-    """Every number worth listing, from the fewest of the one binomial to the most of the other."""
+    """Return every number worth listing, from the fewest of one binomial to the most of the other."""
     fewest, most = (window(Binomial(p), draws, nats)[0] for p, draws in (low, high))
     return np.arange(int(fewest[0]), int(most[-1]) + 1)
 
 
 def _left_out(clients: int, nats: float) -> float:
-    """What two numbers outside their tables have together, at every client."""
+    """Return what two numbers outside their tables have together, at every client."""
     return 2.0 * clients * clients * math.exp(-nats)
 
 
