@@ -1,7 +1,7 @@
 """A guard says against which server a round holds. One record per guard says all that differs.
 
-Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there. A
-client or server of it is one of the classes in ``protocol.client`` and ``protocol.server`` that name it.
+Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there.
+With a charter its parties are ``ActiveClient`` and ``ActiveServer``, without one ``Client`` and ``Server``.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import MutableSet
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from ccesa import words
 from ccesa.charter import Charter
@@ -16,7 +16,7 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
-from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
@@ -49,8 +49,6 @@ class Client:
         VectorError: The vector has another length or type than the round.
     """
 
-    guard: ClassVar[Guard] = CURIOUS
-
     def __init__(
         self,
         config: RoundConfig,
@@ -65,8 +63,9 @@ class Client:
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
     ) -> None:
-        if config.guard != self.guard.name:
-            raise ConfigError(f"this client has guard = {self.guard.name}, the round has {config.guard}")
+        if guard_named(config.guard).chartered is not (member is not None):
+            needs = "has no charter: make a Client" if member else "needs a charter: make an ActiveClient"
+            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
         if member is None:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
@@ -273,8 +272,6 @@ class ActiveClient(Client):
             argument is refused as by ``Client``. No key exists yet.
         VectorError: The vector has another length or type than the round.
     """
-
-    guard = ACTIVE
 
     def __init__(
         self,

@@ -15,6 +15,9 @@ from ccesa.protocol.released_shares import ReleasedShares, Shares
 
 #: Shares that are joined or checked together; bounds the memory.
 AT_ONCE = 1 << 15
+#: A wrong share is missed with a probability of about 2^-32. If it is among those that are joined, the secret
+#: is not the promised one, and the wrong shares are looked for once more.
+TRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +88,15 @@ class Rebuilding:
         """Return the promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
         dealer, shares = int(self.evolution.graph.ids[node]), self._shares(node)
         threshold = int(self.evolution.thresholds[node])
-        try:
-            wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
-        except correction.TooManyWrong as error:
-            raise CorruptShares(dealer, str(error)) from error
-        secret = self._join(node, shares, wrong)
-        if secret is None:
-            raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
-        return secret, shares.holders[wrong]
+        for _ in range(TRIES):
+            try:
+                wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
+            except correction.TooManyWrong as error:
+                raise CorruptShares(dealer, str(error)) from error
+            secret = self._join(node, shares, wrong)
+            if secret is not None:
+                return secret, shares.holders[wrong]
+        raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
 
     def _join(self, node: int, shares: Shares, wrong: Flags) -> bytes | None:
         """Join the first t_i shares that are not wrong; None if they do not give the promised secret."""

@@ -6,7 +6,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
@@ -25,7 +25,7 @@ from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
-from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.guards import guard_named
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
@@ -73,8 +73,6 @@ class Server:
         ConfigError: A round of another guard, ``threads`` out of range, or a broken installation of scipy.
     """
 
-    guard: ClassVar[Guard] = CURIOUS
-
     def __init__(
         self,
         config: RoundConfig,
@@ -83,8 +81,9 @@ class Server:
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
     ) -> None:
-        if config.guard != self.guard.name:
-            raise ConfigError(f"this server has guard = {self.guard.name}, the round has {config.guard}")
+        if guard_named(config.guard).chartered is not (charter is not None):
+            needs = "has no charter: make a Server" if charter else "needs a charter: make an ActiveServer"
+            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
@@ -296,8 +295,6 @@ class ActiveServer(Server):
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
     """
-
-    guard = ACTIVE
 
     def __init__(
         self,
