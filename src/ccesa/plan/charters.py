@@ -24,8 +24,11 @@ def stated(plan: Plan) -> Stated:
         dropout=plan.assumptions.dropout,
         exact_dropout=plan.assumptions.exact,
         collusion=plan.assumptions.collusion,
+        colluders=plan.colluders,
+        around=plan.around,
         least_honest=plan.least_honest or 0,
-        **{name: getattr(plan, name) for name in ("colluders", "around", "privacy_bits", "reliability_bits")},
+        privacy_bits=plan.privacy_bits,
+        reliability_bits=plan.reliability_bits,
         **plan.certificate.as_dict(),
     )
 
