@@ -45,7 +45,7 @@ ACTIVE = [
     (100_000, 212, 157, 89_425, 8942, 100, 57, 20),
     (1_000_000, 228, 168, 898_193, 89_819, 106, 62, 20),
 ]
-#: An exact fraction drops out: clients, collusion, dropout, unmaskable counts, degree, t of Google's planner.
+#: Exactly a fraction drops out: clients, collusion, dropout, unmaskable, degree, t of Google's planner.
 GOOGLE = [
     (1000, 0.33, 0.33, False, 286, 150),
     (1000, 0.05, 0.33, False, 72, 24),

@@ -42,7 +42,26 @@ _MEANT = {
 
 
 class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
-    """What all parties of one round agree on. See docs/protocol.md, "Configuration"."""
+    """What all parties of one round agree on. See docs/protocol.md, "Configuration".
+
+    Attributes:
+        version: Version of the wire format, 2.
+        round_id: 32 bytes, fresh for every round; random unless given.
+        clients: How many are enrolled, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
+        length: Words of a vector, at least 1; a vector has at most 2^32 - 1 bytes.
+        bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
+        graph: Who holds shares of whom and who masks with whom: Complete, Harary or ErdosRenyi.
+        threshold: How many holders open a secret: Majority, Linear or Fixed.
+        generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
+        min_survivors: The fewest clients in a sum, 2 to ``clients``.
+        guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
+        task: At most 64 bytes: a digest of what clients were asked to work on, such as the global model.
+        charter: 32 bytes, the digest of the charter under ``active``; absent otherwise. ``Charter.config``
+            sets it.
+
+    Raises:
+        ConfigError: Fields that cannot work, alone or together, or cannot work safely.
+    """
 
     version: Literal[2] = VERSION
     round_id: bytes = msgspec.field(default_factory=lambda: os.urandom(ROUND_ID_BYTES))
@@ -54,9 +73,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     generator: str = "aes128-ctr"
     min_survivors: int = 3
     guard: GuardName = CURIOUS.name
-    #: Digest of what the clients were asked to work on; for learning, of the global model.
     task: bytes = b""
-    #: Digest of the charter, under a guard that has one and only there.
     charter: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -68,17 +85,23 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     @property
     def context(self) -> bytes:
+        """The 32-byte hash of the encoding, which enters every message and key of the round."""
         return labels.digest(labels.CONTEXT, self.encode())
 
     def encode(self) -> bytes:
-        """What a charter says is not said again: there is no place to differ from it."""
+        """Return the only encoding, at most 1024 bytes; what a charter says is left out of it."""
         return wire.encode(CharteredRound.of(self) if guard_named(self.guard).chartered else self)
 
     @staticmethod
     def decode(data: bytes) -> "RoundConfig":
-        """Strictly: only the one encoding that ``encode`` gives is accepted.
+        """Return the configuration that ``encode`` gave these bytes for.
 
-        A configuration under a charter says little without it: ``Charter.decode`` reads it.
+        Args:
+            data: At most 1024 bytes. One under a charter says little without it: ``Charter.decode`` reads it.
+
+        Raises:
+            MalformedMessage: The bytes are not the only encoding of a configuration without a charter, or
+                its fields cannot work.
         """
         if b"chartered-round" in bytes(data[:32]):
             raise MalformedMessage("a configuration under a charter: Charter.decode reads it")
@@ -89,6 +112,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     @property
     def vector_bytes(self) -> int:
+        """Bytes of one vector."""
         return self.length * self.bits // 8
 
     def _check_choices(self) -> None:
@@ -157,9 +181,12 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         )
 
     def largest_threshold(self, degree: int) -> int:
-        """The largest t_i with which a client of this degree can take part.
+        """Return the largest t_i with which a client can take part.
 
         Everyone who holds a share counts; where neighbours have to confirm, only they do.
+
+        Args:
+            degree: How many neighbours the client has.
         """
         return degree + guard_named(self.guard).dealer_counts
 

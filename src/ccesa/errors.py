@@ -50,10 +50,14 @@ def quoted(value: object) -> str:
 
 
 class CcesaError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of every exception that this package raises on purpose; it is never raised itself."""
 
     def described(self, naming: Naming) -> str:
-        """Return the text with clients named in another way; what it says about them is in fields."""
+        """Return the text of the error, with clients named in another way than by their ids.
+
+        Args:
+            naming: A function from client ids to the words that stand for them.
+        """
         return str(self)
 
     def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
@@ -69,17 +73,30 @@ def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[st
 
 
 class UsageError(CcesaError, ValueError):
-    """The caller's mistake."""
+    """Raised where the caller is at fault: nothing was sent and nothing has changed; correct the call.
+
+    Raised itself only where a message is not bytes; its subclasses say more.
+    """
 
 
 class ConfigError(UsageError):
-    """Parameters that cannot work, or cannot work safely."""
+    """Raised for parameters or files that cannot work, or cannot work safely.
+
+    To blame is whoever chose them: the caller, or the server that proposed a round below a client's floor or
+    beside its charter. The text names the value and the limit; choose another, or stay out of the round.
+    """
 
 
 class ImpossiblePlan(ConfigError):
-    """Demands on reliability or privacy that no graph over these clients can meet.
+    """Raised by ``plan`` for demands on reliability or privacy that no graph over these clients can meet.
 
-    Each of ``options`` is an argument of ``plan`` with a value that would do, all others as they were.
+    The demands are at fault, not the round: relax one of them as ``options`` says.
+
+    Args:
+        message: The text of the error.
+
+    Attributes:
+        options: Dicts of one argument of ``plan`` each, with a value that would do, all others as they were.
     """
 
     def __init__(self, message: str, options: Iterable[dict[str, Any]] = ()) -> None:
@@ -88,29 +105,49 @@ class ImpossiblePlan(ConfigError):
 
 
 class TaskSpent(ConfigError):
-    """This client has contributed to the task as often as it may."""
+    """Raised by ``Client.receive`` when the client has contributed to the task as often as it may.
+
+    No vector leaves. Nobody need be at fault: wait for another task, such as the next model.
+    """
 
 
 class VectorError(UsageError):
-    """Input of the wrong length, type or range."""
+    """Raised for vectors, models and weights of the wrong length, type or range.
+
+    The caller is at fault, or the function that made the vector. The text names what was expected.
+    """
 
 
 class OrderError(UsageError):
-    """A call that the current step does not allow."""
+    """Raised for a call that the current step does not allow, or that overlaps with another.
+
+    The caller is at fault. After an interrupted call, or an abort, make a new object for the next round.
+    """
 
 
 class MalformedMessage(CcesaError):
-    """Bytes that are not a message of the expected kind."""
+    """Raised for bytes that are not a configuration or a message of the expected kind.
+
+    The sender is at fault. ``Client`` raises FaultyServer in its place, and ``Server`` FaultyClient.
+    """
 
 
 class FaultyServer(CcesaError):
-    """The server sent what an honest server never sends."""
+    """Raised by ``Client.receive`` when the server sent what an honest server never sends.
+
+    To blame is the server, or the network between. The client has dropped its secrets and answers nothing
+    more: tell people, and join another round only once they know why.
+    """
 
 
 class FaultyNeighbour(CcesaError):
-    """Shares that cannot be used: one of these neighbours sealed them so, or the server in its name did.
+    """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
-    ``clients`` has their ids. It is not proof against any of them: the client cannot tell who it was.
+    To blame are these neighbours, or the server in their name: it is not proof against any of them. The
+    client is out of the round; join the next one.
+
+    Attributes:
+        clients: Ids of these neighbours, ascending.
     """
 
     def __init__(self, clients: Iterable[int]) -> None:
@@ -125,14 +162,27 @@ class FaultyNeighbour(CcesaError):
 
 
 class FaultyClient(CcesaError):
-    """A client sent what an honest client never sends; ``other`` is the client in whose name it did."""
+    """Raised by ``Server.receive`` when a client sent what an honest client never sends.
+
+    To blame is the client, or whoever let another speak for it: the transport vouches for its id. The message
+    is refused and nothing has changed; go on with the replies of the others.
+
+    Attributes:
+        client: Id of the sender, as the transport gave it.
+        what: What was wrong, without names of clients.
+        other: Id of the client in whose name it spoke, if it was another's.
+    """
 
     def __init__(self, client: int, what: str, other: int | None = None) -> None:
         self.client, self.what, self.other = client, what, other
         super().__init__(self.described(by_id))
 
     def reason(self, naming: Naming) -> str:
-        """Return what it sent, without its own name."""
+        """Return what was wrong with the message, without the sender's own name.
+
+        Args:
+            naming: A function from client ids to the words that stand for them.
+        """
         return self.what if self.other is None else f"{self.what} {naming([self.other])}"
 
     def described(self, naming: Naming) -> str:
@@ -140,17 +190,26 @@ class FaultyClient(CcesaError):
 
 
 class LateMessage(FaultyClient):
-    """The step of this message has closed."""
+    """Raised by ``Server.receive`` for a message whose step has closed, or whose sender is out already.
+
+    Nobody need be at fault: the client was slow. It counts as dropped out; ignore the message.
+    """
 
 
 class ConflictingMessage(FaultyClient):
-    """A second answer that differs from the first; the first is kept."""
+    """Raised by ``Server.receive`` for a second answer that differs from the first, which is kept.
+
+    To blame is the client, or a transport that mixes up clients. Go on with the replies of the others.
+    """
 
 
 class RoundFailed(CcesaError):
-    """The round ended without a sum.
+    """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
 
-    ``evidence`` has what is known about clients that lied. Where there is none, nobody need be at fault.
+    Where there is no evidence nobody need be at fault: run a new round, with a new round id.
+
+    Attributes:
+        evidence: What is known about clients that lied, as ``Evidence``; empty where nothing is.
     """
 
     evidence: Evidence = Evidence()
@@ -168,11 +227,20 @@ class RoundFailed(CcesaError):
 
 
 class TooFewClients(RoundFailed):
-    """Fewer clients are left than the configuration demands."""
+    """Raised when fewer clients are left than ``min_survivors`` demands.
+
+    Nobody need be at fault: wait longer for replies, or plan for more dropout.
+    """
 
 
 class Unreliable(RoundFailed):
-    """Theorem 1 fails: these clients' secrets cannot be rebuilt from the live holders."""
+    """Raised when too few live holders have shares of some clients' secrets: the paper's Theorem 1 fails.
+
+    Nobody need be at fault: run the round again; if this happens often, plan for more dropout.
+
+    Attributes:
+        clients: Ids of the clients whose secrets cannot be rebuilt, ascending.
+    """
 
     def __init__(self, clients: Iterable[int]) -> None:
         self.clients = tuple(sorted(int(client) for client in clients))
@@ -186,7 +254,13 @@ class Unreliable(RoundFailed):
 
 
 class Disconnected(RoundFailed):
-    """Theorem 2 fails: the mask graph of the survivors falls apart."""
+    """Raised when the mask graph of the survivors falls apart: the paper's Theorem 2 fails.
+
+    Nobody need be at fault, and no partial sum was opened: run the round again.
+
+    Attributes:
+        component: Ids of the smallest part that is separate from the others, ascending.
+    """
 
     def __init__(self, component: Iterable[int]) -> None:
         self.component = tuple(sorted(int(client) for client in component))
@@ -201,7 +275,15 @@ class Disconnected(RoundFailed):
 
 
 class CorruptShares(RoundFailed):
-    """The secret of one client cannot be rebuilt: it dealt wrong shares, or too many holders sent such."""
+    """Raised when the secret of one client cannot be rebuilt from the shares that came.
+
+    To blame is this client, which dealt wrong shares, or too many of its neighbours, which sent such. Run
+    the round again without those that ``evidence.suspects`` names.
+
+    Attributes:
+        client: Id of the client that the secret belongs to.
+        what: What was wrong with the shares.
+    """
 
     def __init__(self, client: int, what: str) -> None:
         self.client, self.what = client, what
@@ -215,8 +297,14 @@ class CorruptShares(RoundFailed):
 
 
 class AttemptsSpent(RoundFailed):
-    """Too few clients are left that may contribute to this task once more."""
+    """Raised by ``SecureGrid`` when too few nodes may contribute to this task once more.
+
+    Nobody need be at fault: go on with another model, or let nodes allow more attempts.
+    """
 
 
 class RoundsLost(RoundFailed):
-    """A training came to nothing: all of its rounds failed, or too many in a row."""
+    """Raised by ``SecureGrid`` when all rounds of a training failed, or too many in a row.
+
+    The text counts the reasons of the rounds: most often too many nodes drop out, or take too long.
+    """

@@ -65,26 +65,39 @@ class Complained(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All such pairs of one round."""
+    """Pairs of clients of one round of whom one lied, or the network between them did.
+
+    It is true where there is any pair; iterating gives all of them in order.
+
+    Attributes:
+        wrong_shares: Shares that do not fit the others: (sender, dealer, liars up to which that is sure).
+        complaints: Clients that could not use what another had sealed for them: (accuser, accused).
+    """
 
     wrong_shares: frozenset[WrongShare] = frozenset()
     complaints: frozenset[Complained] = frozenset()
 
     def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
-        """Who stands beside whom, in either role.
+        """Return all pairs of ids, whatever the two did; whoever accuses itself stands alone.
 
-        Of each pair one at least lied, or the network did, if no client has more than ``liars`` lying
-        neighbours: pairs that are less sure are left out.
+        Of each pair at least one lied, or the network did, if no client has more than ``liars`` lying
+        neighbours.
+
+        Args:
+            liars: The most lying neighbours that a client is expected to have; less sure pairs are left out.
         """
         shares = [(one.sender, one.dealer) for one in self.wrong_shares if one.sure >= liars]
         return frozenset(frozenset(pair) for pair in (*shares, *self.complaints))
 
     def suspects(self, liars: int) -> frozenset[int]:
-        """Clients that stand in more pairs than so many liars can make for an honest one.
+        """Return the ids of clients in more pairs than so many liars can make for an honest one.
 
-        If no client has more than ``liars`` lying neighbours, each of them lied; ``Plan.around`` is the
-        number that a plan certifies. An honest client stands in pairs with lying neighbours only. Whoever
-        sent a wrong share of its own secret lied. A network that changes messages is not told from liars.
+        If no client has more than ``liars`` lying neighbours, each of them lied. An honest client stands in
+        pairs with lying neighbours only. Whoever sent a wrong share of its own secret lied. A network that
+        changes messages is not told from liars.
+
+        Args:
+            liars: The most lying neighbours that a client has; ``Plan.around`` is what a plan certifies.
         """
         pairs, beside = self.pairs(liars), defaultdict[int, set[int]](set)
         for pair in pairs:
@@ -101,7 +114,11 @@ class Evidence:
         yield from sorted(self.complaints)
 
     def described(self, naming: Naming) -> str:
-        """Return all pairs in one line; it is empty where there are none."""
+        """Return the first pairs in one line, and how many more there are; empty where there are none.
+
+        Args:
+            naming: A function from client ids to the words that stand for them.
+        """
         every = [pair.described(naming) for pair in self]
         rest = f"; and {len(every) - _PAIRS} more such pairs" if len(every) > _PAIRS else ""
         return "; ".join(every[:_PAIRS]) + rest

@@ -26,9 +26,20 @@ def _check_ratio(ratio: object) -> None:
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What a client insists on by itself, whatever the server proposes.
 
-    What is left out stays as ``BARE_FLOOR`` has it. ``threshold_ratio`` is the least t_i / d_i, of each
-    neighbourhood: without it a higher degree would make the same threshold weaker. Where degrees vary,
-    ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
+    What is left out stays as in the floor that every client has: no sum of two, no vector without a mask.
+    Where degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
+
+    Attributes:
+        clients: The fewest clients of a round (3).
+        degree: The fewest neighbours of a client (1).
+        mask_degree: The fewest neighbours that a client shares a mask with (1).
+        threshold: The fewest holders that open a secret, t_i (2).
+        threshold_ratio: The least t_i / d_i of each neighbourhood, in [0, 2] (0): without it a higher degree
+            would make the same threshold weaker.
+        survivors: The fewest clients in a sum (2).
+
+    Raises:
+        ConfigError: A field is not a number, or the ratio is out of range.
     """
 
     clients: int | None = None
@@ -46,18 +57,33 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
                 check_integer(f"floor {name}", least)
 
     def over(self, default: "Floor") -> "Floor":
-        """The default, with what this floor says instead."""
+        """Return another floor with the fields that this one gives in place of its own.
+
+        Args:
+            default: The floor for what this one leaves out.
+        """
         return msgspec.structs.replace(default, **dict(self._given()))
 
     def lacking(self, **found: float) -> str | None:
-        """The first of what was found that is below this floor, in words; None if nothing is."""
+        """Return the first value that is below this floor, in words; None if none is.
+
+        Args:
+            **found: What a round has, by the names of fields.
+        """
         for name, least in self._given():
             if name in found and found[name] < least:
                 return f"{name} = {_short(found[name])}, this client's floor is {_short(least)}"
         return None
 
     def check(self, config: RoundConfig) -> None:
-        """Refuse a configuration that is weaker than this floor, before any key exists."""
+        """Check that a round is not weaker than this floor.
+
+        Args:
+            config: The round that a server proposes.
+
+        Raises:
+            ConfigError: A field is below the floor; the text names it.
+        """
         degree = config.graph.mean_degree(config.clients)
         t = config.threshold.of(int(degree))
         lacking = self.lacking(

@@ -54,7 +54,15 @@ _UNPRINTABLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, l
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's Ed25519 key pair, and the name it goes by, if it has one: the name is for people."""
+    """A client's long-lived Ed25519 key pair, and the name it goes by, if it has one.
+
+    Attributes:
+        seed: The 32 secret bytes that the key pair follows from; never shown.
+        name: One printable word of at most 128 bytes, for people; identities are compared without it.
+
+    Raises:
+        ConfigError: A seed of another size, or a name that cannot stand in a list.
+    """
 
     seed: bytes = field(repr=False)
     name: str = field(default="", compare=False)
@@ -69,6 +77,14 @@ class Identity:
 
     @classmethod
     def new(cls, name: str = "") -> "Identity":
+        """Return a new identity from the system's randomness.
+
+        Args:
+            name: The name it goes by, or nothing.
+
+        Raises:
+            ConfigError: The name cannot stand in a list.
+        """
         return cls(os.urandom(KEY_BYTES), name)
 
     @cached_property
@@ -77,19 +93,41 @@ class Identity:
 
     @cached_property
     def public(self) -> bytes:
+        """The 32-byte public key."""
         return primitives.verifying_bytes(self._key)
 
     def sign(self, text: bytes) -> bytes:
+        """Return the 64-byte signature of a text.
+
+        Args:
+            text: The bytes to sign.
+        """
         return primitives.sign(self._key, text)
 
     def save(self, path: Path | str) -> None:
-        """Write a new file that only its owner can read; a file that is there is never overwritten."""
+        """Write the identity to a new file that only its owner can read.
+
+        Args:
+            path: Where; a file that is there is never overwritten.
+
+        Raises:
+            ConfigError: Something of that name is there, or no folder, or one that others can write to.
+            OSError: The system cannot write the file; then there is none.
+        """
         words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> "Identity":
-        """Read an identity from its file; one that others can read is refused."""
+        """Return the identity that ``save`` wrote.
+
+        Args:
+            path: A file that nobody but its owner can read or replace.
+
+        Raises:
+            ConfigError: Others can read or replace the file, or it is not an identity.
+            OSError: The system cannot read the file.
+        """
         lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
         words = [word for line in lines for word in line.split(" ") if word]
         if len(words) not in (2, 3) or words[0] != _HEADER:
@@ -99,7 +137,16 @@ class Identity:
 
 @dataclass(frozen=True)
 class Member:
-    """One line of the list."""
+    """One admitted client: one line of the list.
+
+    Attributes:
+        name: One printable word, unique in a list.
+        public: The 32-byte public key of the client's identity, unique in a list.
+        comment: Printable text for people.
+
+    Raises:
+        ConfigError: A name or comment that cannot stand in a line, or a key that is not safe to use.
+    """
 
     name: str
     public: bytes
@@ -125,14 +172,28 @@ class Member:
 
     @classmethod
     def parse(cls, line: str) -> "Member":
-        """Read one line: a name, a key and a comment, with spaces or tabs between them and around all."""
+        """Return the member that a line describes.
+
+        Args:
+            line: A name, a key in base64 and a comment, with spaces or tabs between them and around all.
+
+        Raises:
+            ConfigError: The line is not of that form, or no such member can be.
+        """
         name, _, rest = line.replace("\t", " ").strip(" ").partition(" ")
         key, _, comment = rest.lstrip(" ").partition(" ")
         return cls(name, _decode(key, f"the line of {quoted(name)}"), comment.lstrip(" "))
 
 
 class Admission:
-    """All admitted clients, in order: client id is the place in the list."""
+    """All admitted clients, in order: a client's id is its place in the list. ``str`` gives its text.
+
+    Args:
+        members: The clients, as ``Member``.
+
+    Raises:
+        ConfigError: A name or a key is there twice.
+    """
 
     def __init__(self, members: Iterable[Member]) -> None:
         self.members = tuple(members)
@@ -148,12 +209,27 @@ class Admission:
 
     @classmethod
     def parse(cls, text: str) -> "Admission":
-        """Read the text of a list; ``load`` gives the same for a file that has the same text."""
+        """Return the list that a text describes; ``load`` gives the same for a file with that text.
+
+        Args:
+            text: One line per client; empty lines and those that start with # are left out.
+
+        Raises:
+            ConfigError: A line has unprintable characters or is not a member's, or a member is there twice.
+        """
         return cls(Member.parse(line) for line in _lines(text) if line and not line.startswith("#"))
 
     @classmethod
     def load(cls, path: Path | str) -> "Admission":
-        """Read a list from its file; one that others can write to is refused."""
+        """Return the list in a file.
+
+        Args:
+            path: A file of at most 256 MiB that nobody but its owner can change.
+
+        Raises:
+            ConfigError: Others can change the file, or ``parse`` refuses its text.
+            OSError: The system cannot read the file.
+        """
         text = files.read_trusted(path, _MOST_ADMISSION)
         try:
             return cls.parse(text)
@@ -167,13 +243,27 @@ class Admission:
         return len(self.members)
 
     def key(self, client: int) -> primitives.VerifyingKey:
-        """Return one client's key, loaded when it is first needed: a client needs its neighbours' only."""
+        """Return one client's key, loaded when it is first needed: a client needs its neighbours' only.
+
+        Args:
+            client: Its id, the place in the list.
+
+        Raises:
+            IndexError: The list is shorter.
+        """
         if client not in self._loaded:
             self._loaded[client] = primitives.load_verifying_key(self.members[client].public)
         return self._loaded[client]
 
     def id_of(self, public: bytes) -> int:
-        """Return the place of this key in the list."""
+        """Return the client id that a public key has: its place in the list.
+
+        Args:
+            public: The 32 bytes of the key.
+
+        Raises:
+            ConfigError: The key is not in the list.
+        """
         for place, member in enumerate(self.members):
             if member.public == public:
                 return place

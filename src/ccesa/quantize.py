@@ -45,7 +45,12 @@ _MAX_LEVELS = 1 << 52
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quantized:
-    """What a client contributes, and how many of its values were clipped."""
+    """What a client contributes.
+
+    Attributes:
+        vector: The vector of words.
+        clipped: How many of its values were beyond the bound and cut to it.
+    """
 
     vector: Vector = field(repr=False)
     clipped: int
@@ -58,6 +63,10 @@ class Mean(Generic[Model]):
     Each array has its own type; one of whole numbers has float64, as their mean is not whole. A tensor
     comes back as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict``
     takes it.
+
+    Attributes:
+        arrays: A dict or a list, as the model.
+        weight: The sum of the weights.
     """
 
     arrays: Model = field(repr=False)
@@ -79,8 +88,17 @@ class Settings(TypedDict, total=False):
 class Quantizer(Generic[Model]):
     """Turns the arrays of all clients of a round into vectors of words. Agree on it before the round.
 
-    ``clip`` bounds every value (one bound for all, or one per array); ``levels`` is the number of steps
-    from 0 to the bound, by default the most that cannot overflow.
+    Attributes:
+        layout: Names, shapes and types of the arrays; ``for_model`` reads them off a model.
+        clients: The most clients in a sum.
+        clip: The bound on the absolute value of every element: one for all, or one per array.
+        bits: Bits of a word, 8, 16, 32 or 64.
+        max_weight: The largest weight that a client may have.
+        levels: Steps from 0 to the bound; 0 stands for the most that cannot overflow.
+        rounding: ``stochastic``, with a mean error of zero, or ``nearest``.
+
+    Raises:
+        ConfigError: Settings that cannot be, or with which a sum could overflow.
     """
 
     layout: Layout
@@ -147,7 +165,16 @@ class Quantizer(Generic[Model]):
     def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
     def for_model(cls, arrays: Arrays, **settings: Unpack[Settings]) -> "Quantizer[Any]":
-        """Make one for models that look like ``arrays``; ``max_weight`` is the largest weight of a client."""
+        """Return a quantizer for models that look like this one.
+
+        Args:
+            arrays: A list or dict of arrays or tensors; only names, shapes and types matter.
+            **settings: The other fields; ``clients`` and ``clip`` are required.
+
+        Raises:
+            VectorError: An array does not consist of real numbers.
+            ConfigError: Settings that cannot be, or with which a sum could overflow.
+        """
         return cls(layout=Layout.of(arrays), **settings)
 
     @property
@@ -159,23 +186,40 @@ class Quantizer(Generic[Model]):
     def error_bound(self) -> float:
         """How far a value of an unweighted mean can be off, if nothing is clipped.
 
-        Before it is cast back to the type of its array, which may be coarser.
+        This is before it is cast back to the type of its array, which may be coarser.
         """
         step = 1.0 if self.rounding == "stochastic" else 0.5
         return max(self._bounds, default=0.0) * (step / self.levels + ARITHMETIC_ERROR)
 
     def units(self, weight: float) -> int:
-        """Return the whole number as which a weight travels."""
+        """Return the whole number as which a weight travels.
+
+        Args:
+            weight: The weight of a client, from 0 to ``max_weight``.
+        """
         return round(weight / self.max_weight * WEIGHT_UNITS)
 
     def weight(self, units: int) -> float:
-        """Return the weight that travels as this whole number."""
+        """Return the weight that travels as a whole number.
+
+        Args:
+            units: What ``units`` returned, or a sum of such numbers.
+        """
         return units / WEIGHT_UNITS * self.max_weight
 
     def encode(
         self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
     ) -> Quantized:
-        """Return a client's vector. ``rng`` rounds stochastically; it hides nothing and may be seeded."""
+        """Return a client's vector of ``length`` words, and how many values were clipped.
+
+        Args:
+            arrays: The client's model, with the names and shapes of the layout.
+            weight: How much it counts, from 0 to ``max_weight``.
+            rng: Rounds stochastically; it hides nothing and may be seeded.
+
+        Raises:
+            VectorError: Other names or shapes, NaN or infinity, or a weight out of range.
+        """
         if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
                 f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
@@ -195,7 +239,14 @@ class Quantizer(Generic[Model]):
         return Quantized(vector=np.concatenate([values, self._digits.encode([units])]), clipped=clipped)
 
     def decode(self, total: Vector) -> Mean[Model]:
-        """Return the weighted mean from the sum of the survivors' vectors."""
+        """Return the weighted mean, in the form of the model, and the sum of the weights.
+
+        Args:
+            total: The sum of the survivors' vectors, ``length`` words.
+
+        Raises:
+            VectorError: Another length or type, weights that sum to zero, or more than all clients can have.
+        """
         words.check(total, self.length, self.bits)
         (units,) = self._digits.decode(total[self.layout.size :])
         if units > self.clients * WEIGHT_UNITS:

@@ -35,32 +35,52 @@ class Rule(Part, frozen=True, kw_only=True):
     follows_degree: ClassVar[bool] = True
 
     def of(self, degree: Degree) -> Degree:
-        """Return t_i for a client with so many neighbours, or for each number in an array."""
+        """Return t_i, how many holders open a secret of a client.
+
+        Args:
+            degree: How many neighbours the client has, or an array of such numbers.
+        """
         raise NotImplementedError
 
     def check(self, holders: Holders) -> None:
-        """Raise ConfigError where the rule cannot work, or cannot work safely."""
+        """Check that the rule works in a round, and works safely.
+
+        Args:
+            holders: Who can hold shares in it.
+
+        Raises:
+            ConfigError: Too few can, or so many that two disjoint sets of them could open both secrets.
+        """
 
     @property
     def name(self) -> str:
+        """The name of the rule on the wire."""
         return str(self.__struct_config__.tag)
 
     @property
     def in_words(self) -> str:
+        """What the rule is, for people."""
         return self.name
 
 
 class Majority(Rule, frozen=True, kw_only=True, tag="majority"):
-    """t_i = floor((d_i + 1) / 2) + 1: two disjoint sets of t_i holders cannot exist."""
+    """The rule t_i = floor((d_i + 1) / 2) + 1: two disjoint sets of t_i holders cannot exist."""
 
     def of(self, degree: Degree) -> Degree:
         return (degree + 1) // 2 + 1
 
 
 class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
-    """t_i = floor(slope · d_i / 1024) + base, and never below the majority.
+    """The rule t_i = floor(slope · d_i / 1024) + base, and never below the majority.
 
     For colluders among neighbours whose number varies: the certified maximum of colluders grows with it.
+
+    Attributes:
+        slope: Holders per 1024 neighbours, 0 to 1024.
+        base: Holders besides, 0 to 65520.
+
+    Raises:
+        ConfigError: A field is out of range.
     """
 
     slope: int
@@ -77,7 +97,7 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
         return majority + (line > majority) * (line - majority)
 
     def check(self, holders: Holders) -> None:
-        """It is never below the majority; but a client of the mean degree has to be able to share."""
+        # It is never below the majority; but a client of the mean degree has to be able to share.
         degree = int(holders.mean)
         t, most = self.of(degree), holders.largest(degree)
         if t > most:
@@ -92,7 +112,14 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
 
 
 class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
-    """The paper's common t."""
+    """The paper's rule: the same t for every client.
+
+    Attributes:
+        t: How many holders open a secret, at least 2 and more than half of those who hold a share.
+
+    Raises:
+        ConfigError: t is below 2.
+    """
 
     follows_degree: ClassVar[bool] = False
 

@@ -113,22 +113,37 @@ class Learning(Part, frozen=True, kw_only=True):
 
 
 class Charter(Part, frozen=True, kw_only=True, dict=True):
-    """What all members have agreed on. ``load`` one from its file; ``ccesa plan --charter`` writes it."""
+    """What all members have agreed on. ``str`` gives the text of its file, which ``load`` reads.
+
+    Attributes:
+        version: Version of the wire format, 2.
+        serial: A site accepts the newest charter it was given, by this number, from 1 on.
+        expires: Seconds since 1970; from then on no round is joined.
+        members: Name and 32-byte key of each; a client's id is its place.
+        graph: Who holds shares of whom; masks run on every edge.
+        threshold: How many holders open a secret.
+        generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
+        bits: Bits of a word, 8, 16, 32 or 64.
+        least_roster: The fewest members whose keys make a round, F.
+        min_survivors: The fewest members in a sum.
+        attempts: How many vectors a member sends for one task, 1 to 1000.
+        certificate: What graph and threshold rest on: assumptions, and log2 of what can go wrong.
+        learning: How replies of learning become vectors; None outside of learning.
+
+    Raises:
+        ConfigError: Fields that cannot work, alone or together, or cannot work safely.
+    """
 
     version: Literal[2] = VERSION
-    #: A site accepts the newest it was given, by this number.
     serial: int
-    #: Seconds since 1970; from then on no round is joined.
     expires: int
     members: tuple[Seat, ...]
     graph: Graph
     threshold: Threshold
     generator: str = "aes128-ctr"
     bits: Literal[8, 16, 32, 64] = 32
-    #: Members that a roster has at least, F.
     least_roster: int
     min_survivors: int
-    #: How many vectors a member sends for one task.
     attempts: int = 2
     certificate: Stated
     learning: Learning | None = None
@@ -155,11 +170,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return Admission(Member(seat.name, seat.key) for seat in self.members)
 
     def encode(self) -> bytes:
-        """The one canonical encoding, which the digest is over; comments and layout of a file are not."""
+        """Return the only encoding, which the digest is over; comments and layout of a file are not in it."""
         return encode(self)
 
     @cached_property
     def digest(self) -> bytes:
+        """The 32-byte digest that all members have to have in common."""
         return labels.digest(labels.CHARTER, self.encode())
 
     @property
@@ -169,18 +185,42 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
     def config(self, *, length: int, task: bytes = b"", round_id: bytes | None = None) -> RoundConfig:
-        """A round of this federation: all that is left to say. ``round_id`` is random unless given."""
+        """Return the configuration of one round of this federation.
+
+        Args:
+            length: Words of a vector.
+            task: At most 64 bytes: a digest of what members are asked to work on.
+            round_id: 32 bytes, fresh for every round; random unless given.
+
+        Raises:
+            ConfigError: One of them cannot be.
+        """
         given: dict[str, Any] = {} if round_id is None else {"round_id": round_id}
         return self._config(length=length, task=task, charter=self.digest, **given)
 
     def decode(self, data: bytes) -> RoundConfig:
-        """A configuration as it travels; one for another charter is refused."""
+        """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
+
+        Args:
+            data: At most 1024 bytes.
+
+        Raises:
+            MalformedMessage: The bytes are not the only encoding of a configuration under a charter.
+            ConfigError: It is for another charter, or cannot work.
+        """
         found = CharteredRound.decode(data)
         self._check_digest(found.charter)
         return self.config(length=found.length, task=found.task, round_id=found.round_id)
 
     def check(self, config: RoundConfig) -> None:
-        """Refuse a configuration that differs in anything."""
+        """Check that a round is as agreed on.
+
+        Args:
+            config: The round that a server proposes.
+
+        Raises:
+            ConfigError: It differs in anything but round id, length and task.
+        """
         if not guard_named(config.guard).chartered:
             raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)
@@ -201,7 +241,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             )
 
     def check_current(self, now: float | None = None) -> None:
-        """Refuse a charter that has expired; ``now`` is in seconds since 1970, by default the system's."""
+        """Check that the charter has not expired.
+
+        Args:
+            now: Seconds since 1970, by default the system's.
+
+        Raises:
+            ConfigError: It has; get a new one.
+        """
         if not (time.time() if now is None else now) < self.expires:
             raise ConfigError(
                 f"the charter with serial {self.serial} expired on {self.expiry}: get a new one"
@@ -209,6 +256,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def expiry(self) -> str:
+        """When the charter expires, for people."""
         try:
             return datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
         except (OverflowError, ValueError, OSError):
@@ -216,7 +264,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def parse(cls, text: str) -> "Charter":
-        """From the text of its file."""
+        """Return the charter that a text describes.
+
+        Args:
+            text: TOML, as ``str`` of a charter gives it.
+
+        Raises:
+            ConfigError: The text is not a charter, or one that cannot be.
+        """
         tables = toml.parse(text)
         try:
             found = msgspec.convert(tables, cls)
@@ -228,7 +283,15 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
-        """From its file; one that others can write to is refused."""
+        """Return the charter in a file.
+
+        Args:
+            path: A file of at most 16 MiB that nobody but its owner can change.
+
+        Raises:
+            ConfigError: Others can change the file, or ``parse`` refuses its text.
+            OSError: The system cannot read the file.
+        """
         text = files.read_trusted(path, MAX_FILE_BYTES)
         try:
             return cls.parse(text)

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
-    """Everyone with everyone: conventional secure aggregation."""
+    """Everyone with everyone: conventional secure aggregation.
+
+    Attributes:
+        mask_p: The probability with which an edge carries masks, in (0, 1].
+        mask_degree: How many neighbours a client shares a mask with, an even number; all without either.
+
+    Raises:
+        ConfigError: A field is out of range, or both are given.
+    """
 
     mask_p: float | None = None
     mask_degree: int | None = None
@@ -76,7 +84,7 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
 
     @classmethod
     def candidates(cls, clients: int) -> Ladder:
-        """There is one, unless there are more clients than can hold shares."""
+        # There is one, unless there are more clients than can hold shares.
         return Ladder(int(clients <= MAX_HOLDERS), lambda step: cls())
 
     def thinner(self, clients: int) -> Ladder:

@@ -22,7 +22,15 @@ MAX_MEAN_DEGREE = 4096
 
 
 class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
-    """Each pair is an edge with probability p; it carries masks with probability mask_p / p."""
+    """The paper's graph: each pair of clients is an edge or not, by a draw of its own.
+
+    Attributes:
+        p: The probability of an edge, in (0, 1].
+        mask_p: The probability of an edge that carries masks, at most ``p``; every edge does unless given.
+
+    Raises:
+        ConfigError: A field is out of range.
+    """
 
     varies: ClassVar[bool] = True
 
@@ -58,7 +66,7 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
         return self.mask_p is not None
 
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
-        """Draw once for both questions, edge and masks, so that they nest."""
+        # One draw for both questions, edge and masks, so that they nest.
         for low, high in every_pair(ids.size):
             draws = pair_draws(seed, ids[low], ids[high])
             edge = below(draws, self.p)
@@ -82,7 +90,7 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
 
     @classmethod
     def candidates(cls, clients: int) -> Ladder:
-        """Nearly always more edges do not hurt; where thresholds are rounded, a fraction of one may."""
+        # Nearly always more edges do not hurt; where thresholds are rounded, a fraction of one may.
         most = _step_below(min(clients - 1, MAX_MEAN_DEGREE))
         return Ladder(most, lambda step: cls(p=_mean(step) / (clients - 1)), monotone=True)
 

@@ -26,7 +26,15 @@ def check_circle_degree(name: str, degree: int) -> None:
 
 
 class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
-    """A random circle on which everyone is joined to the nearest degree / 2 on each side."""
+    """A random circle on which everyone is joined to the nearest degree / 2 on each side.
+
+    Attributes:
+        degree: How many neighbours a client has, an even number below the number of clients.
+        mask_degree: How many of them it shares a mask with, the nearest; an even number, all unless given.
+
+    Raises:
+        ConfigError: A field is out of range.
+    """
 
     degree: int
     mask_degree: int | None = None

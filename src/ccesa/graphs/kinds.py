@@ -27,28 +27,55 @@ class Kind(Part, frozen=True, kw_only=True):
         return str(self.__struct_config__.tag)
 
     def check(self, clients: int) -> None:
-        """Raise ConfigError where so many clients cannot have such a graph."""
+        """Check that so many clients can have such a graph.
+
+        Args:
+            clients: How many clients there are.
+
+        Raises:
+            ConfigError: They cannot; the text says what can.
+        """
 
     # Degrees
 
     def mean_degree(self, clients: int) -> float:
-        """Return how many neighbours a client has, the mean where they vary."""
+        """Return how many neighbours a client has, the mean where they vary.
+
+        Args:
+            clients: How many clients there are.
+        """
         return self.max_degree(clients)
 
     def max_degree(self, clients: int) -> int:
-        """Return how many neighbours a client has at most."""
+        """Return how many neighbours a client has at most.
+
+        Args:
+            clients: How many clients there are.
+        """
         raise NotImplementedError
 
     def spread(self, clients: int) -> float:
-        """Return the standard deviation of the number of neighbours."""
+        """Return the standard deviation of the number of neighbours.
+
+        Args:
+            clients: How many clients there are.
+        """
         return 0.0
 
     def mean_mask_degree(self, clients: int) -> float:
-        """Return how many neighbours a client shares a mask with, the mean where they vary."""
+        """Return how many neighbours a client shares a mask with, the mean where they vary.
+
+        Args:
+            clients: How many clients there are.
+        """
         return self.mean_degree(clients)
 
     def mask_edges(self, degree: int) -> int | None:
-        """Return how many of so many edges of a client carry masks; None where that depends on the seed."""
+        """Return how many of a client's edges carry masks; None where that depends on the seed.
+
+        Args:
+            degree: How many neighbours the client has.
+        """
         return degree
 
     @property
@@ -59,37 +86,68 @@ class Kind(Part, frozen=True, kw_only=True):
     # Drawing
 
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
-        """Draw all edges, each once and from its lower node to its higher one; yield them in chunks.
+        """Draw all edges, each once and from its lower node to its higher one.
 
-        Nodes are places in ``ids``, which are sorted. The flags say which of the edges carry masks.
+        Args:
+            seed: The 32 bytes that decide.
+            ids: Client ids, ascending; a node is a place among them.
+
+        Yields:
+            Lower nodes, higher nodes, and flags that say which edges carry masks, in chunks.
         """
         raise NotImplementedError
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        """Return the neighbours of one node, ascending, without drawing the edges of all others."""
+        """Return the neighbours of one node, ascending, without drawing the edges of all others.
+
+        Args:
+            seed: The 32 bytes that decide.
+            ids: Client ids, ascending; a node is a place among them.
+            node: The one whose neighbours are wanted.
+        """
         raise NotImplementedError
 
     # Planning
 
     def degrees(self, clients: int) -> "Degrees":
-        """Return the distribution of the number of neighbours, which bounds what colluders can do."""
+        """Return the distribution of the number of neighbours, which bounds what colluders can do.
+
+        Args:
+            clients: How many clients there are.
+        """
         raise NotImplementedError
 
     def masks(self, clients: int) -> "Masks":
-        """Return the structure of the mask edges, which bounds how likely they fall apart."""
+        """Return the structure of the mask edges, which bounds how likely they fall apart.
+
+        Args:
+            clients: How many clients there are.
+        """
         raise NotImplementedError
 
     @classmethod
     def candidates(cls, clients: int) -> "Ladder":
-        """Return the graphs that the planner tries, from the sparsest to the densest."""
+        """Return the graphs that the planner tries, from the sparsest to the densest.
+
+        Args:
+            clients: How many clients there are.
+        """
         raise NotImplementedError
 
     def thinner(self, clients: int) -> "Ladder | None":
-        """Return the same graph with fewer mask edges, from the thinnest on; None where it has no such."""
+        """Return the same graph with fewer mask edges, from the thinnest on; None where it has no such.
+
+        Args:
+            clients: How many clients there are.
+        """
         return None
 
     def in_words(self, clients: int) -> str:
-        """Say what the graph is like, for people."""
+        """Return what the graph is like, for people.
+
+        Args:
+            clients: How many clients there are.
+        """
         degree = self.mean_degree(clients)
         about = "" if degree == int(degree) else "on average "
         return f"{self.name}, {about}{degree:.4g} neighbours hold shares"

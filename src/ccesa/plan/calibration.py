@@ -43,7 +43,7 @@ class _Work(NamedTuple):
 
 
 def calibrate() -> Rates:
-    """Measure this machine, in about a fifth of a second."""
+    """Return the speed of this machine, measured in about a fifth of a second."""
     works: dict[str, dict[int, _Work]] = {
         "key_pair": {1: _key_pairs()},
         "agreement": {1: _agreements()},

@@ -26,7 +26,14 @@ from ccesa.thresholds import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """log2 of an upper bound on the probability of each event; minus infinity where it is impossible."""
+    """Upper bounds on the probability of each bad event, as log2; minus infinity where it is impossible.
+
+    Attributes:
+        unreliable: Some client has too few live share holders, or too few clients join.
+        disconnected: The mask graph of the honest survivors falls apart.
+        exposed: Colluding neighbours and an honest client itself hold enough shares of it.
+        unmaskable: Both secrets of an honest client can be opened.
+    """
 
     unreliable: float
     disconnected: float
@@ -34,11 +41,19 @@ class Certificate:
     unmaskable: float
 
     def privacy(self, guard: str = "curious") -> float:
-        """Return log2 of the sum of all privacy events that count under this guard."""
+        """Return log2 of the sum of all privacy events that count under a guard.
+
+        Args:
+            guard: ``curious`` or ``active``.
+
+        Raises:
+            ConfigError: There is no such guard.
+        """
         logs = [getattr(self, name) * LN2 for name in guard_named(guard).events if name != "unreliable"]
         return min(0.0, float(logsumexp(logs)) / LN2)
 
     def as_dict(self) -> dict[str, float]:
+        """Return all bounds by the names of their events."""
         return asdict(self)
 
 

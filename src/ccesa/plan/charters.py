@@ -36,7 +36,18 @@ def stated(plan: Plan) -> Stated:
 def charter(
     plan: Plan, members: Admission, *, expires: date | datetime | int, serial: int = 1, **others: Any
 ) -> Charter:
-    """The charter of these members on the terms of this plan; ``attempts``, ``learning`` may be given."""
+    """Return the charter of some members on the terms of a plan.
+
+    Args:
+        plan: A plan for as many clients under the guard ``active``.
+        members: The members; a client's id is its place in the list.
+        expires: When no round is joined any more: a date, a time with its offset, or seconds since 1970.
+        serial: The number of this charter, from 1 on; sites accept the newest.
+        **others: Fields of Charter that the plan does not say, such as ``attempts`` and ``learning``.
+
+    Raises:
+        ConfigError: Another number of clients, another guard, or fields that cannot be.
+    """
     if len(members) != plan.clients:
         raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
     return Charter(

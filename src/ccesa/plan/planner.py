@@ -30,12 +30,24 @@ def plan(
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
-    A round fails for want of share holders with probability 2^-reliability_bits at most (by default 20, or
-    what the complete graph reaches, with a note, where that is less), and all privacy events that count under
-    the guard have 2^-privacy_bits together (by default 40, under ``active`` 128). By default nobody colludes,
-    under ``active`` a tenth does, and never fewer than one.
+    Args:
+        clients: How many are enrolled, 3 to 10^8.
+        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
+            under ``active``, where it is never less than one client.
+        guard: ``curious`` or ``active``.
+        length: Words of a vector.
+        bits: Bits of a word, 8, 16, 32 or 64.
+        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, or 128
+            under ``active``.
+        reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
+            default 20, or what the complete graph reaches, with a note, where that is less.
+        graph: ``harary``, ``erdos-renyi``, ``complete`` or ``best``, which is Harary.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
 
-    Raises ImpossiblePlan where no graph will do; its ``options`` are what would.
+    Raises:
+        ImpossiblePlan: No graph will do; its ``options`` are what would.
+        ConfigError: An argument is out of range.
     """
     demand = _demand(guard, clients, dropout, collusion, exact_dropout, privacy_bits, reliability_bits)
     kind_named(graph)
@@ -54,7 +66,22 @@ def check(
     reliability_bits: float | None = None,
     exact_dropout: bool = False,
 ) -> Plan:
-    """Certify a configuration that somebody else chose; ``shortfalls`` says what it does not keep."""
+    """Certify a configuration that somebody else chose.
+
+    Args:
+        config: The round, with its guard, graph and threshold rule.
+        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        collusion: The fraction of clients that work with the server; by default as in ``plan``.
+        privacy_bits: What is demanded; by default as in ``plan``.
+        reliability_bits: What is demanded; by default 20.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
+
+    Returns:
+        The plan with its certificate; ``shortfalls`` says which demands it does not meet.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
     demand = _demand(config.guard, config.clients, dropout, collusion, exact_dropout, *bits)
     return _certified(demand, config.length, config.bits, found)

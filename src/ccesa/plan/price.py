@@ -68,23 +68,30 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of one client that stays to the end while nobody drops out, and of the server."""
+    """The cost of one client that stays to the end while nobody drops out, and of the server.
 
-    #: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
+    Attributes:
+        sent_bytes: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
+        received_bytes: The same for what the client receives.
+        agreements: One for each neighbour to seal shares, one for each neighbour to mask with.
+        verifications: Signatures to check: as many for each neighbour as the requests show of it.
+        keystream_bytes: What the client's masks take.
+        server_bytes: All that passes the server while nobody drops out.
+        server_agreements: Expected: one for each survivor that shares a mask with a client that dropped out
+            after sharing.
+        server_keystream_bytes: Expected: the self masks of the survivors, and a mask for each of those.
+        client_seconds: Processor time of one core; None where no rates are known.
+        server_seconds: Processor time of one core; None where no rates are known.
+    """
+
     sent_bytes: float
     received_bytes: float
-    #: One for each neighbour to seal shares, one for each neighbour to mask with.
     agreements: float
-    #: Signatures to check: as many for each neighbour as the requests show of it.
     verifications: float
     keystream_bytes: float
-    #: All that passes the server while nobody drops out.
     server_bytes: float
-    #: Expected: one for each survivor that shares a mask with a client that dropped out after sharing.
     server_agreements: float
-    #: Expected: the self masks of the survivors, and a mask for each of those agreements.
     server_keystream_bytes: float
-    #: Processor time of one core, if rates are known.
     client_seconds: float | None = None
     server_seconds: float | None = None
 
@@ -105,33 +112,37 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Seconds for one unit of each kind of work, on one core."""
+    """Seconds for one unit of each kind of work, on one core.
 
-    #: A private key from its seed, and its public key.
+    Attributes:
+        key_pair: A private key from its seed, and its public key.
+        agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
+        verification: One signature checked.
+        sealing: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
+        splitting: Both secrets of a client, by holders times threshold: the matrix product.
+        joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
+        masking: One keystream made and added, by bytes.
+        taking: One message taken in, by bytes: they are parsed, compared, hashed and added up.
+        edge: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
+    """
+
     key_pair: float
-    #: From the 32 bytes of a peer's public key to the keys derived from the common secret.
     agreement: float
-    #: Of one signature.
     verification: float
-    #: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
     sealing: float
-    #: Both secrets of a client, by holders times threshold: the matrix product.
     splitting: Curve
-    #: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
     joining: Curve
-    #: One keystream made and added, by bytes.
     masking: Curve
-    #: One message taken in, by bytes: they are parsed, compared, hashed and added up.
     taking: Curve
-    #: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
     edge: float
 
 
 def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
-    """Price a plan, or a round of any shape.
+    """Return what one round costs, in bytes and operations, which are the same on every machine.
 
-    Bytes and operations are the same on every machine; seconds are there only with ``rates``, as
-    ``calibrate()`` measures them.
+    Args:
+        what: A plan, or a ``Shape`` of any round.
+        rates: The speed of a machine, as ``calibrate()`` measures it; there are seconds only with it.
     """
     shape = what if isinstance(what, Shape) else what.shape
     sent = sum(_message_bytes(step.reply, shape) for step in shape.steps)

@@ -20,7 +20,20 @@ from ccesa.thresholds import Threshold
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A graph and a threshold rule, what they promise, and what they cost."""
+    """A graph and a threshold rule, what they promise, and what they cost.
+
+    Attributes:
+        roster: Which clients a round accepts, and what is assumed about them.
+        guard: ``curious`` or ``active``.
+        length: Words of a vector.
+        bits: Bits of a word.
+        privacy_bits: The demand on privacy, as -log2 of a probability.
+        reliability_bits: The demand on reliability, as -log2 of a probability.
+        graph: The graph.
+        threshold: The threshold rule.
+        certificate: Bounds on everything that can go wrong.
+        notes: What was planned otherwise than asked for, in words.
+    """
 
     roster: Roster
     guard: str
@@ -35,10 +48,12 @@ class Plan:
 
     @property
     def assumptions(self) -> Assumptions:
+        """How many clients there are, drop out and collude."""
         return self.roster.assumptions
 
     @property
     def clients(self) -> int:
+        """How many clients are enrolled."""
         return self.assumptions.clients
 
     @property
@@ -93,7 +108,7 @@ class Plan:
 
     @cached_property
     def least_honest_fails(self) -> float | None:
-        """log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
+        """The log2 of a bound on P(some part has fewer honest clients than ``least_honest``)."""
         if self.least_honest is None:
             return None
         return -math.inf if self.masks_are_thin else self._log2(self._fewer(self.least_honest))
@@ -108,7 +123,7 @@ class Plan:
 
     @property
     def masks_are_thin(self) -> bool:
-        """Return whether masks run on some edges of the share graph only."""
+        """Whether masks run on some edges of the share graph only."""
         return self.mask_degree < self.degree
 
     def _fewer(self, honest: int) -> Event:
@@ -173,10 +188,12 @@ class Plan:
 
     @property
     def is_private(self) -> bool:
+        """Whether the certificate meets the demand on privacy."""
         return not any(line.startswith("privacy") for line in self.shortfalls)
 
     @property
     def shape(self) -> Shape:
+        """What the cost of a round depends on."""
         return Shape(
             clients=self.clients,
             degree=self.degree,
@@ -194,9 +211,13 @@ class Plan:
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
-        """Return a ready configuration; ``round_id``, ``task`` and so on may be given.
+        """Return the configuration of one round of this plan, with ``least_survivors`` as ``min_survivors``.
 
-        ``min_survivors`` is ``least_survivors``.
+        Args:
+            **others: Fields of RoundConfig that the plan does not say, such as ``task``, or says otherwise.
+
+        Raises:
+            ConfigError: A field cannot be; under ``active`` a charter makes configurations.
         """
         settings: dict[str, Any] = {
             "clients": self.clients,

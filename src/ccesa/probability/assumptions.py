@@ -19,10 +19,16 @@ SHORT_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """``clients`` of whom a fraction colludes and a fraction drops out, neither looking at the graph.
+    """Who drops out and who colludes, neither looking at the graph.
 
-    Each client drops out by itself with probability ``dropout``, or, where ``exact``, exactly that fraction
-    (rounded up) of all clients does. Colluders are exactly a fraction (rounded up); they may drop out too.
+    Attributes:
+        clients: How many are enrolled, 3 to 10^8.
+        dropout: The probability in [0, 1) with which each client drops out by itself.
+        collusion: The fraction in [0, 1) of clients that collude, rounded up; they may drop out too.
+        exact: Whether exactly a fraction ``dropout`` of all clients drops out, rounded up.
+
+    Raises:
+        ConfigError: A field is out of range.
     """
 
     clients: int
@@ -48,6 +54,7 @@ class Assumptions:
 
     @property
     def colluders(self) -> int:
+        """How many clients collude."""
         return _part(self.collusion, self.clients)
 
     @property

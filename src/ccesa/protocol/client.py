@@ -31,10 +31,22 @@ from ccesa.wire import Data
 class Client:
     """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
 
-    ``vector`` is the vector of words to contribute, or a function that makes it when it is needed, in step 2.
-    ``floor`` is what this client insists on. ``used_rounds`` remembers round ids across rounds; a second use
-    of one is refused. ``tasks`` remembers how many vectors have left for each task; more than ``attempts`` do
-    not. ``member`` takes the place of ``floor`` under a guard with a charter: ``ActiveClient`` gives it.
+    Args:
+        config: The round, as it was announced.
+        client: This client's id, from 0 to ``config.clients`` - 1.
+        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+        floor: What this client insists on; without one, no sum of two and no vector without a mask.
+        used_rounds: Remembers round ids across rounds; a second use of one is refused.
+        tasks: Remembers how many vectors have left for each task; None counts nothing.
+        attempts: The most vectors that leave for one task.
+        threads: How many threads make masks.
+        random: Gives so many random bytes; anything but the system's is for tests.
+        member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
+
+    Raises:
+        ConfigError: A round of another guard, below the floor, used before or without the task to count for;
+            or a client id, ``attempts`` or ``threads`` out of range.
+        VectorError: The vector has another length or type than the round.
     """
 
     guard: ClassVar[Guard] = CURIOUS
@@ -88,10 +100,12 @@ class Client:
 
     @property
     def client(self) -> int:
+        """The id of this client in the round."""
         return self._round.client
 
     @property
     def done(self) -> bool:
+        """Whether no secret is left: the client has answered the last step, aborted, or was suspended."""
         return isinstance(self._state, Done)
 
     @property
@@ -105,8 +119,23 @@ class Client:
     def receive(self, request: bytes) -> bytes:
         """Answer the server's next request. The same request again gets the same answer.
 
-        Raises FaultyServer for what an honest server would not send, and drops all secrets then. A client
-        that has complained of neighbours answers nothing else and raises FaultyNeighbour.
+        Args:
+            request: Under ``curious`` with d neighbours at most 58 bytes in step 0 (advertise), 67 + 69 d in
+                step 1 (share), 63 + 80 d in step 2 (mask) and 60 + 4 d in step 3 (unmask).
+
+        Returns:
+            The reply: at most 124, 91 + 80 d, 90 + ``config.vector_bytes`` and 90 + 32 d bytes. In step 2 it
+            may be a complaint of at most 55 + 4 d bytes instead; then ``fault`` says of whom. Messages under
+            ``active`` have signatures and sets besides: docs/protocol.md, 13.8.
+
+        Raises:
+            FaultyServer: An honest server would not send this; all secrets are dropped.
+            FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
+            TaskSpent: It has contributed to the task as often as it may; nothing has changed.
+            VectorError: The function made a vector of another length or type; nothing has changed.
+            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
+                which is not kept: the transport repeats it.
+            UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
         with self._exclusive:
@@ -128,9 +157,13 @@ class Client:
             return self._advance(state, fingerprint, reply)
 
     def suspend(self) -> bytes:
-        """What is needed to go on in another process of this node, secrets included; see ``suspended``.
+        """Return what is needed to go on in another process of this node, secrets included.
 
-        This object is done then, without having aborted anything.
+        The bytes belong into the memory of the node, never into a message, a log or a backup. This object is
+        done then, without having aborted anything.
+
+        Raises:
+            OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
             saved = suspended.Saved(
@@ -147,8 +180,15 @@ class Client:
     def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
-        It is made without ``used_rounds``, which has its round already. Bytes must be resumed once: take them
-        out of where they are kept first. ``resumed`` remembers their digests, and refuses a second use.
+        It is made without ``used_rounds``, which has its round already.
+
+        Args:
+            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
+
+        Raises:
+            OrderError: This client has answered already, or the bytes were resumed before.
+            ConfigError: The bytes are damaged, or of another round, client, guard or version.
         """
         with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
@@ -214,10 +254,22 @@ class Client:
 class ActiveClient(Client):
     """One client in one round with a server that may lie.
 
-    ``charter`` is this client's own copy of what the federation has agreed on; a round that differs from it
-    in anything is refused before a key exists. ``tasks`` is the memory in which the charter's ``attempts``
-    are counted; it outlives rounds and processes. None says that this client counts nothing, or that somebody
-    else does. ``now`` is in seconds since 1970, by default the system's.
+    Args:
+        config: The round, as ``Charter.decode`` reads it.
+        identity: This client's own, whose key is in the charter.
+        charter: This client's own copy of what the federation has agreed on.
+        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+        tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None
+            says that this client counts nothing, or that somebody else does.
+        used_rounds: Remembers round ids across rounds; a second use of one is refused.
+        threads: How many threads make masks.
+        random: Gives so many random bytes; anything but the system's is for tests.
+        now: Seconds since 1970, by default the system's.
+
+    Raises:
+        ConfigError: The charter has expired, the round differs from it, the identity is not in it, or an
+            argument is refused as by ``Client``. No key exists yet.
+        VectorError: The vector has another length or type than the round.
     """
 
     guard = ACTIVE

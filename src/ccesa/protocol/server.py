@@ -38,20 +38,39 @@ from ccesa.words import Vector
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregate:
-    """The sum over the survivors V3, and how it came about."""
+    """The sum over the survivors V3, and how it came about.
+
+    Attributes:
+        vector: The sum modulo 2^bits, ``length`` unsigned words.
+        survivors: Ids of the clients in the sum, ascending.
+        evidence: Wrong shares and complaints, as pairs of clients of whom one lied, or the network did.
+        evolution: The assignment graph, the thresholds, and who was left after each step.
+    """
 
     vector: Vector = field(repr=False)
     survivors: tuple[int, ...]
-    #: Wrong shares and complaints, as pairs of clients of whom one lied, or the network did.
     evidence: Evidence
     evolution: Evolution = field(repr=False)
 
 
 class Server:
-    """One round. ``open`` it, give it every reply, ``close`` each step, until no requests are left.
+    """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
-    ``charter`` is for a guard that has one: ``ActiveServer`` gives it.
+
+    Args:
+        config: The round; every client has to know it beforehand.
+        charter: For a guard that has one; ``ActiveServer`` gives it.
+        threads: How many threads rebuild secrets and make masks.
+        random: Gives so many random bytes; anything but the system's is for tests.
+
+    Attributes:
+        context: The 32-byte hash of the configuration, which is in every message.
+        aggregate: The sum, once there is one.
+        failure: Why there is none, once that is known.
+
+    Raises:
+        ConfigError: A round of another guard, ``threads`` out of range, or a broken installation of scipy.
     """
 
     guard: ClassVar[Guard] = CURIOUS
@@ -89,7 +108,7 @@ class Server:
 
     @property
     def step(self) -> Step:
-        """The step that is open."""
+        """The step that is open; OrderError is raised before the first one and after the last."""
         if self._place < 0:
             raise OrderError("the round has not been opened")
         if self.finished:
@@ -98,6 +117,7 @@ class Server:
 
     @property
     def finished(self) -> bool:
+        """Whether the round is over, with a sum or without."""
         return self.aggregate is not None or self.failure is not None
 
     @property
@@ -111,7 +131,14 @@ class Server:
         return self._state.graph if isinstance(self._state, Drawn) else None
 
     def open(self) -> Requests:
-        """Start step 0: the same request to every client, but for its id."""
+        """Start step 0.
+
+        Returns:
+            A request of at most 58 bytes for every client, by id.
+
+        Raises:
+            OrderError: The round was opened before.
+        """
         with self._exclusive:
             if self._place >= 0:
                 raise OrderError("the round has been opened already")
@@ -122,19 +149,48 @@ class Server:
             }
 
     def receive(self, client: int, reply: bytes) -> None:
-        """Take one reply; a faulty one raises FaultyClient and changes nothing."""
+        """Take one reply. The same reply again changes nothing.
+
+        Args:
+            client: Id of the sender, for which the transport vouches.
+            reply: What ``Client.receive`` returned there; sizes are there, too.
+
+        Raises:
+            FaultyClient: An honest client would not send this; nothing has changed.
+            LateMessage: Its step has closed, or the client was out before; nothing has changed.
+            ConflictingMessage: The client answered differently before; the first answer is kept.
+            OrderError: The round is not open, or calls overlap.
+            ConfigError: The id is not a whole number.
+            UsageError: The reply is not bytes.
+        """
         client = whole_number("client id", client)
         view = m.measured(reply, "reply")
         with self._exclusive:
             self._receive(client, view)
 
     def close(self) -> Requests:
-        """Close the step. Returns the requests of the next one; none when the round is over."""
+        """Close the step; whoever has not answered it has dropped out.
+
+        Returns:
+            The requests of the next step by client id; none when the round is over and there is a sum.
+
+        Raises:
+            TooFewClients: Fewer clients are left than ``min_survivors``.
+            Unreliable: Secrets have too few live share holders.
+            Disconnected: The survivors' mask graph falls apart.
+            CorruptShares: A secret cannot be rebuilt from the shares that came.
+            OrderError: The round is not open, or calls overlap.
+        """
         with self._exclusive:
             return self._close()
 
     def result(self) -> Aggregate:
-        """The sum, once the round is over; the failure, if there is none."""
+        """Return the sum, once the round is over.
+
+        Raises:
+            RoundFailed: There is none; the class says why, and ``evidence`` who may have lied.
+            OrderError: The round is not over.
+        """
         if self.failure is not None:
             raise self.failure
         if self.aggregate is None:
@@ -228,7 +284,18 @@ class Server:
 
 
 class ActiveServer(Server):
-    """One round with clients that need not trust it. ``now`` is in seconds since 1970."""
+    """The server of one round with clients that need not trust it.
+
+    Args:
+        config: The round, as ``Charter.config`` makes it.
+        charter: What the federation has agreed on.
+        threads: How many threads rebuild secrets and make masks.
+        now: Seconds since 1970, by default the system's.
+        random: Gives so many random bytes; anything but the system's is for tests.
+
+    Raises:
+        ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
+    """
 
     guard = ACTIVE
 

@@ -30,14 +30,21 @@ USUAL_DROPOUT = 0.1
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AggregatedModels(Generic[Model]):
-    """The weighted mean over the survivors, in the form of the models, and what came with it."""
+    """The weighted mean over the survivors, in the form of the models, and what came with it.
+
+    Attributes:
+        mean: A dict or a list, as the first model.
+        survivors: Clients in the mean, ascending.
+        weight: The sum of their weights.
+        clipped_by: How many values each client had to cut to the bound, whether it is in the mean or not.
+        values: How many values all clients have together.
+        report: What the round was like and what it cost.
+    """
 
     mean: Model
     survivors: tuple[int, ...]
     weight: float
-    #: How many values each client had to cut to the clipping bound, whether it is in the mean or not.
     clipped_by: tuple[int, ...]
-    #: How many values all clients have together.
     values: int
     report: Report
 
@@ -94,12 +101,25 @@ def aggregate(
 ) -> AggregatedModels[Any]:
     """Compute the weighted mean of the models by a secure aggregation round in this process.
 
-    The i-th model is client i's list or dict of arrays or tensors, such as a ``state_dict``; the mean has the
-    form of the first. ``clip`` defaults to the largest value of each array: fine for a first try, where all
-    models are at hand; in a federation it is agreed on beforehand. It counts what it cuts off (``clipped``).
+    Args:
+        models: One per client, at least 3: lists or dicts of arrays or tensors, such as a ``state_dict``.
+        weights: How much each counts, from 0 on; all the same by default.
+        dropout: The probability that a client drops out of the round, or a model of who does.
+        clip: The bound on the absolute value of every element, or one per array. By default the largest of
+            each array: fine where all models are at hand; in a federation it is agreed on beforehand.
+        bits: Bits of a word, 8, 16, 32 or 64.
+        graph: Who holds shares of whom; planned for the dropout by default.
+        threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
+        seed: Repeats dropouts and rounding; keys are always random.
+        threads: How many threads clients run in.
 
-    Raises VectorError for models and weights that do not fit together, ConfigError for other options that
-    cannot be, and RoundFailed where too many drop out for a sum.
+    Returns:
+        The mean in the form of the first model, who is in it, and what was clipped.
+
+    Raises:
+        VectorError: Models or weights that do not fit together.
+        ConfigError: Other options that cannot be.
+        RoundFailed: Too many drop out for a sum.
     """
     models = _listed("models", models)
     weights = [1.0] * len(models) if weights is None else _listed("weights", weights)

@@ -38,7 +38,18 @@ _REASON = 500
 
 
 def secure_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """``ClientApp(mods=[secure_mod])``; or ``mods=`` of both ``@app.train`` and ``@app.evaluate``."""
+    """Answer one message on a node: ``ClientApp(mods=[secure_mod])``.
+
+    It can stand in ``mods=`` of both ``@app.train`` and ``@app.evaluate`` instead.
+
+    Args:
+        message: What came from the ServerApp.
+        context: The node's own, in which its settings and the state of its rounds are.
+        call_next: The app, which is called in the masking step; what it raises stays in the node's log.
+
+    Returns:
+        The answer of the protocol, or a refusal that says no more than a code; the node's log has the reason.
+    """
     if kind_of(message.metadata.message_type) == "query":
         return call_next(message, context)
     try:

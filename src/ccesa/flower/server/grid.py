@@ -27,27 +27,37 @@ from ccesa.protocol.round import run_round
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
-    """Wrap a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
+    """Wraps a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
 
-    Train messages, and evaluate messages unless ``secure_evaluate`` is off, go through a round of secure
-    aggregation and come back as one reply: the weighted mean of all arrays and metrics, and the total weight.
-    A round that is lost comes back as no reply; the strategy keeps its model. All else passes through.
+    Train and evaluate messages go through a round of secure aggregation and come back as one reply: the
+    weighted mean of all arrays and metrics, and the total weight. A round that is lost comes back as no
+    reply; the strategy keeps its model. All else passes through.
 
-    ``dropout`` (0.1) and ``collusion`` (0) are what the planner plans for, ``clip`` (2.0) bounds the change
-    of a single parameter, ``max_weight`` (65,536) the number of examples of a node. Replies are weighted by
-    what the strategy says, or ``num-examples``, unless ``weighted_by`` is given. ``bits`` (32),
-    ``metric_clip`` (1e6) and ``metric_slots`` (16) are about how numbers travel.
+    Args:
+        grid: The grid that Flower gives to the ServerApp.
+        charter: What the federation has agreed on: rounds are under the guard ``active``, and none of the
+            settings from ``dropout`` to ``metric_slots`` may be given besides.
+        dropout: The fraction of nodes that rounds are planned to lose (0.1).
+        collusion: The fraction of nodes that may work with the server (0).
+        clip: The bound on the change of a single parameter (2.0).
+        metric_clip: The bound on a metric (1e6).
+        bits: Bits of a word (32).
+        max_weight: The most examples of a node (65,536).
+        weighted_by: The metric that weights replies; by default what the strategy says, or ``num-examples``.
+        metric_slots: The most metrics of a reply (16).
+        step_timeout: Seconds that a step waits once its messages are out; by default as many as the
+            strategy's timeout leaves.
+        enough: The fraction of the nodes in (0, 1] whose answers are enough to close a step.
+        grace: Seconds that the others have after that.
+        retries: How often a lost round is repeated.
+        give_up_after: How many lost rounds in a row end the training; None goes on.
+        secure_evaluate: Whether evaluate messages go through secure rounds, too.
 
-    With a ``charter`` rounds are under the guard ``active``, and the charter says all of this: then none of
-    these settings may be given.
+    Attributes:
+        error_bound: By how much rounding can have moved any value of the last model; None before the first.
 
-    A step waits for ``step_timeout`` seconds once its messages are out, or until a fraction ``enough`` of the
-    nodes has answered and ``grace`` seconds more have passed. A lost round is repeated up to ``retries``
-    times.
-
-    ``send_and_receive`` raises RoundsLost in the last round of a strategy none of whose rounds went well, and
-    after ``give_up_after`` lost rounds in a row; AttemptsSpent if nodes have contributed to the same model
-    as often as they allow; ConfigError if no node has ``secure_mod``.
+    Raises:
+        ConfigError: A setting is out of range, stands beside a charter, or the charter has expired.
     """
 
     def __init__(
@@ -89,14 +99,27 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.
         self._mod_seen: set[str] = set()
-        #: By how much rounding can have moved any value of the last model; None before there is one.
         self.error_bound: float | None = None
         self._waiting.check(self._rounds.dropout)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Send train and evaluate messages through secure rounds, all others through the wrapped grid."""
+        """Send train and evaluate messages through secure rounds, all others through the wrapped grid.
+
+        Args:
+            messages: One per node, all with the same content.
+            timeout: Seconds for all steps of a round together; None waits as long as it takes.
+
+        Returns:
+            One reply per secure round, the mean; none for a round that is lost.
+
+        Raises:
+            RoundsLost: In the last round of a strategy none of whose rounds went well, and after
+                ``give_up_after`` lost rounds in a row.
+            AttemptsSpent: Nodes have contributed to the same model as often as they allow.
+            ConfigError: No node has ``secure_mod``, the strategy needs single updates, or messages differ.
+        """
         by_type: dict[str, list[Message]] = {}
         for message in messages:
             by_type.setdefault(str(message.metadata.message_type), []).append(message)
@@ -195,7 +218,14 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push messages as they are: one that is pushed by hand is not aggregated, and not protected."""
+        """Push messages as they are: one that is pushed by hand is not aggregated, and not protected.
+
+        Args:
+            messages: What the wrapped grid pushes.
+
+        Returns:
+            The ids that the wrapped grid gave to the messages.
+        """
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
