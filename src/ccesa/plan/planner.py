@@ -42,7 +42,8 @@ def plan(
             under ``active``.
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
             default 20, or what the complete graph reaches, with a note, where that is less.
-        graph: ``harary``, ``erdos-renyi``, ``complete`` or ``best``, which is Harary.
+        graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
+            will do, the complete one is taken, with a note.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
 
     Raises:

@@ -61,7 +61,7 @@ class Server:
     Args:
         config: The round; every client has to know it beforehand.
         charter: For a guard that has one; ``ActiveServer`` gives it.
-        threads: How many threads rebuild secrets and make masks.
+        threads: How many threads take masks off the sum.
         random: Gives so many random bytes; anything but the system's is for tests.
 
     Attributes:
@@ -289,7 +289,7 @@ class ActiveServer(Server):
     Args:
         config: The round, as ``Charter.config`` makes it.
         charter: What the federation has agreed on.
-        threads: How many threads rebuild secrets and make masks.
+        threads: How many threads take masks off the sum.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
 

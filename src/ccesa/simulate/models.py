@@ -111,7 +111,7 @@ def aggregate(
         graph: Who holds shares of whom; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
         seed: Repeats dropouts and rounding; keys are always random.
-        threads: How many threads clients run in.
+        threads: How many threads the round may use.
 
     Returns:
         The mean in the form of the first model, who is in it, and what was clipped.
