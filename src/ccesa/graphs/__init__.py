@@ -1,4 +1,4 @@
-"""The families of assignment graphs: the one list of them, which everything else asks.
+"""This is the one list of the families of assignment graphs, which everything else asks.
 
 A new family is a module beside these, and its name in ``Graph``.
 """

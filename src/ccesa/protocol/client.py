@@ -1,4 +1,4 @@
-"""The client of one round: requests in, replies out, no clock, no socket.
+"""A client takes requests and gives replies, in one round, with no clock and no socket.
 
 ``Client`` holds the current state, hands requests to the functions of its guard's table, answers a repeated
 request with the same bytes, and on anything an honest server would not send drops its secrets and is done.
@@ -222,7 +222,9 @@ class Client:
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
-            raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
+            raise FaultyServer(
+                f"expected a message for client {round.client}, got one for client {message.client}"
+            )
         if isinstance(self._state, Joined):
             round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
         return step.answer(round, self._state, message)

@@ -1,4 +1,4 @@
-"""Rebuilds the secrets behind the masks, and finds the wrong shares among all that came, needed or not."""
+"""A server rebuilds the secrets behind the masks, and finds the wrong shares among all that came."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ AT_ONCE = 1 << 15
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """The secrets by node, the wrong shares of all of them, and the first failure if a secret is missing."""
+    """Holds the secrets by node, the wrong shares of all of them, and the first failure if one is missing."""
 
     secrets: dict[int, bytes] = field(repr=False)
     wrong_shares: frozenset[WrongShare]
@@ -123,6 +123,6 @@ class Rebuilding:
 
     @cached_property
     def _spare(self) -> Nodes:
-        """How many shares of every node came beyond its threshold."""
+        """Count the shares of every node that came beyond its threshold."""
         graph, v4 = self.evolution.graph, self.evolution.v4
         return graph.live_neighbours(v4) + v4 - self.evolution.thresholds

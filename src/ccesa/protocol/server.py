@@ -1,4 +1,4 @@
-"""The server of one round: replies in, requests out, no clock, no socket.
+"""A server takes replies and gives requests, in one round, with no clock and no socket.
 
 The caller decides when a step closes. Until then replies are taken one by one; a faulty one raises and
 changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
@@ -218,7 +218,7 @@ class Server:
         self._answered[client] = known_by
 
     def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
-        """The kind of this reply, if one of its kind is due now; nothing else is worth being parsed."""
+        """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
         places = {known: place for place, step in enumerate(self._steps) for known in step.replies}
         if kind is None or kind not in places:
             expected = self.step.reply.__struct_config__.tag
@@ -239,7 +239,7 @@ class Server:
             raise LateMessage(client, f"it was out before step {self.step.name}")
 
     def _known_by(self, client: int, message: m.Message, reply: Data) -> bytes:
-        """Small answers as they are, vectors by the digest they carry."""
+        """Return what an answer is known by: a small one as it is, a vector by the digest it carries."""
         if isinstance(message, m.MaskedVector):
             return checked_digest(self._round, client, message)
         return bytes(reply)
