@@ -16,7 +16,7 @@ __all__ = ["BEST", "KINDS", "NAMES", "Complete", "ErdosRenyi", "Graph", "Harary"
 Graph = Harary | ErdosRenyi | Complete
 
 KINDS: dict[str, type[Kind]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Graph)}
-#: Harary graphs wherever they will do: for the same promises varying degrees need more neighbours.
+#: Harary graphs wherever they work: for the same promises varying degrees need more neighbours.
 BEST = "best"
 NAMES = (BEST, *KINDS)
 

@@ -159,5 +159,5 @@ class Ladder:
 
     most: int
     at: Callable[[int], "Graph"]
-    #: Whether denser graphs keep what sparser ones do, so that the first that will do is found by bisection.
+    #: Whether denser graphs keep what sparser ones do, so that the first that works is found by bisection.
     monotone: bool = False
