@@ -58,7 +58,7 @@ class UncheckedServer(Weakened, Server):
 class UnsizedServer(Weakened, Server):
     """Without a check of the size of what a client releases."""
 
-    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(exactly=lambda name, data, size: data))))
+    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(checked=lambda reply, *_: reply))))
 
 
 class CrookedDealer(Client):

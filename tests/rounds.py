@@ -99,7 +99,7 @@ class Play(HostileRound):
         return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
 
 
-def read(data: bytes) -> m.AnyMessage:
+def read(data: bytes) -> m.Message:
     return m.decode(data, len(data))
 
 

@@ -10,9 +10,11 @@ from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.charter import Charter, Seat
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
+from ccesa.floor import Floor
 from ccesa.graphs import Harary
 from ccesa.identity import Identity
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client_states import Membership
 from ccesa.protocol.server import ActiveServer, Server
 from ccesa.thresholds import Fixed
 from rounds import Play, charter, configure, configure_active, identity
@@ -24,14 +26,22 @@ def vector() -> np.ndarray:
 
 def test_the_guards_do_not_mix():
     active, curious = configure_active(8), configure(8)
-    with pytest.raises(ConfigError, match="this client has guard = curious, the round has active"):
+    with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveClient"):
         Client(active, 0, vector())
-    with pytest.raises(ConfigError, match="this server has guard = curious, the round has active"):
+    with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveServer"):
         Server(active)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveServer(curious, charter(8))
+
+
+def test_a_charter_does_not_take_the_place_of_a_floor_under_a_guard_without_one():
+    config, member = configure(8), Membership(identity=identity(0), charter=charter(8))
+    with pytest.raises(ConfigError, match="has no charter: make a Client"):
+        Client(config, 0, vector(), floor=Floor(clients=100), member=member)
+    with pytest.raises(ConfigError, match="has no charter: make a Server"):
+        Server(config, charter=charter(8))
 
 
 #: Another value for everything that a configuration says.

@@ -127,7 +127,7 @@ def test_a_comment_stays_in_its_line(tmp_path):
         (lambda path: None, "No such file", 1),
         (lambda path: path.mkdir(mode=0o700), "directory", 1),
         (lambda path: path.write_text("no identity\n"), "is not an identity", 2),
-        (lambda path: path.write_text("ccesa-identity-1 AAAA\n"), "32 bytes, not 3", 2),
+        (lambda path: path.write_text("ccesa-identity-1 AAAA\n"), "32 bytes, got 3", 2),
     ],
     ids=["missing", "directory", "text", "short"],
 )

@@ -163,7 +163,7 @@ def complaint(play: Play, client: int, accused: bytes) -> bytes:
 
 #: Of a near client that is left, one that is gone, and a far one, what client 0 complains of.
 FALSE = {
-    "nobody": (lambda near, gone, far: b"", "a complaint of nobody"),
+    "nobody": (lambda near, gone, far: b"", "a complaint about nobody"),
     "itself": (lambda near, gone, far: ids(0), "whose shares it was not sent"),
     "somebody far away": (lambda near, gone, far: ids(far), "whose shares it was not sent"),
     "somebody who dropped out": (lambda near, gone, far: ids(gone), "whose shares it was not sent"),
@@ -171,7 +171,7 @@ FALSE = {
     "never enrolled": (lambda near, gone, far: ids(N), "never enrolled"),
     "twice": (lambda near, gone, far: ids(near, near), "not strictly ascending"),
     "out of order": (lambda near, gone, far: ids(*sorted([near, far])[::-1]), "not strictly ascending"),
-    "half an id": (lambda near, gone, far: b"\1\0", "not a multiple of 4"),
+    "half an id": (lambda near, gone, far: b"\1\0", "expected a multiple of 4 bytes"),
     "more than there are": (lambda near, gone, far: ids(*range(100)), "at most"),
 }
 

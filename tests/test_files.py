@@ -385,7 +385,7 @@ def test_more_bytes_than_asked_for_are_refused(data, most, tmp_path_factory):
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            with pytest.raises(ConfigError, match="sized is no text"):
+            with pytest.raises(ConfigError, match="sized is not text"):
                 files.read_trusted(path, most)
         else:
             assert files.read_trusted(path, most) == text

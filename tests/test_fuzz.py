@@ -2,6 +2,8 @@
 
 import itertools
 import random
+from functools import reduce
+from operator import or_
 
 import msgspec
 import pytest
@@ -91,7 +93,7 @@ def test_mutations_repeat_and_are_bounded():
 
 def test_harnesses_notice_a_second_encoding(monkeypatch):
     """A decoder that forgets to compare with the only encoding is found by the corpus and its mutations."""
-    loose = msgspec.msgpack.Decoder(m.AnyMessage)
+    loose = msgspec.msgpack.Decoder(reduce(or_, m.MESSAGES))
 
     def decode(data, most):
         try:

@@ -208,10 +208,10 @@ def test_a_list_in_a_file(tmp_path):
     admission = Admission.load(path)
     assert [(one.name, one.comment) for one in admission.members] == [("a", "since March"), ("hôpital", "")]
     path.write_text("a AAAA\n")
-    with pytest.raises(ConfigError, match=r"admission\.txt.*'a'.*32 bytes, not 3"):
+    with pytest.raises(ConfigError, match=r"admission\.txt.*'a'.*32 bytes, got 3"):
         Admission.load(path)
     path.write_bytes(b"a \xff\n")
-    with pytest.raises(ConfigError, match="no text"):
+    with pytest.raises(ConfigError, match="not text"):
         Admission.load(path)
 
 

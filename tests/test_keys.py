@@ -340,4 +340,4 @@ def test_words_have_the_digest_of_their_bytes():
 
 @given(bytes32, bytes32, pairs)
 def test_sealing_keys_stay_out_of_the_repr(agreed, context, pair):
-    assert repr(keys.sealing(agreed, context, *pair)) == "Sealing(…)"
+    assert repr(keys.sealing(agreed, context, *pair)) == "Sealing(...)"

@@ -48,7 +48,7 @@ def test_an_oversize_reply_is_refused_by_its_length(guard, step, kind):
     most = m.limit(type(read(reply)), play.config)
 
     def refused() -> None:
-        with pytest.raises(FaultyClient, match=f"{HUGE} bytes where at most {most} are possible"):
+        with pytest.raises(FaultyClient, match=f"expected at most {most} bytes, got {HUGE}"):
             play.server.receive(0, large)
 
     assert peak(refused) < LITTLE
@@ -63,7 +63,7 @@ def test_an_oversize_request_is_refused_by_its_length(guard, step, kind):
     most = m.limit(type(read(play.requests[0])), play.config)
 
     def refused() -> None:
-        with pytest.raises(FaultyServer, match=f"{HUGE} bytes where at most {most} are possible"):
+        with pytest.raises(FaultyServer, match=f"expected at most {most} bytes, got {HUGE}"):
             play.clients[0].receive(large)
 
     assert peak(refused) < LITTLE
@@ -78,7 +78,7 @@ def test_the_limit_is_that_of_the_message_and_no_more(guard, step, monkeypatch):
     most = m.limit(type(read(reply)), play.config)
     refuses(play, 0, padded(reply, most), "not a message")
     monkeypatch.setattr(m, "_DECODER", None)
-    refuses(play, 0, padded(reply, most + 1), f"{most + 1} bytes where at most {most} are possible")
+    refuses(play, 0, padded(reply, most + 1), f"expected at most {most} bytes, got {most + 1}")
 
 
 @steps
@@ -121,7 +121,7 @@ def test_a_complaint_has_room_for_ids_and_not_for_a_vector(guard, monkeypatch):
     monkeypatch.setattr(m, "_DECODER", None)
     most = m.limit(m.Complaint, play.config)
     assert most < 200
-    refuses(play, 0, padded(complaint, 100_000), f"100000 bytes where at most {most} are possible")
+    refuses(play, 0, padded(complaint, 100_000), f"expected at most {most} bytes, got 100000")
 
 
 @guards

@@ -83,7 +83,7 @@ def test_a_proof_of_another_size_fails(case, other):
     leaves, places, proof = case
     for wrong in (other, proof + other, proof[: len(proof) - len(other)]):
         if len(wrong) != len(proof):
-            with pytest.raises(merkle.WrongProof, match=f"{len(wrong)} bytes where {len(proof)} are due"):
+            with pytest.raises(merkle.WrongProof, match=f"expected {len(proof)} bytes, got {len(wrong)}"):
                 merkle.top(len(leaves), places, shown(case), wrong)
 
 

@@ -182,7 +182,7 @@ def test_deep_nesting_is_refused_in_every_place(kind, opening):
 def test_the_limit_is_exact(message):
     encoded = message.encode()
     assert m.decode(encoded, len(encoded)) == message
-    refused(encoded, f"{len(encoded)} bytes where at most {len(encoded) - 1}", len(encoded) - 1)
+    refused(encoded, f"at most {len(encoded) - 1} bytes, got {len(encoded)}", len(encoded) - 1)
 
 
 @every_kind
@@ -302,7 +302,7 @@ def test_large_ids_survive_packing(ids):
 
 @given(bodies.filter(lambda data: len(data) % 4))
 def test_ids_come_in_whole_words(data):
-    with pytest.raises(MalformedMessage, match=f"ids has {len(data)} bytes, not a multiple of 4"):
+    with pytest.raises(MalformedMessage, match=f"ids: expected a multiple of 4 bytes, got {len(data)}"):
         m.unpack_ids("ids", data, 2**32 - 1)
 
 

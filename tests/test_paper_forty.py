@@ -15,13 +15,14 @@ from experiments.one_client import Degrees, unreliable
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
-from ccesa.graphs.evolution import Evolution, reliable
+from ccesa.graphs.evolution import Evolution
 from ccesa.plan.paper import step_dropout
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
+from theorems import reliable
 
 N, T, P = 40, 21, 0.7
 GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)

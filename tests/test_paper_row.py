@@ -6,9 +6,10 @@ import pytest
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import draw
-from ccesa.graphs.evolution import Evolution, informative, private, reliable
+from ccesa.graphs.evolution import Evolution, informative
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
+from theorems import private, reliable
 
 ROW = {"clients": 100, "bits": 16, "graph": ErdosRenyi(p=0.7953), "threshold": Fixed(t=51)}
 

@@ -11,7 +11,7 @@ from ccesa.config import RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import from_edges
-from ccesa.graphs.evolution import Evolution, private, reliable
+from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Settled
 from ccesa.protocol.steps import steps_of
@@ -20,6 +20,7 @@ from ccesa.simulate import Exactly, simulate
 from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure
 from strategies import thresholds
+from theorems import private, reliable
 
 STEP_NAMES = [step.name for step in steps_of("curious")]
 

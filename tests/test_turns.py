@@ -1,4 +1,4 @@
-"""Calls that overlap, and calls that are cut off half way."""
+"""Calls that overlap, and calls that are cut off halfway."""
 
 import threading
 import traceback
@@ -84,9 +84,7 @@ def test_a_client_that_was_interrupted_while_its_vector_was_made_says_so(make, i
     with pytest.raises(interruption):
         play.clients[0].receive(play.requests[0])
     for call in (lambda: play.clients[0].receive(play.requests[0]), play.clients[0].suspend):
-        with pytest.raises(
-            OrderError, match="a call of this client was interrupted half way; make a new one"
-        ):
+        with pytest.raises(OrderError, match="a call of this client was interrupted halfway; make a new one"):
             call()
     play.clients[0] = play.make_client(0)  # for another round; in this one it has dropped out
     play.step(gone={0})
@@ -104,10 +102,10 @@ def test_a_client_and_a_server_that_were_interrupted_in_any_step_say_so(make, st
             play.clients[0].receive(play.requests[0])
         with pytest.raises(KeyboardInterrupt):
             play.server.receive(1, reply)
-    with pytest.raises(OrderError, match="this client was interrupted half way; make a new one"):
+    with pytest.raises(OrderError, match="this client was interrupted halfway; make a new one"):
         play.clients[0].receive(play.requests[0])
     for call in (lambda: play.server.receive(1, reply), play.server.close):
-        with pytest.raises(OrderError, match="this server was interrupted half way; make a new one"):
+        with pytest.raises(OrderError, match="this server was interrupted halfway; make a new one"):
             call()
     again = Play(make(6))
     assert np.array_equal(again.finish().vector, again.expected(range(6)))

@@ -48,7 +48,7 @@ def test_only_the_right_length_passes(width, length, due):
     if length == due:
         assert words.check(vector, due, width) is vector
     else:
-        with pytest.raises(VectorError, match=rf"\({due},\), this has \({length},\)"):
+        with pytest.raises(VectorError, match=rf"\({due},\), got \({length},\)"):
             words.check(vector, due, width)
 
 
@@ -64,7 +64,7 @@ def test_only_words_of_that_width_pass(width, name):
     if vector.dtype == words.dtype(width):
         assert words.check(vector, 4, width) is vector
     else:
-        with pytest.raises(VectorError, match=f"adds arrays of uint{width}, this is"):
+        with pytest.raises(VectorError, match=f"expected an array of uint{width}, got"):
             words.check(vector, 4, width)
 
 
@@ -76,7 +76,7 @@ def test_signed_float_and_other_types_are_refused_with_advice(width, name):
 
 @given(bits, st.sampled_from([[0, 0], (0, 0), b"\0\0", 0, None, "00"]))
 def test_what_is_no_array_is_refused_by_its_type(width, value):
-    with pytest.raises(VectorError, match=f"this is {type(value).__name__}"):
+    with pytest.raises(VectorError, match=f"got {type(value).__name__}"):
         words.check(value, 2, width)
 
 

@@ -1,4 +1,4 @@
-"""RoundConfig: everything about a round that is public and agreed before it starts.
+"""A ``RoundConfig`` holds everything about a round that is public and agreed before it starts.
 
 A configuration validates itself, has exactly one encoding, and that encoding's hash, the
 *context*, enters every derivation of the round: change a field and nothing decrypts any more.
@@ -18,7 +18,7 @@ from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer
 from ccesa.thresholds import Holders, Majority, Threshold
 
-#: Of the wire format. Parties with different versions refuse each other's configurations by name.
+#: Version of the wire format. Parties with different versions refuse each other's configurations by name.
 VERSION: Final = 2
 ROUND_ID_BYTES = 32
 CHARTER_BYTES = 32
@@ -33,7 +33,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "generator": tuple(GENERATORS),
     "guard": tuple(GUARDS),
 }
-#: Of which types the others are; what is meant by those that people know by name.
+#: The types of other fields, and what to give for those that people know by name.
 _TYPES: dict[str, Any] = {"round_id": bytes, "task": bytes, "graph": Graph, "threshold": Threshold}
 _MEANT = {
     name: f": give one of {', '.join(f'ccesa.{kind.__name__}(...)' for kind in get_args(_TYPES[name]))}"
@@ -116,7 +116,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return self.length * self.bits // 8
 
     def _check_choices(self) -> None:
-        """msgspec checks types when it decodes, not when Python code builds a configuration."""
+        """Check values and types; msgspec does so when it decodes, not when Python builds a configuration."""
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if not any(value == known and type(value) is type(known) for known in allowed):
@@ -200,7 +200,7 @@ _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
 class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
-    """A configuration under a charter, as it travels: the charter's digest, and what is left."""
+    """A configuration under a charter travels as the charter's digest and the little that is left to say."""
 
     version: Literal[2] = VERSION
     charter: bytes

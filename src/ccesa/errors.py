@@ -1,4 +1,4 @@
-"""Every exception of the package, in one tree.
+"""All exceptions of the package form one tree.
 
 ::
 
@@ -9,7 +9,7 @@
     │   │   └── TaskSpent          this client has contributed to this task as often as it may
     │   ├── VectorError            input of the wrong length, type or range
     │   └── OrderError             a call that the current step does not allow
-    ├── MalformedMessage           bytes that are no message; Client and Server raise one of the next two
+    ├── MalformedMessage           bytes that are not a message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
     ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
     ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
@@ -32,7 +32,7 @@ from ccesa.evidence import Evidence, Naming, by_id
 
 
 def shown(text: str, most: int = 80) -> str:
-    """Text from others as errors and logs show it: one line of printable ASCII, cut to ``most`` characters.
+    """Return text from others for errors and logs: one line of printable ASCII, cut to ``most`` characters.
 
     Other characters become Python's escapes; what is cut is counted.
     """
@@ -43,7 +43,7 @@ def shown(text: str, most: int = 80) -> str:
 
 
 def quoted(value: object) -> str:
-    """Any value from others as errors show it, text in quotes; ``repr`` would give all of it, or fail."""
+    """Return a value from others for errors, text in quotes; ``repr`` would give all of it, or fail."""
     if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write thousands of digits
         return f"a number of {value.bit_length()} bits"
     return shown(repr(value))

@@ -1,4 +1,4 @@
-"""What a round shows about who misbehaved: pairs of clients of whom one lied, or the network between them.
+"""A round shows who misbehaved as pairs of clients of whom one lied, or the network between them.
 
 A share that does not fit was changed by its sender or dealt wrong by its dealer; a text that does not open
 was sealed wrong by one client or is called so by another. Nothing tells the two apart, so nobody is named

@@ -1,4 +1,4 @@
-"""Files that matter: written whole or not at all, and read only where others could not have changed them.
+"""Files are written whole or not at all, and read only where others could not have changed them.
 
 Permissions are checked where the system has them (POSIX). The owner of a file and root can always change it.
 """
@@ -22,7 +22,7 @@ _NO_SYNC = {errno.EINVAL, errno.EBADF}
 def write_new(path: Path | str, text: str, private: bool) -> None:
     """Write a file that is not there yet; a ``private`` one can be read by its owner only.
 
-    The text is written beside and moved into place, so a full disk or a kill half way leaves no file of that
+    The text is written beside and moved into place, so a full disk or a kill halfway leaves no file of that
     name, and one can try again. Raises ConfigError if something of that name, or no folder, is there.
     """
     path = Path(path)
@@ -67,11 +67,11 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no text") from None  # the error holds the bytes, which may be secret
+        raise ConfigError(f"{path} is not text") from None  # the error holds the bytes, which may be secret
 
 
 def _check_place(path: Path) -> None:
-    """A file is not written where it would not be trusted afterwards."""
+    """Refuse to write a file where it would not be trusted afterwards."""
     if not path.parent.is_dir():
         raise ConfigError(f"there is no folder {path.parent}")
     if os.name == "posix":
@@ -88,7 +88,7 @@ def _check_mode(path: Path | str, mode: int, private: bool) -> None:
 
 
 def _check_folders(path: Path) -> None:
-    """Whoever can write to a folder can exchange the files in it, unless the folder is sticky, as /tmp is."""
+    """Refuse a path on which others can exchange files; in a sticky folder, as /tmp is, they cannot."""
     spelled, real = path.absolute(), path.resolve()  # a link, and what it points to
     for folder in dict.fromkeys([*spelled.parents, *real.parents]):
         mode = folder.stat().st_mode
@@ -100,7 +100,7 @@ def _check_folders(path: Path) -> None:
 
 @contextlib.contextmanager
 def _beside(path: Path, text: str, mode: int) -> Iterator[Path]:
-    """A file in the same folder that has the whole text, safe on the disk; it is gone afterwards."""
+    """Write the whole text to a file in the same folder, safe on the disk; it is gone afterwards."""
     beside = path.parent / f".ccesa-{secrets.token_hex(8)}"
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -116,7 +116,7 @@ def _beside(path: Path, text: str, mode: int) -> Iterator[Path]:
 
 
 def _move_to_new(written: Path, path: Path) -> None:
-    """Give it its name, unless something has that name."""
+    """Give a file its name, unless something has that name."""
     try:
         os.link(written, path)
     except OSError as error:
@@ -136,7 +136,7 @@ def _claim(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A new name is on the disk only once its folder is."""
+    """Write a folder to the disk: only then is a new name in it safe."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""``Floor``: what a client insists on by itself, whatever the server proposes."""
+"""A ``Floor`` is what a client insists on by itself, whatever the server proposes."""
 
 from collections.abc import Iterator
 

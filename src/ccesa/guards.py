@@ -1,7 +1,7 @@
-"""The guards: against which server a round holds. One record per guard says all that differs.
+"""A guard says against which server a round holds. One record per guard says all that differs.
 
-Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there. A
-client or server of it is one of the classes in ``protocol.client`` and ``protocol.server`` that name it.
+Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there.
+With a charter its parties are ``ActiveClient`` and ``ActiveServer``, without one ``Client`` and ``Server``.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ GuardName = Literal["curious", "active"]
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A guard, in facts that a configuration, a planner or a transport asks for."""
+    """A guard is a record of facts that a configuration, a planner or a transport asks for."""
 
     name: GuardName
     #: Whether everything is agreed on in a charter, and masks run on every edge.

@@ -1,9 +1,9 @@
-"""Who is who: a client's own long-lived key, and the list of all that are admitted.
+"""Who is who: each client has a long-lived key, and a list has the keys of all that are admitted.
 
 The list is text, one line per client, in the style of ``authorized_keys``::
 
     # name        public key                                    comment
-    hospital-a    Zm9vYmFy…                                     cardiology, since March
+    hospital-a    Zm9vYmFy...                                   cardiology, since March
 
 A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
 Every client holds the list for itself; the server's word does not count.
@@ -276,7 +276,7 @@ def is_printable(text: str) -> bool:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Give all lines, tabs as spaces and without those around; refuse what is unprintable, comments included.
+    """Yield all lines, tabs as spaces and without those around; refuse what cannot be printed.
 
     Nothing but LF and CR LF ends a line. A byte order mark at the very beginning is not part of the text.
     """
@@ -298,7 +298,7 @@ def _check_name(name: str) -> None:
     if name.startswith(_PRIVATE):
         raise ConfigError(
             f"{quoted(name)} begins the file of a private key, and is not a name: a site sends the line that "
-            "`ccesa identity show` prints, never the file; a key that was sent is burnt, make a new one"
+            "`ccesa identity show` prints, never the file; a key that was sent is compromised, make a new one"
         )
 
 
@@ -313,7 +313,7 @@ def _decode(text: str, where: str) -> bytes:
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ConfigError(f"{where}: not a key in base64") from error
     if len(data) != KEY_BYTES:
-        raise ConfigError(f"{where}: a key has {KEY_BYTES} bytes, not {len(data)}")
+        raise ConfigError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(data)}")
     if in_base64(data) != text:
         raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
     return data

@@ -1,4 +1,4 @@
-"""Domain separation: one label for each use of a hash or a key derivation, and how they are framed.
+"""Domains are separated by one label for each use of a hash or a key derivation.
 
 A frame is each part behind its length, so that no two different lists of parts share an encoding.
 """
@@ -57,17 +57,17 @@ _PAIR = struct.Struct("<IIII")
 
 
 def frame(*parts: bytes) -> bytes:
-    """Each part behind its length as four little-endian bytes."""
+    """Join the parts, each behind its length as four little-endian bytes."""
     return b"".join([len(part).to_bytes(4, "little") + part for part in parts])
 
 
 def client_bytes(client: int) -> bytes:
-    """A client id as it enters frames and messages."""
+    """Return a client id as it enters frames and messages."""
     return client.to_bytes(4, "little")
 
 
 def pair_frame(label: bytes, context: bytes, one: int, other: int) -> bytes:
-    """``frame(label, context, one, other)`` without framing the first two anew for every pair."""
+    """Return ``frame(label, context, one, other)`` without framing the first two anew for every pair."""
     return _head(label, context) + _PAIR.pack(4, one, 4, other)
 
 
@@ -77,4 +77,5 @@ def _head(label: bytes, context: bytes) -> bytes:
 
 
 def digest(*parts: bytes) -> bytes:
+    """Return the SHA-256 of a frame."""
     return hashlib.sha256(frame(*parts)).digest()

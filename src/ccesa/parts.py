@@ -1,4 +1,4 @@
-"""The typed parts of a configuration or a charter, and the checks of their fields."""
+"""Configurations and charters have typed parts, whose fields are checked."""
 
 import operator
 from typing import Final
@@ -11,7 +11,7 @@ MAX_CLIENTS: Final = 2**32 - 1
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the typed parts of a configuration or a charter."""
+    """This is the base of the typed parts of a configuration or a charter."""
 
 
 def whole_number(name: str, value: object) -> int:

@@ -1,4 +1,4 @@
-"""How many holders open a secret: t_i as a function of the number of neighbours d_i, one class per rule."""
+"""A threshold rule gives t_i, how many holders open a secret, for the number of neighbours d_i."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Degree = TypeVar("Degree", int, NDArray[np.int64])
 
 @dataclass(frozen=True, kw_only=True)
 class Holders:
-    """Who can hold shares of one client's secrets in a round; what a rule is checked against."""
+    """A rule is checked against those who can hold shares of one client's secrets in a round."""
 
     #: Neighbours on average and at most, and the standard deviation of their number.
     mean: float

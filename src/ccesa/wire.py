@@ -1,4 +1,4 @@
-"""Strict decoding: bounded before it is parsed, typed, and only in the one form that encoding gives."""
+"""Decoding is strict: bounded before it is parsed, typed, and only in the form that encoding gives."""
 
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ def encode(value: msgspec.Struct) -> bytes:
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str) -> T:
+    """Decode at most so many bytes, in their only encoding; raises MalformedMessage."""
     if len(data) > most:
-        raise MalformedMessage(f"{len(data)} bytes where at most {most} are possible")
+        raise MalformedMessage(f"expected at most {most} bytes, got {len(data)}")
     data = bytes(data)  # what are bytes stay as they are; views compare slowly, element by element
     try:
         value = decoder.decode(data)

@@ -1,4 +1,4 @@
-"""Vectors modulo 2^b: unsigned numpy words, whose arithmetic wraps by itself."""
+"""Vectors modulo 2^b are unsigned numpy words, whose arithmetic wraps by itself."""
 
 from typing import Any, TypeAlias
 
@@ -28,11 +28,10 @@ def check(vector: object, length: int, bits: int) -> Vector:
     if type(vector) is not np.ndarray or vector.dtype != expected:
         found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
         raise VectorError(
-            f"the round adds arrays of {expected.name}, this is {found}; "
-            "convert it, or use Quantizer for floats"
+            f"expected an array of {expected.name}, got {found}; convert it, or use Quantizer for floats"
         )
     if vector.shape != (length,):
-        raise VectorError(f"the round adds vectors of shape ({length},), this has {vector.shape}")
+        raise VectorError(f"expected a vector of shape ({length},), got {vector.shape}")
     return vector
 
 

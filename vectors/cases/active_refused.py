@@ -101,7 +101,7 @@ class Scene:
         return keys, self.plan.identity(number).sign(signed_texts.bundle_text(self.context, number, keys))
 
 
-def _read(data: bytes) -> m.AnyMessage:
+def _read(data: bytes) -> m.Message:
     return m.decode(data, len(data))
 
 

@@ -146,7 +146,7 @@ def _bad_associated() -> list[Case]:
         "another recipient": (_CONTEXT, ends._replace(recipient=5)),
         "another key of the sender": (_CONTEXT, ends._replace(sender_keys=_flip(ends.sender_keys, 500))),
         "another key of the recipient": (_CONTEXT, ends._replace(recipient_keys=_ends(5, 7).sender_keys)),
-        "no masks between them": (_CONTEXT, ends._replace(masked=False)),
+        "no masks between them": (_CONTEXT, ends._replace(carries_masks=False)),
         "sender and recipient swapped": (_CONTEXT, _ends(7, 3)),
     }
     return [
@@ -155,7 +155,11 @@ def _bad_associated() -> list[Case]:
             "reason": reason,
             "key": _keys(7, 3).incoming,
             "context": context,
-            **told._asdict(),
+            "sender": told.sender,
+            "recipient": told.recipient,
+            "sender_keys": told.sender_keys,
+            "recipient_keys": told.recipient_keys,
+            "masked": told.carries_masks,
             "sealed": _seal(3, 7, _shares(3, 7)),
             "error": "SealBroken",
         }

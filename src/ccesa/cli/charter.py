@@ -70,7 +70,10 @@ def accept(
     memory of what it has accepted; where it is gone, an older charter is taken again.
     """
     found = Charter.load(path)
-    problems = [*_problems(found, identity), *_not_newer(found, accepted)]
+    problems = _problems(found, identity)
+    holds = Charter.load(accepted) if accepted.exists() else found
+    if found.digest != holds.digest and found.serial <= holds.serial:
+        problems.append(f"serial {found.serial} is not above {holds.serial}, which holds here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
     files.replace(accepted, str(found))
@@ -206,12 +209,3 @@ def _problems(found: Charter, identity: Path | None) -> list[str]:
     except ConfigError as error:
         problems.append(str(error))
     return problems
-
-
-def _not_newer(found: Charter, accepted: Path) -> list[str]:
-    if not accepted.exists():
-        return []
-    holds = Charter.load(accepted)
-    if found.digest == holds.digest or found.serial > holds.serial:
-        return []
-    return [f"serial {found.serial} is not above {holds.serial}, which holds here"]

@@ -1,4 +1,4 @@
-"""Masks: keystreams read as vectors of words, added or subtracted in place.
+"""Masks are keystreams read as vectors of words, added or subtracted in place.
 
 Speed rests on the order of the loops: slices of the vector outside, masks inside. The slice and the
 keystream buffer stay in cache, and every stream is set up once and read on from slice to slice.
@@ -17,7 +17,7 @@ from ccesa.words import Vector, zeros
 
 
 class Mask(NamedTuple):
-    """A keystream to add (sign 1) or to subtract (sign -1)."""
+    """A mask is a keystream to add (sign 1) or to subtract (sign -1)."""
 
     key: bytes
     sign: int
@@ -27,7 +27,7 @@ class Mask(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """A keystream of ``primitives``: bytes of its key and its blocks, and how it is opened at a block."""
+    """A generator has keys and blocks of fixed sizes, and opens its keystream at any block."""
 
     key_bytes: int
     block_bytes: int
@@ -54,7 +54,7 @@ _ZEROS = memoryview(bytes(THREADED_SLICE_BYTES))
 
 
 def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) -> Vector:
-    """Elements [start, start + count) of a mask."""
+    """Return the elements [start, start + count) of a mask."""
     word, kind = bits // 8, GENERATORS[generator]
     block, skipped = divmod(start * word, kind.block_bytes)
     padded = zeros(skipped // word + count, bits)
@@ -68,7 +68,7 @@ def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: in
 
 
 def masked(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> Vector:
-    """The vector under at least one mask, in an array of its own. Copying is part of the first addition."""
+    """Mask a vector, with at least one mask, into a new array. Copying is part of the first addition."""
     result = np.empty_like(vector)
     _add(vector, result, masks, generator, threads)
     return result

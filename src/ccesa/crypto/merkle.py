@@ -1,4 +1,4 @@
-"""A Merkle tree over hashes, and proofs that several leaves at once are in it.
+"""A Merkle tree commits to hashes, and one proof shows that several leaves are in it.
 
 A node is the hash of its two children; a last node without a sibling rises unchanged. The number of leaves is
 bound by whoever uses the top. A proof has the missing siblings only, level by level in ascending order.
@@ -19,11 +19,11 @@ _NODE = labels.frame(labels.ROSTER_NODE)
 
 
 class WrongProof(ValueError):
-    """A proof of the wrong size for these leaves."""
+    """The proof has the wrong size for these leaves."""
 
 
 def levels(leaves: list[bytes]) -> list[Hashes]:
-    """All levels, from the leaves to the top."""
+    """Return all levels, from the leaves to the top."""
     found = [_rows(leaves)]
     while len(found[-1]) > 1:
         below = found[-1].tobytes()
@@ -34,7 +34,7 @@ def levels(leaves: list[bytes]) -> list[Hashes]:
 
 
 def prove(tree: list[Hashes], places: Places) -> bytes:
-    """That the leaves at these places (ascending) are in the tree."""
+    """Prove that the leaves at these places (ascending) are in the tree."""
     proof = []
     for level in tree[:-1]:
         siblings = places ^ 1
@@ -45,7 +45,7 @@ def prove(tree: list[Hashes], places: Places) -> bytes:
 
 
 def top(size: int, places: list[int], leaves: list[bytes], proof: bytes) -> bytes:
-    """The top of the tree of ``size`` leaves that these leaves (places ascending) and the proof give."""
+    """Return the top of the tree of ``size`` leaves that these (places ascending) and the proof give."""
     known = dict(zip(places, leaves, strict=True))
     read = 0
     while size > 1:
@@ -62,7 +62,7 @@ def top(size: int, places: list[int], leaves: list[bytes], proof: bytes) -> byte
                 above[place >> 1] = _parent(sibling + own if place & 1 else own + sibling)
         known, size = above, (size + 1) // 2
     if read != len(proof):
-        raise WrongProof(f"a proof of {len(proof)} bytes where {read} are due")
+        raise WrongProof(f"proof: expected {read} bytes, got {len(proof)}")
     return known[0]
 
 

@@ -1,4 +1,4 @@
-"""The only file that calls the cryptographic library.
+"""This is the only file that calls the cryptographic library.
 
 Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
 """
@@ -45,15 +45,15 @@ _SMALL_ORDER = {
 
 
 class LowOrderKey(ValueError):
-    """A public key that is no honest one: low order, or not in reduced form."""
+    """The public key is not an honest one: it has low order, or is not in reduced form."""
 
 
 class BadSignature(ValueError):
-    """A signature that was not made with this key on this text."""
+    """The signature was not made with this key on this text."""
 
 
 class SealBroken(ValueError):
-    """A sealed text that was not made with this key, nonce and associated data."""
+    """The sealed text was not made with this key, nonce and associated data."""
 
 
 PrivateKey = X25519PrivateKey
@@ -87,7 +87,7 @@ def load_public_key(public: bytes) -> PublicKey:
 
 
 def agree(private: PrivateKey, public: PublicKey) -> bytes:
-    """X25519; the library itself raises on an all-zero secret."""
+    """Agree on a secret by X25519; the library itself raises on one that is all zeros."""
     try:
         return private.exchange(public)
     except ValueError as error:
@@ -114,12 +114,12 @@ def load_verifying_key(public: bytes) -> VerifyingKey:
 
 
 def sign(private: SigningKey, text: bytes) -> bytes:
-    """Ed25519."""
+    """Sign with Ed25519."""
     return private.sign(text)
 
 
 def verify(public: VerifyingKey, signature: bytes, text: bytes) -> None:
-    """Refuse any other signature than Ed25519's; the library refuses an S that is not reduced.
+    """Verify an Ed25519 signature, or raise BadSignature; the library refuses an S that is not reduced.
 
     One whose R is of small order is refused although it may fit: some verifiers, those of browsers among
     them, do so, and a client that signs in this way on purpose must not divide the others.
@@ -133,30 +133,31 @@ def verify(public: VerifyingKey, signature: bytes, text: bytes) -> None:
 
 
 def derive(secret: bytes, info: bytes, length: int) -> bytes:
-    """HKDF-SHA256 without salt: the secrets here are uniform or from X25519, ``info`` separates uses."""
+    """Derive by HKDF-SHA256 without salt: secrets are uniform or from X25519, ``info`` separates uses."""
     return HKDF(_SHA256, length, None, info).derive(secret)
 
 
 def seal(key: bytes, nonce: bytes, text: bytes, associated: bytes) -> bytes:
-    """AES-128-GCM: the text, encrypted, and a 16-byte tag."""
+    """Encrypt with AES-128-GCM; a 16-byte tag follows the text."""
     return AESGCM(key).encrypt(nonce, text, associated)
 
 
 def unseal(key: bytes, nonce: bytes, sealed: bytes, associated: bytes) -> bytes:
+    """Decrypt what ``seal`` gave; raises SealBroken."""
     try:
         return AESGCM(key).decrypt(nonce, sealed, associated)
     except InvalidTag as error:
-        raise SealBroken("sealed text does not open") from error
+        raise SealBroken("a sealed text that does not open") from error
 
 
 class Stream(Protocol):
-    """A keystream that is read by encrypting zeros."""
+    """A stream is read by encrypting zeros."""
 
     def update_into(self, data: bytes | memoryview, buf: memoryview) -> int: ...
 
 
 def aes128_ctr(key: bytes, block: int) -> Stream:
-    """The AES-128-CTR keystream from its 16-byte block number ``block`` on."""
+    """Open the AES-128-CTR keystream from its 16-byte block number ``block`` on."""
     return Cipher(algorithms.AES128(key), _counter(block)).encryptor()
 
 
@@ -166,12 +167,12 @@ def _counter(block: int) -> modes.CTR:
 
 
 def chacha20(key: bytes, block: int) -> Stream:
-    """The ChaCha20 keystream (RFC 8439, zero nonce) from its 64-byte block number ``block`` on."""
+    """Open the ChaCha20 keystream (RFC 8439, zero nonce) from its 64-byte block number ``block`` on."""
     return Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + bytes(12)), None).encryptor()
 
 
 def aes128_blocks(key: bytes, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The first word of AES-128 of each block (one, other): a keyed function of pairs, for drawing graphs."""
+    """Return the first word of AES-128 of each block (one, other): a keyed function of pairs, for graphs."""
     cipher = Cipher(algorithms.AES128(key), modes.ECB()).encryptor()  # noqa: S305 - a PRF on distinct blocks
     blocks = np.empty((one.size, 2), "<u8")
     blocks[:, 0], blocks[:, 1] = one, other

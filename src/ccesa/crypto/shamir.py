@@ -30,7 +30,7 @@ _FEW = 512
 
 
 class OutsideField(ValueError):
-    """Bytes are not a row of field elements."""
+    """The bytes are not a row of field elements."""
 
 
 def random_elements(random: Randomness, count: int) -> Elements:

@@ -1,4 +1,4 @@
-"""The families of assignment graphs: the one list of them, which everything else asks.
+"""This is the one list of the families of assignment graphs, which everything else asks.
 
 A new family is a module beside these, and its name in ``Graph``.
 """
@@ -16,7 +16,7 @@ __all__ = ["BEST", "KINDS", "NAMES", "Complete", "ErdosRenyi", "Graph", "Harary"
 Graph = Harary | ErdosRenyi | Complete
 
 KINDS: dict[str, type[Kind]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Graph)}
-#: Harary graphs wherever they will do: for the same promises varying degrees need more neighbours.
+#: Harary graphs wherever they work: for the same promises varying degrees need more neighbours.
 BEST = "best"
 NAMES = (BEST, *KINDS)
 

@@ -1,4 +1,4 @@
-"""The assignment graph: who holds whose shares, and on which of these edges masks run.
+"""The assignment graph says who holds whose shares, and on which of these edges masks run.
 
 A graph is drawn from a 32-byte seed and the sorted ids of V1, the same way everywhere. Each edge, and
 each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one random circle (Harary), so
@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class AssignmentGraph:
-    """Neighbour lists one after the other. Nodes are positions in ``ids``, which is sorted.
+    """The neighbour lists stand one after the other. Nodes are positions in ``ids``, which is sorted.
 
     ``columns[starts[i] : starts[i + 1]]`` are the neighbours of node i in ascending order, and
     ``carries_masks`` says for each of these edges whether masks run on it.
@@ -50,12 +50,12 @@ class AssignmentGraph:
 
     @cached_property
     def reverse(self) -> Nodes:
-        """For the edge from i to j at each place, the place of the edge from j to i."""
+        """Return for the edge from i to j at each place the place of the edge from j to i."""
         return _stable_order(self.columns, self.size)
 
     @cached_property
     def nodes(self) -> dict[int, int]:
-        """The node of each client."""
+        """Return the node of each client."""
         return {client: node for node, client in enumerate(self.ids.tolist())}
 
     def flags(self, clients: Iterable[int]) -> Flags:
@@ -75,15 +75,16 @@ class AssignmentGraph:
         return self.columns[place][self.carries_masks[place]]
 
     def live_neighbours(self, alive: Flags) -> Nodes:
-        """For every node, how many of its neighbours are alive."""
+        """Count the live neighbours of every node."""
         return np.bincount(self.rows, weights=alive[self.columns], minlength=self.size).astype(np.int64)
 
     def live_mask_neighbours(self, alive: Flags) -> Nodes:
+        """Count the live neighbours of every node with whom it shares a mask."""
         live = alive[self.columns] & self.carries_masks
         return np.bincount(self.rows, weights=live, minlength=self.size).astype(np.int64)
 
     def mask_components(self, alive: Flags) -> list[Nodes]:
-        """Connected components of the mask graph that the live nodes induce, the largest first."""
+        """Return the components of the mask graph that the live nodes induce, the largest first."""
         live = self.carries_masks & alive[self.rows] & alive[self.columns]
         label = components(self.size, self.rows[live], self.columns[live])
         nodes = np.flatnonzero(alive)
@@ -94,18 +95,18 @@ class AssignmentGraph:
     # What goes to every node is packed in one array, and cut into one view for each.
 
     def cut(self, edges: Flags, items: NDArray[Any]) -> list[Any]:
-        """Packed items, one for each of these edges, cut into one view for every node."""
+        """Cut packed items, one for each of these edges, into one view for every node."""
         width = items.itemsize * (items.shape[1] if items.ndim > 1 else 1)
         bounds = np.concatenate([[0], np.cumsum(edges)])[self.starts] * width
         packed = items.view(np.uint8).ravel().data
         return [packed[first:last] for first, last in pairwise(bounds.tolist())]
 
     def ids_at(self, edges: Flags) -> list[Any]:
-        """For every node, the packed ids at the far ends of those of its edges."""
+        """Return for every node the packed ids at the far ends of those of its edges."""
         return self.cut(edges, self.ids[self.columns[edges]].astype("<u4"))
 
     def of_neighbours(self, items: list[bytes], alive: Flags | None = None) -> list[Any]:
-        """For every node, the items of its live neighbours, one after the other; all have the same size."""
+        """Return for every node the items of its live neighbours, joined; all have the same size."""
         rows = np.frombuffer(b"".join(items), np.uint8).reshape(self.size, -1)
         edges = np.ones(self.columns.size, bool) if alive is None else alive[self.columns]
         return self.cut(edges, np.take(rows, self.columns[edges], axis=0))
@@ -114,12 +115,12 @@ class AssignmentGraph:
 def draw(kind: "Kind", seed: bytes, ids: Nodes) -> AssignmentGraph:
     """Draw the assignment graph of this kind over the sorted ``ids``."""
     ids = np.asarray(ids, np.int64)
-    low, high, masked = (np.concatenate(chunks) for chunks in zip(*kind.edges(seed, ids), strict=True))
-    return from_edges(ids, low, high, masked)
+    low, high, carries_masks = (np.concatenate(chunks) for chunks in zip(*kind.edges(seed, ids), strict=True))
+    return from_edges(ids, low, high, carries_masks)
 
 
 def neighbourhood(kind: "Kind", seed: bytes, ids: Nodes, node: int) -> Nodes:
-    """Return the neighbours of one node, ascending, as in ``draw``; without drawing the others'."""
+    """Return the neighbours of one node, ascending, as ``draw`` gives them, without drawing the others'."""
     return kind.neighbours(seed, np.asarray(ids, np.int64), node)
 
 
@@ -133,5 +134,5 @@ def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> Ass
 
 
 def _stable_order(nodes: Nodes, size: int) -> Nodes:
-    """Stable order by node; 16-bit keys are sorted by radix, in linear time."""
+    """Sort by node, stably; 16-bit keys are sorted by radix, in linear time."""
     return np.argsort(nodes.astype(np.uint16) if size <= 1 << 16 else nodes, kind="stable")

@@ -1,4 +1,4 @@
-"""The complete graph: everyone with everyone, as in conventional secure aggregation."""
+"""In the complete graph everyone is joined to everyone, as in conventional secure aggregation."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

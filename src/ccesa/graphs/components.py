@@ -1,4 +1,4 @@
-"""Connected components: the predicate behind ``Disconnected``, so an answer that joins too much fails open.
+"""Connected components decide about ``Disconnected``, so an answer that joins too much would fail open.
 
 scipy finds them. Its releases 1.11.1 and 1.11.2 find none where indices have 64 bits: they print an error,
 ignore it and return what they started with, which reads as one component. So indices have 32 bits here, every
@@ -27,6 +27,7 @@ def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> L
 
 
 def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
+    """Ask scipy, and check that it gave an answer."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

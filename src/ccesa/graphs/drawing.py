@@ -1,4 +1,4 @@
-"""Draws that everyone repeats: words of pairs of clients, and a random circle of all of them."""
+"""Everyone repeats these draws: a word per pair of clients, and a random circle of all of them."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Erdős-Rényi graphs, the paper's own: each pair is an edge or not, by a draw of its own."""
+"""In an Erdős-Rényi graph, the paper's own, each pair is an edge or not, by a draw of its own."""
 
 import math
 from collections.abc import Iterator

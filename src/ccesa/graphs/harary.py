@@ -1,4 +1,4 @@
-"""Harary graphs: the same number of neighbours for everyone, on a random circle."""
+"""In a Harary graph everyone has the same number of neighbours, on a random circle."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

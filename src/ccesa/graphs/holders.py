@@ -1,4 +1,4 @@
-"""A client and its neighbours hold shares of its secret: its closed neighbourhood."""
+"""A client and its neighbours, its closed neighbourhood, hold the shares of its secret."""
 
 from dataclasses import dataclass
 

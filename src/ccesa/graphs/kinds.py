@@ -1,4 +1,4 @@
-"""The one interface of all families of assignment graphs: what a round, a client and a planner ask for.
+"""All families of assignment graphs have one interface: what a round, a client and a planner ask for.
 
 A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``.
 """
@@ -155,9 +155,9 @@ class Kind(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Ladder:
-    """Graphs in an order: ``at(1)`` has the fewest edges, ``at(most)`` the most."""
+    """A ladder has graphs in an order: ``at(1)`` has the fewest edges, ``at(most)`` the most."""
 
     most: int
     at: Callable[[int], "Graph"]
-    #: Whether denser graphs keep what sparser ones do, so that the first that will do is found by bisection.
+    #: Whether denser graphs keep what sparser ones do, so that the first that works is found by bisection.
     monotone: bool = False

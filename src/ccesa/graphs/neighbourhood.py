@@ -1,4 +1,4 @@
-"""A client's closed neighbourhood: itself among its neighbours, as every step of a client reads it."""
+"""Every step of a client reads its closed neighbourhood: itself among its neighbours."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbourhood:
-    """A client and its neighbours in ascending order of their ids, and on which edges masks run.
+    """A neighbourhood has a client and its neighbours by ascending id, and says on which edges masks run.
 
     The x-coordinate of a member among the holders of this client's shares is 1 + its place in the whole
     neighbourhood. Both sides count it themselves; no message says it.
@@ -35,7 +35,7 @@ class Neighbourhood:
 
     @property
     def place(self) -> int:
-        """The client's own rank."""
+        """Return the client's own rank."""
         return int(np.searchsorted(self.members, self.client))
 
     @property

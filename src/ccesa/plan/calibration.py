@@ -41,6 +41,12 @@ class _Work(NamedTuple):
     units: int
     run: Callable[[], object]
 
+    def seconds(self) -> float:
+        """Return the time of one unit."""
+        start = _CLOCK()
+        self.run()
+        return (_CLOCK() - start) / self.units
+
 
 def calibrate() -> Rates:
     """Return the speed of this machine, measured in about a fifth of a second."""
@@ -64,14 +70,8 @@ def _measured(works: list[_Work]) -> Iterator[float]:
     """Return the median seconds of one unit of each."""
     for work in works:
         work.run()  # tables are made on first use
-    times = [[_timed(work) for work in works] for _ in range(_TURNS)]
+    times = [[work.seconds() for work in works] for _ in range(_TURNS)]
     return (median(turns) for turns in zip(*times, strict=True))
-
-
-def _timed(work: _Work) -> float:
-    start = _CLOCK()
-    work.run()
-    return (_CLOCK() - start) / work.units
 
 
 def _row(one: Callable[[], object]) -> _Work:

@@ -13,6 +13,11 @@ from ccesa.plan.result import Plan
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
+#: What a plan has under the same name.
+_FIGURES = (
+    *("clients", "guard", "privacy_bits", "reliability_bits", "length", "bits", "degree", "mask_degree"),
+    *("least_honest", "least_roster", "least_survivors", "colluders", "around"),
+)
 
 
 class Bill(NamedTuple):
@@ -56,28 +61,16 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
     fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
     return {
-        "clients": plan.clients,
+        **{name: getattr(plan, name) for name in _FIGURES},
         "dropout": plan.assumptions.dropout,
         "exact_dropout": plan.assumptions.exact,
         "collusion": plan.assumptions.collusion,
-        "guard": plan.guard,
-        "privacy_bits": plan.privacy_bits,
-        "reliability_bits": plan.reliability_bits,
-        "length": plan.length,
-        "bits": plan.bits,
         "graph": plan.graph.name,
-        "degree": plan.degree,
         "p": parameters.get("p"),
-        "mask_degree": plan.mask_degree,
         "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
-        "least_honest": plan.least_honest,
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
-        "least_roster": plan.least_roster,
-        "least_survivors": plan.least_survivors,
-        "colluders": plan.colluders,
-        "around": plan.around,
         "cost": _cost(costs.plan),
         "paper": {
             "p_star": rule and rule.p_star,

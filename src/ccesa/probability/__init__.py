@@ -1,4 +1,5 @@
 """How likely it is that something bad happens to a client: bounds for each family of graphs.
 
-Families of graphs build their bounds from it, and the planner asks them. docs/planning.md derives every line.
+``assumptions`` and ``demand`` are what is said, ``events`` what must not happen; ``bounds`` is what the
+planner asks a family, and ``harary`` and ``erdos_renyi`` answer with ``tails``. docs/planning.md derives it.
 """

@@ -174,7 +174,7 @@ class OneDegree:
 
     @property
     def majority(self) -> int:
-        return (self.degree + 1) // 2 + 1
+        return Majority().of(self.degree)
 
     @cached_property
     def highest(self) -> int:

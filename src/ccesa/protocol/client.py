@@ -1,4 +1,4 @@
-"""The client of one round: requests in, replies out, no clock, no socket.
+"""A client takes requests and gives replies, in one round, with no clock and no socket.
 
 ``Client`` holds the current state, hands requests to the functions of its guard's table, answers a repeated
 request with the same bytes, and on anything an honest server would not send drops its secrets and is done.
@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import MutableSet
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from ccesa import words
 from ccesa.charter import Charter
@@ -16,7 +16,7 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
-from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
@@ -49,8 +49,6 @@ class Client:
         VectorError: The vector has another length or type than the round.
     """
 
-    guard: ClassVar[Guard] = CURIOUS
-
     def __init__(
         self,
         config: RoundConfig,
@@ -65,8 +63,9 @@ class Client:
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
     ) -> None:
-        if config.guard != self.guard.name:
-            raise ConfigError(f"this client has guard = {self.guard.name}, the round has {config.guard}")
+        if guard_named(config.guard).chartered is not (member is not None):
+            needs = "has no charter: make a Client" if member else "needs a charter: make an ActiveClient"
+            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
         if member is None:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
@@ -222,7 +221,9 @@ class Client:
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
-            raise FaultyServer(f"a message for client {message.client}, this is client {round.client}")
+            raise FaultyServer(
+                f"expected a message for client {round.client}, got one for client {message.client}"
+            )
         if isinstance(self._state, Joined):
             round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
         return step.answer(round, self._state, message)
@@ -271,8 +272,6 @@ class ActiveClient(Client):
             argument is refused as by ``Client``. No key exists yet.
         VectorError: The vector has another length or type than the round.
     """
-
-    guard = ACTIVE
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The states of a client that both guards know, and what stays the same through a round.
+"""A client has states that both guards know, and a record of what stays the same through a round.
 
 One type per state, so that a wrong order is a type error.
 """
@@ -21,7 +21,7 @@ Own = TypeVar("Own")
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """Who a client is in its federation, and what that has agreed on."""
+    """A membership is a client's identity in its federation, with what that has agreed on."""
 
     identity: Identity
     charter: Charter
@@ -29,7 +29,7 @@ class Membership:
 
 @dataclass(frozen=True, kw_only=True)
 class Round(Generic[Own]):
-    """What stays the same through the steps of one client."""
+    """A round is what stays the same through the steps of one client."""
 
     config: RoundConfig
     context: bytes
@@ -44,18 +44,18 @@ class Round(Generic[Own]):
 
     @property
     def head(self) -> dict[str, Any]:
-        """What each of its messages starts with."""
+        """Return what each of its messages starts with."""
         return {"context": self.context, "client": self.client}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Before step 0: no secret exists yet."""
+    """Before step 0 no secret exists yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advertised:
-    """After step 0: two fresh key pairs."""
+    """After step 0 a client has two fresh key pairs."""
 
     sealing_private: primitives.PrivateKey = field(repr=False)
     mask_secret: shamir.Elements = field(repr=False)
@@ -63,13 +63,13 @@ class Advertised:
 
     @property
     def public_keys(self) -> bytes:
-        """Both public keys, as they travel."""
+        """Return both public keys, as they travel."""
         return primitives.public_key(self.sealing_private) + primitives.public_key(self.mask_private)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """After step 1: the neighbourhood is known, both secrets are dealt."""
+    """After step 1 the neighbourhood is known, and both secrets are dealt."""
 
     near: Neighbourhood
     threshold: int
@@ -83,7 +83,7 @@ class Shared:
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """After step 2: nothing but shares is left, one pair of each live member of the neighbourhood."""
+    """After step 2 nothing but shares is left, one pair from each live member of the neighbourhood."""
 
     near: Neighbourhood
     threshold: int
@@ -92,4 +92,4 @@ class Holding:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """After the last step, or after an abort: no secret is left."""
+    """After the last step, or after an abort, no secret is left."""

@@ -1,6 +1,5 @@
-"""What a client does in steps 0 and 1 under every guard: make keys, deal shares of both of its secrets."""
+"""In steps 0 and 1, under every guard, a client makes keys and deals shares of both of its secrets."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,12 @@ def fresh_keys(round: Round[Any]) -> Advertised:
     )
 
 
-def check_keys(pairs: Iterable[bytes]) -> None:
-    """Refuse a neighbourhood in which a public key occurs twice or has low order."""
-    public = [key for pair in pairs for key in (pair[:PUBLIC_KEY_BYTES], pair[PUBLIC_KEY_BYTES:])]
+def keys_of_members(
+    round: Round[Any], state: Advertised, near: Neighbourhood, pairs: list[bytes]
+) -> dict[int, bytes]:
+    """Return both public keys of each member; refuse one that occurs twice or has low order."""
+    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
+    public = [key for pair in public_keys.values() for key in split_keys(pair).values()]
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
@@ -35,10 +37,11 @@ def check_keys(pairs: Iterable[bytes]) -> None:
             primitives.check_public_key(key)
     except primitives.LowOrderKey as error:
         raise FaultyServer(str(error)) from error
+    return public_keys
 
 
 def threshold_of(config: RoundConfig, degree: int) -> int:
-    """The threshold of a client with so many neighbours; refuse a degree with which it is not safe."""
+    """Return the threshold of a client with so many neighbours; refuse a degree that is not safe."""
     threshold = config.threshold.of(degree)
     if not degree:
         raise FaultyServer("no neighbour to share with")
@@ -106,11 +109,11 @@ def seal(
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
-    """All agreements in one row, with nothing else in between: measurably faster than one by one."""
+    """Agree with all in one row, with nothing else in between: measurably faster than one by one."""
     loaded = [primitives.load_public_key(key) for key in public]
     return [primitives.agree(private, key) for key in loaded]
 
 
 def split_keys(both: bytes) -> dict[str, Any]:
-    """Both public keys, as a reply has them."""
+    """Return both public keys as a reply has them."""
     return {"sealing_key": both[:PUBLIC_KEY_BYTES], "mask_key": both[PUBLIC_KEY_BYTES:]}

@@ -1,4 +1,4 @@
-"""What a server does in steps 0 and 1 under every guard: draw the graph, leave out who cannot take part."""
+"""In steps 0 and 1, under every guard, a server draws the graph and leaves out who cannot take part."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import numpy as np
 from ccesa import labels, words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, draw
@@ -19,10 +18,7 @@ from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 def note_keys(state: Opened, reply: m.Bundle) -> None:
     """Refuse keys of low order, and keys that anybody advertised before."""
-    both = (
-        m.exactly("sealing_key", reply.sealing_key, PUBLIC_KEY_BYTES),
-        m.exactly("mask_key", reply.mask_key, PUBLIC_KEY_BYTES),
-    )
+    both = reply.sealing_key, reply.mask_key
     for key in both:
         primitives.check_public_key(key)
     if both[0] == both[1] or not state.public_keys.isdisjoint(both):
@@ -31,7 +27,7 @@ def note_keys(state: Opened, reply: m.Bundle) -> None:
 
 
 def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
-    """V1 is complete: draw the graph over it, from a seed that is fixed only now that all keys are in."""
+    """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array([bundle.client for bundle in bundles], np.int64)
     graph = draw(round.config.graph, labels.digest(labels.GRAPH_SEED, round.context, root), ids)
     return Drawn(
@@ -42,7 +38,7 @@ def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
 
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
-    """Who can take part: with one to mask with, enough to share with, and no two sets of t_i holders."""
+    """Flag who can take part: with one to mask with, enough to share with, no two sets of t_i holders."""
     graph, thresholds = drawn.graph, drawn.thresholds
     masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
     most = np.array([config.largest_threshold(degree) for degree in graph.degrees.tolist()])
@@ -51,7 +47,7 @@ def fit(config: RoundConfig, drawn: Drawn) -> Flags:
 
 
 def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
-    """Who of them would release shares in the end, if nobody else left.
+    """Flag who of them would release shares in the end, if nobody else left.
 
     Where the dealer does not count, t_i of its neighbours have to confirm before a client releases any.
     """
@@ -61,7 +57,7 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
 
 
 def pruned(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
-    """V2: leave out clients with too few live neighbours to share or to mask with, until none is left."""
+    """Settle V2: leave out clients with too few live neighbours to share or mask with, until none is left."""
     graph = drawn.graph
     while True:
         enough = informative(graph, drawn.thresholds, releasing(config, drawn, alive))
@@ -73,10 +69,7 @@ def pruned(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
 
 def take_sealed(round: Round[Any], drawn: Drawn, client: int, reply: m.ShareReply) -> m.ShareReply:
     """Check the sizes of what a client dealt; nobody but the neighbours can check more."""
-    degree = int(drawn.graph.degrees[drawn.graph.nodes[client]])
-    m.exactly("commitment", reply.commitment, keys.COMMITMENT_BYTES)
-    m.exactly("sealed", reply.sealed, degree * keys.SEALED_BYTES)
-    return reply
+    return m.checked(reply, round.config, int(drawn.graph.degrees[drawn.graph.nodes[client]]))
 
 
 def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, list[Any]]:

@@ -1,4 +1,4 @@
-"""One call at a time: states change in the middle of a call, and an overlapping one would see half of it."""
+"""States change in the middle of a call, and an overlapping one would see half of it."""
 
 from threading import Lock
 
@@ -6,7 +6,7 @@ from ccesa.errors import CcesaError, OrderError
 
 
 class OneCallAtATime:
-    """``with`` it refuses a second call while one is at work, and every call after one was interrupted.
+    """As a context it refuses a second call while one is at work, and every call after an interruption.
 
     Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
     call may have changed half of its object.
@@ -21,7 +21,7 @@ class OneCallAtATime:
         if self._broken:
             self._lock.release()
             raise OrderError(
-                f"a call of this {self._whose} was interrupted half way; make a new one for the next round"
+                f"a call of this {self._whose} was interrupted halfway; make a new one for the next round"
             )
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

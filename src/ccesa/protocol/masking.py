@@ -1,4 +1,4 @@
-"""What a client does in steps 2 and 3 under every guard: open shares, mask its vector, release shares."""
+"""In steps 2 and 3, under every guard, a client opens shares, masks its vector and releases shares."""
 
 from typing import Any, cast
 
@@ -29,12 +29,14 @@ def check_hidden(live: Neighbourhood) -> None:
         raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
 
 
-def take_hold(round: Round[Any], state: Shared, live: Neighbourhood, sealed: bytes) -> Holding | m.Complaint:
+def take_hold(
+    round: Round[Any], state: Shared, live: Neighbourhood, request: m.MaskRequest | m.MaskAmongRequest
+) -> Holding | m.Complaint:
     """Open what the live neighbours sealed; name those whose shares cannot be used instead, if any.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
-    texts = m.items("sealed", sealed, live.degree, keys.SEALED_BYTES)
+    texts = m.each(m.checked(request, round.config, live.degree), "sealed")
     partners = set(live.mask_neighbours)
     opened = {
         other: unseal(round, state, other, other in partners, text)
@@ -49,7 +51,7 @@ def take_hold(round: Round[Any], state: Shared, live: Neighbourhood, sealed: byt
 
 
 def unseal(round: Round[Any], state: Shared, other: int, with_masks: bool, text: bytes) -> bytes | None:
-    """The row of shares that a neighbour sealed; None where it does not open or is not one of shares."""
+    """Open the row of shares that a neighbour sealed; None where it does not open or is not such a row."""
     theirs, own = state.public_keys[other], state.public_keys[round.client]
     ends = keys.Ends(other, round.client, theirs, own, with_masks)
     try:
@@ -61,14 +63,14 @@ def unseal(round: Round[Any], state: Shared, other: int, with_masks: bool, text:
 
 
 def mask_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> dict[str, Any]:
-    """The vector under all its masks and the digest of that, as a reply has them."""
+    """Mask the vector; return it with its digest, as a reply has them."""
     vector = masked_vector(round, state, live)
     content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
     return {"vector": content, "digest": keys.vector_digest(content, round.context, round.client)}
 
 
 def masked_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> Vector:
-    """The vector under all its masks. One more has left from here on."""
+    """Mask the vector with all its masks. It counts as sent from here on."""
     config, client, others = round.config, round.client, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)

@@ -1,4 +1,4 @@
-"""The messages, one request (server to client) and one reply (client to server) per step.
+"""Each step has one request, from server to client, and one reply, from client to server.
 
 On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of fixed
 size items travel as one packed byte string in ascending order of client id. A message has exactly one
@@ -7,8 +7,9 @@ after it and the planner's bytes are derived from that.
 """
 
 from collections.abc import Iterable
-from functools import cache
-from typing import Annotated, NamedTuple, TypeVar, get_args, get_type_hints
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -29,7 +30,7 @@ OVERHEAD_BYTES = 96
 
 
 class Size(NamedTuple):
-    """How many bytes a field has: some anyway, and some for each thing that it is about."""
+    """A field has some bytes anyway, and some for each thing that it is about."""
 
     constant: int = 0
     #: For each neighbour, or each live one, as the step has it.
@@ -44,13 +45,13 @@ class Size(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the reader knows the size beforehand."""
+        """Tell whether the reader knows the size beforehand."""
         return not (self.per_named or self.proofs)
 
     def of(
         self, *, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
     ) -> float:
-        """The bytes, once it is known how many there are of each; ``proof`` has so many bytes."""
+        """Return the bytes, once it is known how many there are of each; ``proof`` has so many bytes."""
         return (
             self.constant
             + self.per_neighbour * neighbours
@@ -74,7 +75,7 @@ _Flags = Annotated[bytes, Size(per_neighbour=1)]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """What every message starts with: its round, and the client it is from or for."""
+    """Every message starts with its round, and the client it is from or for."""
 
     context: bytes
     client: int
@@ -85,18 +86,18 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
 
 
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
-    """Step 0 opens. The configuration itself is agreed before; its context is in every message."""
+    """Opens step 0. The configuration itself is agreed before; its context is in every message."""
 
 
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
-    """Both public keys of a client."""
+    """Shows both public keys of a client."""
 
     sealing_key: _Key  # c_i
     mask_key: _Key  # s_i
 
 
 class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
-    """A client's neighbours: who, with which keys, and whether masks run on the edge."""
+    """Opens step 1: who a client's neighbours are, with which keys, and on which edges masks run."""
 
     neighbours: Annotated[bytes, Size(per_neighbour=ID_BYTES)]  # ids
     keys: _Bundles  # c_j then s_j
@@ -104,28 +105,28 @@ class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
 
 
 class ShareReply(Message, frozen=True, kw_only=True, tag="share-reply"):
-    """For each neighbour one pair of shares, sealed; and the commitment to b_i."""
+    """Carries one sealed pair of shares for each neighbour, and the commitment to b_i."""
 
     commitment: Annotated[bytes, Size(COMMITMENT_BYTES)]
     sealed: _Sealed
 
 
 class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
-    """Which neighbours are not in V2, and what the others sealed for this client."""
+    """Opens step 2: which neighbours are not in V2, and what the others sealed for this client."""
 
     dropped: _Named  # ids of V1 \\ V2
     sealed: _Sealed  # by live neighbours
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
-    """The masked vector, little-endian words, and its digest."""
+    """Carries the masked vector, as little-endian words, and its digest."""
 
     vector: _Vector
     digest: _Digest
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
-    """In place of the masked vector: neighbours whose sealed shares this client cannot use.
+    """Names, in place of the masked vector, neighbours whose sealed shares this client cannot use.
 
     The client takes no further part, like one that has dropped out.
     """
@@ -134,19 +135,19 @@ class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
 
 
 class UnmaskRequest(Message, frozen=True, kw_only=True, tag="unmask-request"):
-    """Which neighbours of V2 are not in V3. The survivors are the rest: nobody can be named as both."""
+    """Opens step 3: which neighbours in V2 are not in V3. The rest survive: nobody can be named as both."""
 
     dropped: _Named  # ids of V2 \\ V3
 
 
 class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
-    """One share for the client itself and each neighbour of V2: of b_j if j survived, else of s_j."""
+    """Carries one share for the client and each neighbour in V2: of b_j if j survived, else of s_j."""
 
     shares: Annotated[bytes, Size(SHARE_BYTES, per_neighbour=SHARE_BYTES)]  # its own among them
 
 
 class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
-    """Both public keys of a client, signed by its identity."""
+    """Shows both public keys of a client, signed by its identity."""
 
     sealing_key: _Key  # c_i
     mask_key: _Key  # s_i
@@ -174,7 +175,7 @@ class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-reque
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """The masked vector with its digest, and the signature on the V2 it was masked among."""
+    """Carries the masked vector, its digest, and the signature on the V2 it was masked among."""
 
     vector: _Vector
     digest: _Digest
@@ -182,13 +183,13 @@ class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply
 
 
 class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
-    """Opens step 2c: all of V3."""
+    """Opens step 2c: shows all of V3."""
 
     v3: _Set
 
 
 class ConfirmReply(Message, frozen=True, kw_only=True, tag="confirm-reply"):
-    """The signature on V2 and V3."""
+    """Carries the signature on V2 and V3."""
 
     signature: _Signature
 
@@ -200,31 +201,14 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
     signatures: _Signatures  # of live neighbours
 
 
-AnyMessage = (
-    AdvertiseRequest
-    | AdvertiseReply
-    | ShareRequest
-    | ShareReply
-    | MaskRequest
-    | MaskReply
-    | Complaint
-    | UnmaskRequest
-    | UnmaskReply
-    | SignedAdvertiseReply
-    | RosterRequest
-    | MaskAmongRequest
-    | SignedMaskReply
-    | ConfirmRequest
-    | ConfirmReply
-    | SignedUnmaskRequest
-)
-MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
+#: All of them, in the order above.
+MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 
 Bundle = AdvertiseReply | SignedAdvertiseReply
 MaskedVector = MaskReply | SignedMaskReply
 
 _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
-_DECODER = msgspec.msgpack.Decoder(AnyMessage)
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(reduce(or_, MESSAGES))
 
 M = TypeVar("M", bound=Message)
 
@@ -272,12 +256,12 @@ def each(message: Message, name: str) -> list[bytes]:
 
 
 def has_vector(kind: type[Message]) -> bool:
-    """Whether messages of this kind carry a masked vector."""
+    """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
 
 
 def measured(data: object, what: str) -> Data:
-    """The bytes, or a view of them, but no copy: they may be far too many."""
+    """Return the bytes or a view of them, without a copy: they may be far too many."""
     if isinstance(data, bytes):
         return data
     if not isinstance(data, bytearray | memoryview):
@@ -289,31 +273,33 @@ def measured(data: object, what: str) -> Data:
 
 
 def named(data: Data) -> type[Message] | None:
-    """The kind of message that these bytes begin like, by the name at their front; none is parsed for it."""
+    """Return the kind of message that these bytes claim to be, by the name at their front."""
     if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
         return None
     return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
 
 
-def decode(data: Data, most: int) -> AnyMessage:
-    """Any message, strictly: bounded before it is parsed or copied, and in its only encoding."""
+def decode(data: Data, most: int) -> Message:
+    """Decode any message strictly: bounded before it is parsed or copied, and in its only encoding."""
     return wire.decode(_DECODER, data, most, "message")
 
 
 def expect(message: Message, kind: type[M]) -> M:
+    """Return the message if it is of this kind; else raise MalformedMessage."""
     if not isinstance(message, kind):
         raise MalformedMessage(f"expected {kind.__struct_config__.tag}, got {message.__struct_config__.tag}")
     return message
 
 
 def exactly(name: str, data: bytes, size: int) -> bytes:
+    """Return the data if it has this size; else raise MalformedMessage."""
     if len(data) != size:
         raise MalformedMessage(f"{name}: expected {size} bytes, got {len(data)}")
     return data
 
 
 def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
-    """A packed list of ``count`` items of ``size`` bytes."""
+    """Cut a packed list into its ``count`` items of ``size`` bytes."""
     exactly(name, data, count * size)
     return [data[first : first + size] for first in range(0, count * size, size)]
 
@@ -324,18 +310,19 @@ def set_bytes(clients: int) -> int:
 
 
 def pack_set(members: NDArray[np.bool_]) -> bytes:
+    """Pack a set of clients, one flag for each that is enrolled."""
     return np.packbits(members, bitorder="little").tobytes()
 
 
 def pack_members(members: Iterable[int], clients: int) -> bytes:
-    """The set of these among all clients that are enrolled."""
+    """Pack these among all clients that are enrolled."""
     flags = np.zeros(clients, bool)
     flags[np.fromiter(members, np.int64)] = True
     return pack_set(flags)
 
 
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
-    """One flag for each enrolled client; bits beyond the last one are zero."""
+    """Unpack one flag for each enrolled client; bits beyond the last one must be zero."""
     exactly(name, data, set_bytes(clients))
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(bool)
     if bits[clients:].any():
@@ -344,13 +331,14 @@ def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
 
 
 def pack_ids(ids: NDArray[np.int64]) -> bytes:
+    """Pack client ids, which ascend."""
     return ids.astype("<u4").tobytes()
 
 
 def unpack_ids(name: str, data: bytes, clients: int) -> NDArray[np.int64]:
-    """Packed ids: strictly ascending (so none twice) and enrolled."""
+    """Unpack ids, which must ascend strictly (so none comes twice) and be enrolled."""
     if len(data) % ID_BYTES:
-        raise MalformedMessage(f"{name} has {len(data)} bytes, not a multiple of {ID_BYTES}")
+        raise MalformedMessage(f"{name}: expected a multiple of {ID_BYTES} bytes, got {len(data)}")
     ids = np.frombuffer(data, "<u4").astype(np.int64)
     if np.any(np.diff(ids) <= 0):
         raise MalformedMessage(f"{name} is not strictly ascending: an id twice, or out of order")

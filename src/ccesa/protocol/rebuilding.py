@@ -1,4 +1,4 @@
-"""Rebuilds the secrets behind the masks, and finds the wrong shares among all that came, needed or not."""
+"""A server rebuilds the secrets behind the masks, and finds the wrong shares among all that came."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,11 +15,14 @@ from ccesa.protocol.released_shares import ReleasedShares, Shares
 
 #: Shares that are joined or checked together; bounds the memory.
 AT_ONCE = 1 << 15
+#: A wrong share is missed with a probability of about 2^-32. If it is among those that are joined, the secret
+#: is not the promised one, and the wrong shares are looked for once more.
+TRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """The secrets by node, the wrong shares of all of them, and the first failure if a secret is missing."""
+    """Holds the secrets by node, the wrong shares of all of them, and the first failure if one is missing."""
 
     secrets: dict[int, bytes] = field(repr=False)
     wrong_shares: frozenset[WrongShare]
@@ -85,14 +88,15 @@ class Rebuilding:
         """Return the promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
         dealer, shares = int(self.evolution.graph.ids[node]), self._shares(node)
         threshold = int(self.evolution.thresholds[node])
-        try:
-            wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
-        except correction.TooManyWrong as error:
-            raise CorruptShares(dealer, str(error)) from error
-        secret = self._join(node, shares, wrong)
-        if secret is None:
-            raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
-        return secret, shares.holders[wrong]
+        for _ in range(TRIES):
+            try:
+                wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
+            except correction.TooManyWrong as error:
+                raise CorruptShares(dealer, str(error)) from error
+            secret = self._join(node, shares, wrong)
+            if secret is not None:
+                return secret, shares.holders[wrong]
+        raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
 
     def _join(self, node: int, shares: Shares, wrong: Flags) -> bytes | None:
         """Join the first t_i shares that are not wrong; None if they do not give the promised secret."""
@@ -123,6 +127,6 @@ class Rebuilding:
 
     @cached_property
     def _spare(self) -> Nodes:
-        """How many shares of every node came beyond its threshold."""
+        """Count the shares of every node that came beyond its threshold."""
         graph, v4 = self.evolution.graph, self.evolution.v4
         return graph.live_neighbours(v4) + v4 - self.evolution.thresholds

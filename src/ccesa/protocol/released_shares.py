@@ -26,10 +26,6 @@ class ReleasedShares:
         self._v2 = v2
         self._elements = np.zeros((self._holders.nodes.size, shamir.SECRET_ELEMENTS), np.uint16)
 
-    def bytes_from(self, holder: int) -> int:
-        """Return how many bytes of shares this client has to release."""
-        return self._holders.held_by(holder, self._v2).size * shamir.SHARE_BYTES
-
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
         places = self._holders.held_by(holder, self._v2)

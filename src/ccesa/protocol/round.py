@@ -1,4 +1,4 @@
-"""The whole protocol in memory: the map of the project.
+"""This is the whole protocol in memory, and the map of the project.
 
 A server and its clients take turns. Each turn is a step; which steps there are is in ``steps.py`` and
 nobody here counts them. How requests reach the clients and replies come back is the transport's affair:
@@ -22,7 +22,7 @@ def run_round(
     transport: Transport,
     refused: Callable[[FaultyClient], None] = lambda fault: None,
 ) -> Aggregate:
-    """One round. Returns the sum over the survivors, or raises the RoundFailed that says why there is none.
+    """Run one round; return the sum over the survivors, or raise the RoundFailed that says why there is none.
 
     A faulty reply is refused, told to ``refused``, and its sender counts as dropped.
     """
@@ -47,7 +47,7 @@ def in_memory(
     clients: Mapping[int, Client],
     drops: Callable[[Step, int], bool] = lambda step, client: False,
 ) -> Transport:
-    """A transport without a network. ``drops`` says who drops out in which step, before replying."""
+    """Return a transport without a network. ``drops`` says who drops out in which step, before replying."""
 
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for client, request in requests.items():

@@ -1,4 +1,4 @@
-"""The server of one round: replies in, requests out, no clock, no socket.
+"""A server takes replies and gives requests, in one round, with no clock and no socket.
 
 The caller decides when a step closes. Until then replies are taken one by one; a faulty one raises and
 changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
@@ -6,7 +6,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
@@ -25,7 +25,7 @@ from ccesa.evidence import Complained, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
-from ccesa.guards import ACTIVE, CURIOUS, Guard
+from ccesa.guards import guard_named
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
@@ -73,8 +73,6 @@ class Server:
         ConfigError: A round of another guard, ``threads`` out of range, or a broken installation of scipy.
     """
 
-    guard: ClassVar[Guard] = CURIOUS
-
     def __init__(
         self,
         config: RoundConfig,
@@ -83,8 +81,9 @@ class Server:
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
     ) -> None:
-        if config.guard != self.guard.name:
-            raise ConfigError(f"this server has guard = {self.guard.name}, the round has {config.guard}")
+        if guard_named(config.guard).chartered is not (charter is not None):
+            needs = "has no charter: make a Server" if charter else "needs a charter: make an ActiveServer"
+            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
@@ -218,7 +217,7 @@ class Server:
         self._answered[client] = known_by
 
     def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
-        """The kind of this reply, if one of its kind is due now; nothing else is worth being parsed."""
+        """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
         places = {known: place for place, step in enumerate(self._steps) for known in step.replies}
         if kind is None or kind not in places:
             expected = self.step.reply.__struct_config__.tag
@@ -239,7 +238,7 @@ class Server:
             raise LateMessage(client, f"it was out before step {self.step.name}")
 
     def _known_by(self, client: int, message: m.Message, reply: Data) -> bytes:
-        """Small answers as they are, vectors by the digest they carry."""
+        """Return what an answer is known by: a small one as it is, a vector by the digest it carries."""
         if isinstance(message, m.MaskedVector):
             return checked_digest(self._round, client, message)
         return bytes(reply)
@@ -296,8 +295,6 @@ class ActiveServer(Server):
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
     """
-
-    guard = ACTIVE
 
     def __init__(
         self,

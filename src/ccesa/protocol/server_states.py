@@ -1,4 +1,4 @@
-"""The states of a server that both guards know, and what stays the same through a round.
+"""A server has states that both guards know, and a record of what stays the same through a round.
 
 States are frozen but for what grows with every reply, because a copy of it would be too much: the public
 keys that were seen, the running sum and the released shares.
@@ -26,7 +26,7 @@ Later = TypeVar("Later", bound="Drawn")
 
 @dataclass(frozen=True, kw_only=True)
 class Round(Generic[Own]):
-    """What stays the same through the steps of one server."""
+    """A round is what stays the same through the steps of one server."""
 
     config: RoundConfig
     context: bytes
@@ -38,7 +38,7 @@ class Round(Generic[Own]):
     def requests(
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
     ) -> Requests:
-        """One request for each of these nodes; ``make`` gets the node and the head of its message."""
+        """Encode one request for each of these nodes; ``make`` gets the node and the head of its message."""
         clients = graph.ids.tolist()
         return {
             clients[node]: make(node, {"context": self.context, "client": clients[node]}).encode()
@@ -48,7 +48,7 @@ class Round(Generic[Own]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Opened:
-    """Step 0 is open: keys come in."""
+    """While step 0 is open, keys come in."""
 
     #: All of them, in the order in which they came: none may come twice.
     public_keys: set[bytes] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawn:
-    """After step 0: V1 is complete, and the graph over it is drawn."""
+    """After step 0 V1 is complete, and the graph over it is drawn."""
 
     graph: AssignmentGraph
     thresholds: Nodes
@@ -65,7 +65,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Delivered(Drawn):
-    """After step 1: V2 has its shares. Masked vectors go into one running sum and are dropped."""
+    """After step 1 V2 has its shares. Masked vectors go into one running sum and are dropped."""
 
     v2: Flags
     commitments: list[bytes]
@@ -74,7 +74,7 @@ class Delivered(Drawn):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settled(Delivered):
-    """After step 2: the sum over V3 is complete, under its masks."""
+    """After step 2 the sum over V3 is complete, under its masks."""
 
     v3: Flags
     released: ReleasedShares = field(repr=False)
@@ -82,13 +82,13 @@ class Settled(Delivered):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unmasked(Settled):
-    """After step 3: the total is the sum."""
+    """After step 3 the total is the sum."""
 
     evolution: Evolution
     wrong_shares: frozenset[WrongShare]
 
 
 def grown(kind: type[Later], state: Drawn, **more: Any) -> Later:
-    """A later state: what it has in common with an earlier one, and more."""
+    """Return a later state: what it has in common with an earlier one, and more."""
     common = {one.name: getattr(state, one.name) for one in fields(kind) if hasattr(state, one.name)}
     return kind(**common | more)

@@ -1,20 +1,17 @@
-"""What the active guard commits to and signs. Both sides build these texts; none is read from a message.
+"""The active guard commits to texts and signs them. Both sides build them; none is read from a message.
 
 The root commits to V1 and, by a Merkle tree, to the keys of everyone in it; the graph is drawn from the root.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccesa import labels
 from ccesa.crypto import merkle
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 
-Flags = NDArray[np.bool_]
-
 
 def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:
-    """Signed in step 0: whose two public keys these are, and for which round."""
+    """Build what is signed in step 0: whose two public keys these are, and for which round."""
     return labels.frame(
         labels.BUNDLE,
         context,
@@ -25,30 +22,31 @@ def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:
 
 
 def leaf(context: bytes, client: int, keys: bytes) -> bytes:
-    """Of one client in the tree."""
+    """Return the leaf of one client in the tree."""
     return labels.digest(labels.ROSTER_LEAF, context, labels.client_bytes(client), keys)
 
 
 def root(context: bytes, v1: bytes, top: bytes) -> bytes:
+    """Return the root, which commits to V1 and to the top of its tree."""
     return labels.digest(labels.COMMITTED_ROSTER, context, v1, top)
 
 
 def seed(context: bytes, root: bytes) -> bytes:
-    """Of the assignment graph."""
+    """Return the seed of the assignment graph."""
     return labels.digest(labels.GRAPH_SEED, context, root)
 
 
 def masking_text(context: bytes, root: bytes, v2: bytes) -> bytes:
-    """Signed along with the masked vector (rule R1)."""
+    """Build what is signed along with the masked vector (rule R1)."""
     return labels.digest(labels.MASKING_AMONG, context, root, v2)
 
 
 def confirmed_text(context: bytes, root: bytes, v2: bytes, v3: bytes) -> bytes:
-    """Signed in step 2c (rule R2)."""
+    """Build what is signed in step 2c (rule R2)."""
     return labels.digest(labels.CONFIRMED, context, root, v2, v3)
 
 
 def proven_root(context: bytes, v1: bytes, places: list[int], leaves: list[bytes], proof: bytes) -> bytes:
-    """The root that these leaves, at these places among the members of V1, and their proof give."""
+    """Return the root that these leaves, at these places among the members of V1, and their proof give."""
     size = int(np.unpackbits(np.frombuffer(v1, np.uint8)).sum())
     return root(context, v1, merkle.top(size, places, leaves, proof))

@@ -1,4 +1,4 @@
-"""How often a client contributes to one task.
+"""A client contributes to one task a few times only.
 
 Two sums over the same task that differ by one client give that client's vector away. So a client counts the
 vectors that have left it, by the digest of the task, and stops after a few: a lost round can be repeated
@@ -21,7 +21,7 @@ Tasks = MutableMapping[bytes, int]
 
 @dataclass(frozen=True)
 class Spending:
-    """The vectors of one client for one task. Without a memory nothing is counted."""
+    """Counts the vectors of one client for one task. Without a memory nothing is counted."""
 
     tasks: Tasks | None
     task: bytes
@@ -44,7 +44,7 @@ class Spending:
             )
 
     def __call__(self) -> None:
-        """One vector leaves: counted before it does."""
+        """Count a vector, before it leaves."""
         with _LOCK:
             self.check()
             if self.tasks is not None:

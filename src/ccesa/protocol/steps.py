@@ -1,4 +1,4 @@
-"""A step of a round: what opens it, what answers it, and the functions of both sides.
+"""A step is what opens it, what answers it, and the functions of both sides.
 
 Each guard has one table of them, in the folder that has its name: nothing else says what is legal when. A
 client in state k accepts the request of step k and nothing else; a server in step k accepts its replies and
@@ -14,14 +14,15 @@ from ccesa.protocol import messages as m
 
 #: What goes to each client.
 Requests = dict[int, bytes]
+Kind = type[m.Message]
 
 
 class Step(NamedTuple):
-    """One row of a guard's table. Functions take and return frozen states."""
+    """A step is one row of a guard's table. Functions take and return frozen states."""
 
     name: str
-    request: type[m.Message]
-    reply: type[m.Message]
+    request: Kind
+    reply: Kind
     #: In which state the request finds a client.
     state: type
     #: Client: (round, state, request) -> (next state, reply).
@@ -31,24 +32,20 @@ class Step(NamedTuple):
     #: Server: (round, state, what was kept by client) -> (next state, requests of the next step).
     close: Callable[[Any, Any, dict[int, Any]], tuple[Any, Requests]]
     #: What a client may answer that cannot go on; it is out of the round then. Complaints are what is kept.
-    instead: type[m.Message] | None = None
+    instead: Kind | None = None
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        request: type[m.Message],
-        reply: type[m.Message],
-        state: type,
-        client: Any,
-        server: Any,
-        instead: type[m.Message] | None = None,
+        cls, guard: str, file: str, request: Kind, reply: Kind, state: type, instead: Kind | None = None
     ) -> "Step":
-        """A row from the modules of both sides, which have the functions by their names."""
+        """Make a row from ``client_<file>.py`` and ``server_<file>.py`` in the package of a guard."""
+        client, server = (import_module(f"{guard}.{side}_{file}") for side in ("client", "server"))
+        name = file.partition("_")[2]
         return cls(name, request, reply, state, client.answer, server.take, server.close, instead)
 
     @property
-    def replies(self) -> tuple[type[m.Message], ...]:
+    def replies(self) -> tuple[Kind, ...]:
+        """Return the kinds of message that answer the request."""
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
 

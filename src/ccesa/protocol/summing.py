@@ -1,4 +1,4 @@
-"""What a server does in steps 2 and 3 under every guard: add masked vectors up, take the masks off."""
+"""In steps 2 and 3, under every guard, a server adds masked vectors up and takes the masks off."""
 
 from typing import Any
 
@@ -19,9 +19,8 @@ from ccesa.protocol.unmasking import Unmasking
 
 
 def checked_digest(round: Round[Any], client: int, reply: m.MaskedVector) -> bytes:
-    """The digest of a masked vector; one that was changed on its way would be a wrong sum."""
-    m.exactly("vector", reply.vector, round.config.vector_bytes)
-    digest = keys.vector_digest(reply.vector, round.context, client)
+    """Return the digest of a masked vector; refuse one that was changed on its way."""
+    digest = keys.vector_digest(m.checked(reply, round.config).vector, round.context, client)
     if digest != reply.digest:
         raise MalformedMessage("the masked vector is not the one that its digest was made of")
     return digest
@@ -33,17 +32,17 @@ def add_vector(round: Round[Any], state: Delivered, reply: m.MaskedVector) -> No
 
 
 def complaints(round: Round[Any], state: Delivered, client: int, reply: m.Complaint) -> frozenset[Complained]:
-    """Whom a client accuses that is out of the round, like one that has dropped."""
+    """Read whom a client accuses that is out of the round, like one that has dropped."""
     graph = state.graph
     accused = m.unpack_ids("accused", reply.accused, round.config.clients)
     near = graph.neighbours(graph.nodes[client])
     if not accused.size or not np.isin(accused, graph.ids[near[state.v2[near]]]).all():
-        raise MalformedMessage("a complaint of nobody, or of somebody whose shares it was not sent")
+        raise MalformedMessage("a complaint about nobody, or about somebody whose shares it was not sent")
     return frozenset(Complained(client, one) for one in accused.tolist())
 
 
 def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:
-    """V3 is known. Whatever would leak or could not succeed fails here, before any share is asked for."""
+    """Settle V3. Whatever would leak or could not succeed fails here, before any share is asked for."""
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
     check_reliable(state, v3, releasing(round.config, state, v3))
@@ -51,14 +50,14 @@ def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled
 
 
 def check_connected(graph: AssignmentGraph, v3: Flags) -> None:
-    """Theorem 2, with masks: no part of the survivors stands alone."""
+    """Require, after Theorem 2, that no part of the survivors stands alone in the mask graph."""
     components = graph.mask_components(v3)
     if len(components) > 1:
         raise Disconnected(graph.ids[components[-1]])
 
 
 def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
-    """Theorem 1: all secrets that the sum over V3 needs can be rebuilt from these holders."""
+    """Require, after Theorem 1, that these holders can rebuild all secrets that the sum over V3 needs."""
     known = informative(state.graph, state.thresholds, holders)
     lost = extended(state.graph, v3, state.v2) & ~known
     if lost.any():
@@ -68,7 +67,8 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
 def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
-    state.released.keep(node, m.exactly("shares", reply.shares, state.released.bytes_from(node)))
+    neighbours = int(state.v2[state.graph.neighbours(node)].sum())
+    state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
 def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unmasked, Requests]:
@@ -76,14 +76,5 @@ def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unm
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
     evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, v4)
-    wrong_shares = Unmasking(
-        config=round.config,
-        context=round.context,
-        evolution=evolution,
-        mask_keys=state.mask_keys,
-        commitments=state.commitments,
-        released=state.released,
-        threads=round.threads,
-        random=round.random,
-    ).remove(state.total)
+    wrong_shares = Unmasking(round=round, state=state, evolution=evolution).remove()
     return grown(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}

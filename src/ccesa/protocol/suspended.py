@@ -1,6 +1,6 @@
-"""A client's state as bytes, for nodes whose every step runs in another process.
+"""A client's state becomes bytes, for nodes whose every step runs in another process.
 
-The bytes contain the client's secrets. They belong into the memory of the node that runs the client, never
+The bytes contain the client's secrets. They belong in the memory of the node that runs the client, never
 into a message, a log or a backup. Resumed twice, they make a client that answers twice, and under the guard
 ``active`` signs two different V3. So whoever keeps them takes them out before they are resumed and never puts
 a copy back; a restored backup or snapshot of a machine is one. After a crash, join the next round.
@@ -22,7 +22,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A client between two requests."""
+    """Saves a client between two requests."""
 
     context: bytes
     client: int
@@ -35,20 +35,21 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
 
     def __repr__(self) -> str:
-        return "Saved(…)"
+        return "Saved(...)"
 
 
 def encode(saved: Saved) -> bytes:
+    """Return the bytes of a saved client, behind their digest."""
     body = msgspec.msgpack.encode(saved)
     return hashlib.sha256(body).digest() + body
 
 
 def decode(data: bytes) -> Saved:
-    """Of the node's own memory, so nobody's message; damaged bytes are refused all the same."""
+    """Read bytes from the node's own memory; damaged ones are refused, though they are nobody's message."""
     digest, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
-        raise ConfigError("these bytes are no suspended client, or damaged")
-    return _typed(body, Saved)
+        raise ConfigError("these bytes are not a suspended client, or are damaged")
+    return decode_state(body, Saved)
 
 
 def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
@@ -62,21 +63,18 @@ def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
 
 
 def encode_state(state: object) -> bytes:
+    """Return a state as bytes, secrets included."""
     return msgspec.msgpack.encode(state, enc_hook=_plain)
 
 
 def decode_state(data: bytes, kind: type[State]) -> State:
-    return _typed(data, kind)
-
-
-def _typed(data: bytes, kind: type[State]) -> State:
-    """Strictly, so that one state is not taken for another that has fewer fields."""
+    """Decode strictly, so that one state is not taken for another that has fewer fields."""
     try:
         found = msgspec.msgpack.decode(data, type=kind, dec_hook=_made)
         if msgspec.msgpack.encode(found, enc_hook=_plain) != data:
             raise ValueError("another form than encoding gives")
     except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError("these bytes are no suspended client of this version") from error
+        raise ConfigError("these bytes are not a suspended client of this version") from error
     return found
 
 
@@ -85,7 +83,7 @@ def _plain(value: object) -> bytes:
         return value.tobytes()
     if isinstance(value, primitives.PrivateKey):
         return primitives.private_bytes(value)
-    raise TypeError(f"{type(value).__name__} is no part of a client's state")
+    raise TypeError(f"{type(value).__name__} is not part of a client's state")
 
 
 def _made(kind: Any, data: bytes) -> Any:

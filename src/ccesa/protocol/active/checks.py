@@ -1,4 +1,4 @@
-"""What a client of the active guard checks in more than one step."""
+"""A client of the active guard makes these checks in more than one step."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def check_size(name: str, members: Flags, least: int) -> None:
 
 
 def part_of(round: Round[Membership], name: str, packed: bytes, whole: str, members: Flags) -> Flags:
-    """A set that may only shrink, and contains this client."""
+    """Read a set that may only shrink, and must contain this client."""
     found = m.unpack_set(name, packed, round.config.clients)
     if np.any(found & ~members):
         raise FaultyServer(f"client {np.flatnonzero(found & ~members)[0]} is in {name} and not in {whole}")

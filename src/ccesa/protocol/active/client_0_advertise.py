@@ -1,4 +1,4 @@
-"""Step 0, client side: fresh public keys, signed for this round and this client."""
+"""Step 0, client side: make keys, and sign their public halves for this round and this client."""
 
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

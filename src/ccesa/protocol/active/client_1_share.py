@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccesa.crypto import merkle
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
@@ -13,12 +12,12 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active.checks import check_signature, check_size
 from ccesa.protocol.client_states import Advertised, Membership, Round, Shared
-from ccesa.protocol.dealing import check_keys, deal, threshold_of
+from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rostered(Shared):
-    """After step 1: neighbours that were derived, not told."""
+    """After step 1 the neighbours were derived, not told."""
 
     v1: Flags
     root: bytes
@@ -29,19 +28,17 @@ def answer(
 ) -> tuple[Rostered, m.ShareReply]:
     """Derive the neighbourhood from the root; take keys only with signature and proof."""
     v1 = roster_members(round, request.v1)
-    root = m.exactly("root", request.root, merkle.HASH_BYTES)
-    near = derived_neighbourhood(round, v1, root)
-    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
-    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    check_signed_keys(round, near, public_keys, request.signatures)
+    near = derived_neighbourhood(round, v1, request.root)
+    m.checked(request, round.config, near.degree)
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
+    check_signed_keys(round, near, public_keys, request)
     check_inclusion(round, v1, near, public_keys, request)
-    check_keys(public_keys.values())
     shared, reply = deal(round, state, near, public_keys, threshold_of(round.config, near.degree))
-    return Rostered(**vars(shared), v1=v1, root=root), reply
+    return Rostered(**vars(shared), v1=v1, root=request.root), reply
 
 
 def roster_members(round: Round[Membership], packed: bytes) -> Flags:
-    """V1, which contains this client and is as large as the charter demands."""
+    """Read V1, which must contain this client and be as large as the charter demands."""
     v1 = m.unpack_set("V1", packed, round.config.clients)
     if not v1[round.client]:
         raise FaultyServer("the roster does not contain this client")
@@ -50,7 +47,7 @@ def roster_members(round: Round[Membership], packed: bytes) -> Flags:
 
 
 def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
-    """Who the neighbours are, from the committed roster alone. Masks run on every edge."""
+    """Derive the neighbours from the committed roster alone. Masks run on every edge."""
     ids = np.flatnonzero(v1)
     node = int(np.searchsorted(ids, round.client))
     near = ids[neighbourhood(round.config.graph, signed_texts.seed(round.context, root), ids, node)]
@@ -58,11 +55,10 @@ def derived_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> N
 
 
 def check_signed_keys(
-    round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], packed: bytes
+    round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
-    """Every neighbour's keys carry the signature of the identity that the list has in its place."""
-    signatures = m.items("signatures", packed, near.degree, SIGNATURE_BYTES)
-    for client, signature in zip(near.neighbours, signatures, strict=True):
+    """Require that the identity in each neighbour's place on the list signed that neighbour's keys."""
+    for client, signature in zip(near.neighbours, m.each(request, "signatures"), strict=True):
         text = signed_texts.bundle_text(round.context, client, public_keys[client])
         check_signature(round, client, signature, text, "its keys")
 
@@ -74,7 +70,7 @@ def check_inclusion(
     public_keys: dict[int, bytes],
     request: m.RosterRequest,
 ) -> None:
-    """The client's own keys and those of its neighbours are the ones that the root commits to."""
+    """Require that the root commits to the client's own keys and those of its neighbours."""
     leaves = [signed_texts.leaf(round.context, one, public_keys[one]) for one in near.members.tolist()]
     places = np.searchsorted(np.flatnonzero(v1), near.members).tolist()
     try:

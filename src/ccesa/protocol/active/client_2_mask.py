@@ -1,4 +1,4 @@
-"""Step 2, client side, rule R1: the vector under its masks with all neighbours in V2, and that V2 signed."""
+"""Step 2, client side, rule R1: mask the vector with all neighbours in V2, and sign that V2."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from ccesa.protocol.masking import check_enough, check_hidden, mask_vector, take
 
 @dataclass(frozen=True, kw_only=True)
 class SignedV2(Holding):
-    """After step 2: the vector is out, masked among this V2."""
+    """After step 2 the vector is out, masked among this V2."""
 
     root: bytes
     v2: bytes
@@ -26,7 +26,7 @@ def answer(
     live = state.near.among(v2[state.near.members])
     check_enough(live, state.threshold)
     check_hidden(live)
-    held = take_hold(round, state, live, request.sealed)
+    held = take_hold(round, state, live, request)
     if isinstance(held, m.Complaint):
         return Done(), held
     vector = mask_vector(round, state, live)

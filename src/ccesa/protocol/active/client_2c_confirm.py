@@ -12,7 +12,7 @@ from ccesa.protocol.masking import check_enough
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmed(SignedV2):
-    """After step 2c: one V3 is confirmed, no other ever will be."""
+    """After step 2c one V3 is confirmed, and no other ever will be."""
 
     v3: bytes
 

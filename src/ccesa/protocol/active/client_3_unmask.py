@@ -1,6 +1,5 @@
-"""Step 3, client side, rule R3: shares only with enough signatures on the very same V2 and V3."""
+"""Step 3, client side, rule R3: release shares only with enough signatures on the very same V2 and V3."""
 
-from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
@@ -26,18 +25,17 @@ def answer(
 def check_confirmed(
     round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
-    """Every surviving neighbour signed this client's V2, and at least t of them also its V3."""
-    kinds = m.exactly("confirmed", request.confirmed, live.degree)
-    signatures = m.items("signatures", request.signatures, live.degree, SIGNATURE_BYTES)
+    """Require that every surviving neighbour signed this client's V2, and at least t of them also its V3."""
+    kinds = m.checked(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")
     masking = signed_texts.masking_text(round.context, state.root, state.v2)
     confirmed = signed_texts.confirmed_text(round.context, state.root, state.v2, state.v3)
-    for client, kind, signature in zip(live.neighbours, kinds, signatures, strict=True):
+    for client, kind, signature in zip(live.neighbours, kinds, m.each(request, "signatures"), strict=True):
         # Whoever confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
         raise FaultyServer(
-            f"{sum(kinds)} neighbours confirmed the survivors, {state.threshold} have to before any "
-            "share is released"
+            f"expected {state.threshold} neighbours to confirm the survivors before any share is released, "
+            f"got {sum(kinds)}"
         )

@@ -7,7 +7,6 @@ import numpy as np
 
 from ccesa.charter import Charter
 from ccesa.crypto import merkle, primitives
-from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -18,7 +17,7 @@ from ccesa.protocol.steps import Requests
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Committed(Drawn):
-    """After step 0: the graph is drawn from a root that commits to V1 and everyone's keys."""
+    """After step 0 the graph is drawn from a root that commits to V1 and everyone's keys."""
 
     root: bytes
 
@@ -27,6 +26,7 @@ def take(
     round: Round[Charter], state: Opened, client: int, reply: m.SignedAdvertiseReply
 ) -> m.SignedAdvertiseReply:
     """Keep both keys of a client with its signature."""
+    m.checked(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.sealing_key + reply.mask_key)
     check_signed(round, client, reply.signature, text)
     note_keys(state, reply)
@@ -35,7 +35,6 @@ def take(
 
 def check_signed(round: Round[Charter], client: int, signature: bytes, text: bytes) -> None:
     """Refuse a bad signature at once: its neighbours would abort over it."""
-    m.exactly("signature", signature, SIGNATURE_BYTES)
     try:
         primitives.verify(round.own.admission.key(client), signature, text)
     except primitives.BadSignature as error:
@@ -45,7 +44,7 @@ def check_signed(round: Round[Charter], client: int, signature: bytes, text: byt
 def close(
     round: Round[Charter], state: Opened, kept: dict[int, m.SignedAdvertiseReply]
 ) -> tuple[Committed, Requests]:
-    """Each client learns V1 and the root, and its neighbours' signed keys with the proof of them."""
+    """Tell each client V1 and the root, and its neighbours' signed keys with the proof of them."""
     check_roster(round, len(kept))
     bundles = [kept[client] for client in sorted(kept)]
     pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
@@ -75,7 +74,7 @@ def close(
 
 
 def check_roster(round: Round[Charter], answered: int) -> None:
-    """A roster that every client would refuse is not shown to anyone."""
+    """Refuse a roster that every client would refuse."""
     least = round.own.least_roster
     if answered < least:
         raise TooFewClients(f"step advertise: {answered} answered, the charter demands {least}")

@@ -14,14 +14,14 @@ take = take_sealed
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Among(Delivered):
-    """After step 1: everyone masks among this V2."""
+    """After step 1 everyone masks among this V2."""
 
     root: bytes
     packed_v2: bytes
 
 
 def close(round: Round[Charter], state: Committed, kept: dict[int, m.ShareReply]) -> tuple[Among, Requests]:
-    """Each client learns V2, and gets what its neighbours in it sealed for it."""
+    """Tell each client V2, and hand on what its neighbours in it sealed for it."""
     delivered, texts = deliver(round, state, kept)
     v2 = m.pack_members(state.graph.ids[delivered.v2], round.config.clients)
     among = grown(Among, delivered, root=state.root, packed_v2=v2)

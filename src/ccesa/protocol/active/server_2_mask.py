@@ -15,7 +15,7 @@ from ccesa.protocol.summing import add_vector, complaints, settle
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Confirming(Settled):
-    """After step 2: V3 is known, and has to be confirmed before shares are asked for."""
+    """After step 2 V3 is known, and has to be confirmed before shares are asked for."""
 
     #: What everyone signs in step 2c.
     text: bytes
@@ -36,7 +36,7 @@ def take(
 
 
 def close(round: Round[Charter], state: Among, kept: dict[int, bytes]) -> tuple[Confirming, Requests]:
-    """Each client learns V3."""
+    """Tell each client V3."""
     settled = settle(round, state, kept)
     v3 = m.pack_members(kept, round.config.clients)
     text = signed_texts.confirmed_text(round.context, state.root, state.packed_v2, v3)

@@ -15,12 +15,12 @@ from ccesa.protocol.summing import check_reliable
 
 def take(round: Round[Charter], state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
     """Keep a signature on V3."""
-    check_signed(round, client, reply.signature, state.text)
+    check_signed(round, client, m.checked(reply, round.config).signature, state.text)
     return reply.signature
 
 
 def close(round: Round[Charter], state: Confirming, kept: dict[int, bytes]) -> tuple[Settled, Requests]:
-    """Shares are asked of those only who can be shown enough confirmations: others would refuse."""
+    """Ask only those for shares who can be shown enough confirmations: others would refuse."""
     graph = state.graph
     confirmed = graph.flags(kept)
     ready = releasing(round.config, state, confirmed)

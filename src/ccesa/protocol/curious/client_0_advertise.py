@@ -1,4 +1,4 @@
-"""Step 0, client side: fresh public keys."""
+"""Step 0, client side: make keys, and show their public halves."""
 
 from ccesa.floor import Floor
 from ccesa.protocol import messages as m

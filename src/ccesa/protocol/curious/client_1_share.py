@@ -2,42 +2,39 @@
 
 import numpy as np
 
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
-from ccesa.protocol.dealing import check_keys, deal, threshold_of
+from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 
 
 def answer(round: Round[Floor], state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
     """Check the neighbourhood, then split both secrets among it."""
     near = told_neighbourhood(round, request)
-    pairs = m.items("keys", request.keys, near.degree, 2 * PUBLIC_KEY_BYTES)
-    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    check_keys(public_keys.values())
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
     threshold = threshold_of(round.config, near.degree)
     check_floor(round, near, threshold)
     return deal(round, state, near, public_keys, threshold)
 
 
 def told_neighbourhood(round: Round[Floor], request: m.ShareRequest) -> Neighbourhood:
-    """The neighbours that the server names, and with whom of them masks run."""
+    """Read the neighbours that the server names, and with whom of them masks run."""
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
-    flags = np.frombuffer(m.exactly("masked", request.masked, neighbours.size), np.uint8)
+    flags = np.frombuffer(m.checked(request, round.config, neighbours.size).masked, np.uint8)
     if np.any(flags > 1):
         raise FaultyServer("a mask flag that is neither 0 nor 1")
-    due, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
-    if due is not None and found != due:
-        raise FaultyServer(f"{found} neighbours to mask with where the configuration gives {due}")
+    expected, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
+    if expected is not None and found != expected:
+        raise FaultyServer(f"expected {expected} neighbours to mask with, as configured, got {found}")
     return Neighbourhood.around(round.client, neighbours, flags.astype(bool))
 
 
 def check_floor(round: Round[Floor], near: Neighbourhood, threshold: int) -> None:
-    """Against the client's own floor, exactly: a roster that is too small for it is too small.
+    """Hold the neighbourhood to the client's own floor, exactly: one that is too small for it is too small.
 
     Degrees that vary do so by a seed; there the mean was compared, with the configuration.
     """

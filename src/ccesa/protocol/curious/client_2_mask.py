@@ -1,4 +1,4 @@
-"""Step 2, client side: the vector under its masks, or a complaint."""
+"""Step 2, client side: mask the vector, or complain."""
 
 import numpy as np
 
@@ -17,14 +17,14 @@ def answer(
     live = state.near.among(still_there(round, request.dropped, state.near))
     check_enough(live, state.threshold)
     check_hidden(live)
-    held = take_hold(round, state, live, request.sealed)
+    held = take_hold(round, state, live, request)
     if isinstance(held, m.Complaint):
         return Done(), held
     return held, m.MaskReply(**round.head, **mask_vector(round, state, live))
 
 
 def still_there(round: Round[Floor], packed: bytes, near: Neighbourhood) -> Flags:
-    """Which members the server does not list as dropped; it may list neighbours and no one else."""
+    """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
     strangers = np.setdiff1d(dropped, near.members)
     if strangers.size:

@@ -1,4 +1,4 @@
-"""Step 3, client side: shares of the survivors' self masks and of the others' keys."""
+"""Step 3, client side: release shares of the survivors' self masks and of the others' keys."""
 
 from ccesa.floor import Floor
 from ccesa.protocol import messages as m

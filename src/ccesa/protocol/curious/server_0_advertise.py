@@ -11,12 +11,12 @@ from ccesa.protocol.steps import Requests
 
 def take(round: Round[None], state: Opened, client: int, reply: m.AdvertiseReply) -> m.AdvertiseReply:
     """Keep both keys of a client."""
-    note_keys(state, reply)
+    note_keys(state, m.checked(reply, round.config))
     return reply
 
 
 def close(round: Round[None], state: Opened, kept: dict[int, m.AdvertiseReply]) -> tuple[Drawn, Requests]:
-    """Each client learns its neighbours, their keys, and with whom masks run."""
+    """Tell each client its neighbours, their keys, and with whom masks run."""
     bundles = [kept[client] for client in sorted(kept)]
     pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
     entries = [labels.client_bytes(one.client) + pair for one, pair in zip(bundles, pairs, strict=True)]
@@ -24,11 +24,11 @@ def close(round: Round[None], state: Opened, kept: dict[int, m.AdvertiseReply]) 
     drawn = draw_graph(round, root, bundles)
     graph, every = drawn.graph, np.ones(drawn.graph.columns.size, bool)
     neighbours, public_keys = graph.ids_at(every), graph.of_neighbours(pairs)
-    masked = graph.cut(every, graph.carries_masks.astype(np.uint8))
+    carries_masks = graph.cut(every, graph.carries_masks.astype(np.uint8))
     return drawn, round.requests(
         graph,
         fit(round.config, drawn),
         lambda node, head: m.ShareRequest(
-            **head, neighbours=neighbours[node], keys=public_keys[node], masked=masked[node]
+            **head, neighbours=neighbours[node], keys=public_keys[node], masked=carries_masks[node]
         ),
     )

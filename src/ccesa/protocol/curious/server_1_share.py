@@ -9,7 +9,7 @@ take = take_sealed
 
 
 def close(round: Round[None], state: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, Requests]:
-    """Each client learns which neighbours are not in V2, and gets what the others sealed for it."""
+    """Tell each client which neighbours are not in V2, and hand on what the others sealed for it."""
     delivered, texts = deliver(round, state, kept)
     graph, v2 = state.graph, delivered.v2
     dropped = graph.ids_at(~v2[graph.columns])

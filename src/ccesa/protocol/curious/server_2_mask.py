@@ -18,7 +18,7 @@ def take(
 
 
 def close(round: Round[None], state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
-    """Each client learns which of its neighbours dropped after sharing."""
+    """Tell each client which of its neighbours dropped after sharing."""
     settled = settle(round, state, kept)
     graph = state.graph
     dropped = graph.ids_at(state.v2[graph.columns] & ~settled.v3[graph.columns])
