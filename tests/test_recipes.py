@@ -1,4 +1,4 @@
-"""The recipes for a family of graphs and for a generator: each touches two files, and the rest follows."""
+"""The recipes for a family of graphs, a generator and a guard touch two places each; the rest follows."""
 
 import filecmp
 import os
@@ -96,6 +96,42 @@ federation = federate(10, generator="aes256-ctr")
 assert simulate(federation.charter.config(length=50), federation=federation, seed=1).exact
 """
 
+GUARD = """
+POLITE = replace(CURIOUS, name="polite", privacy_bits=60.0)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, POLITE)}
+"""
+
+STEPS = '''
+"""A toy: the steps of ``curious``, of which one has a module of its own."""
+
+from ccesa.protocol import curious
+from ccesa.protocol.polite import client_0_advertise
+
+STEPS = (curious.STEPS[0]._replace(answer=client_0_advertise.answer), *curious.STEPS[1:])
+'''
+
+ADVERTISE = '''
+"""Step 0, client side: make keys, as under ``curious``."""
+
+from ccesa.protocol.curious import client_0_advertise
+
+
+def answer(round, state, request):
+    return client_0_advertise.answer(round, state, request)
+'''
+
+ROUNDS_UNDER_THE_GUARD = """
+from ccesa import RoundConfig, plan
+from ccesa.protocol.steps import steps_of
+from ccesa.simulate import Independent, simulate
+
+assert steps_of("polite")[0].answer.__module__ == "ccesa.protocol.polite.client_0_advertise"
+config = RoundConfig(clients=10, length=50, guard="polite")
+assert RoundConfig.decode(config.encode()) == config
+assert simulate(config, dropout=Independent(0.1), seed=2).exact
+assert plan.plan(300, 0.1, guard="polite").privacy_bits == 60.0
+"""
+
 
 @pytest.fixture
 def package(tmp_path):
@@ -156,4 +192,20 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     assert touched(package) == {"crypto/primitives.py", "crypto/masks.py"}
     run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
     options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")
+    assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
+
+
+def test_a_guard_is_its_record_and_its_folder(package):
+    record, folder = package / "guards.py", package / "protocol" / "polite"
+    replace(record, 'Literal["curious", "active"]', 'Literal["curious", "active", "polite"]')
+    replace(record, "import dataclass\n", "import dataclass, replace\n")
+    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD.lstrip())
+    folder.mkdir()
+    (folder / "__init__.py").write_text(STEPS.lstrip())
+    (folder / "client_0_advertise.py").write_text(ADVERTISE.lstrip())
+    assert touched(package) == {"guards.py", *(f"protocol/polite/{path.name}" for path in folder.iterdir())}
+    run(package, "-c", ROUNDS_UNDER_THE_GUARD)
+    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "polite")
+    assert "guard polite" in shown
+    options = ("--clients", "10", "--length", "9", "--guard", "polite")
     assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
