@@ -1,6 +1,6 @@
 """The paper's bounds and costs, complete and as printed, with their errata. Its rule is ccesa.plan.paper.
 
-q_total is the probability that a client vanishes in a round, q the same for one of its four steps. Bounds
+q_total is the probability that a client drops out in a round, q the same for one of its four steps. Bounds
 are given as natural logarithms, because values like 10^-144 are meant and not zero.
 """
 
@@ -24,7 +24,7 @@ def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
     if share >= alive:
         return 0.0
     if alive == 1:
-        return -math.inf  # everybody is a neighbour and nobody vanishes
+        return -math.inf  # everybody is a neighbour and nobody drops out
     divergence = float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
     return min(0.0, math.log(n) - (n - 1) * divergence)
 

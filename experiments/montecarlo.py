@@ -74,7 +74,7 @@ def _batches(graph: Graph, n: int, graphs: int) -> Iterator[int]:
 
 
 def _fates(assumptions: Assumptions, shape: Shape, rng: np.random.Generator) -> tuple[Flags, Flags]:
-    """Who stays and who colludes. Neither knows of the other: a colluder may vanish, and still tells."""
+    """Who stays and who colludes. Neither knows of the other: a colluder may drop out, and still tells."""
     if assumptions.exact:
         vanishes = _exactly(assumptions.dropped, shape, rng)
     else:

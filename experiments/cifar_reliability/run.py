@@ -1,4 +1,4 @@
-"""The paper's reliability figure on CIFAR-10: accuracy by round for 1000 clients, a tenth of which vanish.
+"""The paper's reliability figure on CIFAR-10: accuracy by round for 1000 clients, a tenth of which drop out.
 
 Three stages. ``rounds`` (processor): who survives each round, scheme by scheme; writes rounds.json. ``train``
 (GPU): VGG-11 through those rounds; writes results.json, and stops in time if --minutes are given. The next

@@ -2,7 +2,7 @@
 
 Real rounds where they are affordable, the cost model of the planner beyond (every point says which), and the
 paper's formulas beside both; from all of them the exponent of growth, a straight line through the logarithms.
-Graphs are those for q_total = 0.1. A client's bytes and operations are counted while nobody vanishes, the
+Graphs are those for q_total = 0.1. A client's bytes and operations are counted while nobody drops out, the
 server's operations while a tenth does. Vectors have one element: the figures are what comes on top of the
 vector. Secret sharing is counted in products of field elements for one element of a secret: a share takes t
 of them, and a secret that is rebuilt t squared, for its Lagrange weights. Writes results.json and costs.png.
@@ -139,7 +139,7 @@ def model(shape: Shape) -> dict[str, float]:
 
 
 def measured(n: int, graph: Graph, threshold: Threshold, seed: int) -> dict[str, float]:
-    """The same from two real rounds: one in which nobody vanishes, one in which a tenth does."""
+    """The same from two real rounds: one in which nobody drops out, one in which a tenth does."""
     calm, rough = _ran(n, graph, threshold, 0.0, seed), _ran(n, graph, threshold, Q_TOTAL, seed)
     agreements, keystreams = client_work(_sum(calm))
     server_agreements, server_keystreams = server_work(_sum(rough))

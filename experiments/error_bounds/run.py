@@ -54,7 +54,7 @@ def at_p_star(n: int, q_total: float) -> dict[str, float]:
 
     Unreliable: a union over clients of exact tails, with a client's own share as in a round, and without it
     (``unreliable_others``), which is what the theorem bounds. Not private: G3 falls apart, exactly. Beside it
-    the planner's certificate, which takes everyone who vanishes in any of the four steps for gone before V3,
+    the planner's certificate, which takes everyone who drops out in any of the four steps for gone before V3,
     and so lies above the paper's bound.
     """
     p = paper.p_star(n, q_total)
