@@ -1,4 +1,4 @@
-"""The recipes for a family of graphs and for a generator: each touches two files, and the rest follows."""
+"""The recipes of CONTRIBUTING.md for graphs, generators and guards touch the files that it names."""
 
 import filecmp
 import os
@@ -96,6 +96,61 @@ federation = federate(10, generator="aes256-ctr")
 assert simulate(federation.charter.config(length=50), federation=federation, seed=1).exact
 """
 
+#: A guard without a charter under which a client wants a neighbour more than its threshold in step 2.
+GUARD = '''
+"""The guard ``careful``: the steps of ``curious``, and a mask step that wants one more live neighbour."""
+
+from ccesa.protocol import curious
+from ccesa.protocol.careful import client_2_mask
+
+STEPS = tuple(
+    step._replace(answer=client_2_mask.answer) if step.name == "mask" else step for step in curious.STEPS
+)
+'''
+
+GUARD_STEP = '''
+"""Step 2, client side: mask only where one neighbour more than necessary is left."""
+
+import dataclasses
+
+from ccesa.protocol.curious import client_2_mask
+
+
+def answer(round, state, request):
+    stricter = dataclasses.replace(state, threshold=state.threshold + 1)
+    held, reply = client_2_mask.answer(round, stricter, request)
+    return dataclasses.replace(held, threshold=state.threshold), reply
+'''
+
+GUARD_RECORD = """
+CAREFUL = dataclasses.replace(CURIOUS, name="careful", privacy_bits=50.0)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, CAREFUL)}
+"""
+
+ROUNDS_WITH_THE_GUARD = """
+from ccesa import Fixed, RoundConfig, FaultyServer, plan
+from ccesa.simulate import Exactly, simulate
+
+config = RoundConfig(clients=9, length=50, guard="careful")
+assert RoundConfig.decode(config.encode()) == config
+assert simulate(config, seed=1).exact
+planned = plan.plan(300, 0.1, guard="careful")
+assert planned.privacy_bits == 50
+assert not planned.shortfalls
+
+def with_three_lost(guard):
+    config = RoundConfig(clients=9, length=50, guard=guard, threshold=Fixed(t=6))
+    return simulate(config, dropout=Exactly({"share": {0, 1, 2}}), seed=1)
+
+assert with_three_lost("curious").exact
+try:
+    with_three_lost("careful")
+except FaultyServer as fault:
+    assert "threshold 7" in str(fault)
+else:
+    raise SystemExit("the careful client went on")
+"""
+
 
 @pytest.fixture
 def package(tmp_path):
@@ -157,3 +212,31 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
     options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")
     assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
+
+
+def test_a_guard_is_its_record_and_its_folder(package):
+    folder = package / "protocol" / "careful"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(GUARD.lstrip())
+    (folder / "client_2_mask.py").write_text(GUARD_STEP.lstrip())
+    record = package / "guards.py"
+    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
+    replace(
+        record,
+        'GuardName = Literal["curious", "active"]',
+        'GuardName = Literal["curious", "active", "careful"]',
+    )
+    replace(
+        record,
+        "from dataclasses import dataclass\n",
+        "import dataclasses\nfrom dataclasses import dataclass\n",
+    )
+    assert touched(package) == {
+        "guards.py",
+        "protocol/careful/__init__.py",
+        "protocol/careful/client_2_mask.py",
+    }
+    run(package, "-c", ROUNDS_WITH_THE_GUARD)
+    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")
+    assert "guard careful" in shown
+    assert run(package, "-m", "ccesa", "simulate", "--clients", "30", "--length", "9", "--guard", "careful")
