@@ -44,7 +44,7 @@ class PartialServer(Weakened, Server):
 
 def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = under(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
-    tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes where {stage.config.vector_bytes} are due")
+    tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes, {stage.config.vector_bytes} are expected")
     reply = stage.ask(LIAR, stage.requests[LIAR]) or b""
     peak = _peak(stage, changed(reply, vector=bytes(OVERSIZE)))
     stage.step(gone={LIAR})

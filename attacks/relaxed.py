@@ -18,7 +18,7 @@ Weaker = Mapping[str, Callable[[Step], Step]]
 
 
 def relaxed(function: Callable[..., Result], **instead: Any) -> Callable[..., Result]:
-    """The same code, with other things behind these global names."""
+    """Return the same code, with other things behind these global names."""
     plain = cast(FunctionType, function)
     unused = instead.keys() - set(_names(plain.__code__))
     if unused:
@@ -29,11 +29,11 @@ def relaxed(function: Callable[..., Result], **instead: Any) -> Callable[..., Re
 
 
 def skip(*_: object) -> None:
-    """In place of a check that only ever raises."""
+    """Do nothing, in place of a check that only ever raises."""
 
 
 def without(**instead: Any) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """What makes any function that uses these names do so with other things behind them."""
+    """Return what makes any function that uses these names do so with other things behind them."""
     return lambda function: relaxed(function, **instead)
 
 

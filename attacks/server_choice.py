@@ -181,7 +181,7 @@ class RosterServer(ActiveServer):
         return server_0_advertise.close(round, state, named)
 
     def _some(self, heard: Heard, random: np.random.Generator) -> Heard:
-        """As few as the clients accept: in a small roster degrees are low, and all colluders are in it."""
+        """Choose as few as clients accept: in a small roster degrees are low, and all colluders are in it."""
         honest = [client for client in heard if client not in self.colluders]
         count = self._round.own.least_roster - len(self.colluders)
         chosen = {*random.choice(honest, count, replace=False).tolist(), *self.colluders}
@@ -299,7 +299,7 @@ def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
 
 
 def another_graph(defended: bool, tell: Tell) -> Outcome:
-    """The same mean degree and the same ratio of t to d, on a graph whose degrees vary."""
+    """Ask for the same mean degree and the same ratio of t to d, on a graph whose degrees vary."""
     made = plan(CLIENTS, 0.05, 0.2, guard="active", privacy_bits=40.0, reliability_bits=5.0)
     tell(
         f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster"

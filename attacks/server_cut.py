@@ -43,7 +43,7 @@ class ThinCharter(Charter, frozen=True, kw_only=True, dict=True):
 
 
 def thin_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
-    """As the original, but masks run where the mask subgraph has an edge."""
+    """Derive the neighbourhood as the original does, with masks on the edges of the mask subgraph only."""
     ids = np.flatnonzero(v1)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
     node = int(np.searchsorted(ids, round.client))

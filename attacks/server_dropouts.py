@@ -56,7 +56,7 @@ def impossible_ids(defended: bool, tell: Tell) -> Outcome:
 def unmask_oneself(
     round: Round[Floor], state: Holding, request: m.UnmaskRequest
 ) -> tuple[Done, m.UnmaskReply]:
-    """As the original, but a client that is told it dropped gives the share of its own key."""
+    """Release shares as the original does, of its own key too, if the client is told that it dropped out."""
     dropped = m.unpack_ids("dropped", request.dropped, round.config.clients)
     others = m.pack_ids(dropped[dropped != round.client])
     told = m.UnmaskRequest(context=request.context, client=request.client, dropped=others)

@@ -89,7 +89,7 @@ class Forgetful(Client):
 
 
 def replayed_round(defended: bool, tell: Tell) -> Outcome:
-    """The same round twice, once with and once without the victim: the difference is its vector."""
+    """Run the same round twice, with and without the victim: the difference is its vector."""
     config = RoundConfig(clients=9, length=8)
     kind = Client if defended else Forgetful
     vectors = inputs(config)

@@ -131,7 +131,7 @@ def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neig
 def between(
     sender: int, recipient: int, sender_keys: bytes, recipient_keys: bytes, masked: bool
 ) -> keys.Ends:
-    """The same, whoever of the two seals."""
+    """Bind the same data, whoever of the two seals."""
     (low, low_keys), (high, high_keys) = sorted([(sender, sender_keys), (recipient, recipient_keys)])
     return keys.Ends(low, high, low_keys, high_keys, masked)
 

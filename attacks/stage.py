@@ -215,7 +215,7 @@ def inputs(config: RoundConfig) -> dict[int, Vector]:
 
 
 def changed(message: bytes, **fields: Any) -> bytes:
-    """The same message with other fields."""
+    """Return the same message with other fields."""
     return msgspec.structs.replace(m.decode(message, len(message)), **fields).encode()
 
 

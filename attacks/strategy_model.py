@@ -19,9 +19,8 @@ Sets = NDArray[np.uint16]
 Counts = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
-#: Bits in each word: the size of a set.
+#: Bits in each word: the size of a set of at most 12 honest clients.
 SIZES = np.array([word.bit_count() for word in range(1 << 12)], np.int8)
-MOST_HONEST = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +128,7 @@ def _lacking(world: World, rules: Rules, v2: Sets, v3: Sets, u: int) -> Counts:
 
 
 def count_shares(world: World, released: Flags, v2: Sets, v3: Sets) -> tuple[Counts, Counts]:
-    """Of each client's two secrets, those that the server has: from colluders, and from who released."""
+    """Count the server's shares of each client's two secrets: from colluders, and from who released."""
     b = np.empty(released.shape, np.int8)
     b[:] = np.array(world.colluders, np.int8)[:, None]
     s = b.copy()

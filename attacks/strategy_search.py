@@ -148,7 +148,7 @@ def _shown(world: World, told: _Camps) -> tuple[Sets, Sets]:
 
 
 def _targets(world: World, generator: Generator, chains: int) -> Sets:
-    """For each chain, whose sum it tries to open: a client and some of its neighbours, too few of them."""
+    """Choose whose sum each chain tries to open: a client and some of its neighbours, too few of them."""
     first = generator.integers(0, world.honest, chains)
     target = np.uint16(1) << first.astype(np.uint16)
     near, least = np.array(world.near, np.uint16)[first], np.array(world.minimum)[first]

@@ -26,7 +26,7 @@ def smaller(degree: int, colluders: int) -> int:
 
 
 def joined(honest: int, edges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """For each client the set of its neighbours."""
+    """Return the set of each client's neighbours."""
     near = [0] * honest
     for one, other in edges:
         near[one] |= 1 << other
@@ -62,7 +62,7 @@ def small_worlds(honest: int, colluders: int, threshold: Threshold) -> Iterator[
 
 
 def random_world(random: Random, clients: int, threshold: Threshold) -> World:
-    """Of so many clients, up to a third of them colluders, and edges between most."""
+    """Make a world of so many clients, up to a third of them colluders, with edges between most."""
     while True:
         honest = clients - random.randint(0, clients // 3)
         p = random.uniform(0.4, 1.0)
@@ -136,7 +136,7 @@ def _moved(word: int, order: tuple[int, ...]) -> int:
 def _renamed(
     near: tuple[int, ...], beside: tuple[int, ...], order: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same world with client k called order[k]."""
+    """Return the same world with client k called order[k]."""
     words, numbers = [0] * len(near), [0] * len(near)
     for old, new in enumerate(order):
         words[new], numbers[new] = _moved(near[old], order), beside[old]

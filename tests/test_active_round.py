@@ -177,7 +177,7 @@ def test_whoever_would_need_itself_does_not_take_part():
 
 @pytest.mark.parametrize(("gone", "succeeds"), [(set(), True), ({0}, False)], ids=["all there", "one gone"])
 def test_clients_that_have_lost_a_neighbour_they_need_are_left_out_before_they_mask(gone, succeeds):
-    """t = 6 of 6 on a ring of 7: without one of them nobody could be shown enough confirmations."""
+    """t = 6 of 6 on a circle of 7: without one of them nobody could be shown enough confirmations."""
     play = Play(configure_active(7, graph=Harary(degree=6), threshold=Fixed(t=6))).until("share")
     if succeeds:
         assert play.finish().survivors == tuple(range(7))

@@ -111,7 +111,7 @@ def test_an_urn_cannot_give_more_than_it_has(total, good, draws, least, most):
 
 
 @pytest.mark.parametrize("total", [10**5, 10**6, 10**7, MAX_PLANNED])
-def test_rounding_stays_below_the_slack_for_large_populations(total):
+def test_rounding_stays_below_the_slack_for_many_clients(total):
     urn = Hypergeometric(total, total // 10)
     for t in (1, 20, 50, 60):
         exact = sum(pmf(urn, 60, k) for k in range(t, 61))

@@ -21,7 +21,7 @@ _WHOLE = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int6
 
 
 class Tensor(Protocol):
-    """As much of ``torch.Tensor`` as tells a type checker that it is not an array."""
+    """Has as much of ``torch.Tensor`` as tells a type checker that it is not an array."""
 
     def detach(self) -> Any:
         """Return the same values without their gradient."""

@@ -37,10 +37,10 @@ _Key = Annotated[
 
 
 @charter.command()
-def show(path: _File, as_object: options.Json = False) -> None:
+def show(path: _File, as_json: options.Json = False) -> None:
     """Print a charter for people: its digest, which all sites compare, and its promise in words."""
     found = Charter.load(path)
-    if as_object:
+    if as_json:
         typer.echo(json.dumps({"digest": found.digest.hex(), **_plain(found)}))
     else:
         Console().print(lines(_in_words(found)))

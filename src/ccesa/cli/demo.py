@@ -14,7 +14,7 @@ from rich.text import Text
 from ccesa.cli import options
 from ccesa.cli.output import check_output, lines, table
 from ccesa.demo import learning, pictures, report
-from ccesa.demo.training import History, Wiretap, conventional, federate
+from ccesa.demo.training import History, Wiretap, conventional, train
 from ccesa.graphs import Harary
 from ccesa.simulate import Independent, Report, usual_plan
 
@@ -36,17 +36,17 @@ def demo(
     console = Console()
     Independent(dropout)  # refuses what is not a probability
     check_output(output)
-    federation = learning.digits(clients, seed)
+    data = learning.digits(clients, seed)
     graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
     console.print(
-        f"[bold]{clients} clients[/bold] with {min(federation.sizes)} to {max(federation.sizes)} images, "
+        f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
         f"{graph.mean_degree(clients):.0f} neighbours, {dropout:.0%} drop out of every round"
     )
     with _progress(console, rounds) as show:
-        history = federate(
-            federation, rounds=rounds, dropout=dropout, graph=graph, seed=seed, threads=threads, progress=show
+        history = train(
+            data, rounds=rounds, dropout=dropout, graph=graph, seed=seed, threads=threads, progress=show
         )
-    _show(console, history, conventional(federation, seed), output)
+    _show(console, history, conventional(data, seed), output)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def plan(
     attempts: _Attempts = None,
     learning: _Learning = False,
     calibrated: _Calibrate = False,
-    as_object: options.Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Plan a round: say how many clients there are, how many may drop out and how many may collude.
 
@@ -107,7 +107,7 @@ def plan(
     agreement.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
     made = make_plan(count, dropout, collusion, guard, length, bits, *promised, graph, exact_dropout)
-    _show(made, calibrate() if calibrated else None, as_object)
+    _show(made, calibrate() if calibrated else None, as_json)
     if listed is not None:
         agreement.write(made, listed)
 
@@ -124,8 +124,8 @@ def _count(clients: int | None, listed: Admission | None) -> int:
     return len(listed)
 
 
-def _show(made: Plan, rates: Rates | None, as_object: bool) -> None:
-    if as_object:
+def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
+    if as_json:
         typer.echo(json.dumps(report.as_json(made, rates)))
         return
     console = Console()

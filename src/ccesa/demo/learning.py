@@ -1,4 +1,4 @@
-"""A small federation: scikit-learn's bundled digits, softmax regression, plain numpy."""
+"""What the demo learns: scikit-learn's bundled digits, by softmax regression in plain numpy."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _TESTED = 5  # one digit in five is kept for testing
 
 
 @dataclass(frozen=True)
-class Federation:
+class Dataset:
     """Every client's own images and labels, and a test set that nobody trains on."""
 
     images: list[Floats]
@@ -35,7 +35,7 @@ class Federation:
         return train(model, self.images[client], self.labels[client])
 
 
-def digits(clients: int, seed: int) -> Federation:
+def digits(clients: int, seed: int) -> Dataset:
     """Deal the 1797 digits to clients of unequal size."""
     try:
         from sklearn.datasets import load_digits
@@ -51,7 +51,7 @@ def digits(clients: int, seed: int) -> Federation:
         raise ConfigError(f"the digits can be dealt to 3..{most} clients, not {clients}")
     portions = rng.dirichlet(np.full(clients, 8.0)) * (len(labels) - held_out - 4 * clients)
     ends = [held_out, *(held_out + np.cumsum(portions.astype(int) + 4))]
-    return Federation(
+    return Dataset(
         images=np.split(images, ends)[1:-1],
         labels=np.split(labels, ends)[1:-1],
         test_images=images[:held_out],
@@ -78,9 +78,9 @@ def add(model: Model, update: Model) -> Model:
     return [old + new for old, new in zip(model, update, strict=True)]
 
 
-def accuracy(model: Model, federation: Federation) -> float:
-    guesses = np.argmax(federation.test_images @ model[0] + model[1], axis=1)
-    return float(np.mean(guesses == federation.test_labels))
+def accuracy(model: Model, data: Dataset) -> float:
+    guesses = np.argmax(data.test_images @ model[0] + model[1], axis=1)
+    return float(np.mean(guesses == data.test_labels))
 
 
 def _softmax(scores: Floats) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.demo import learning
-from ccesa.demo.learning import Federation, Model
+from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
@@ -61,8 +61,8 @@ class History:
             gone |= members
 
 
-def federate(
-    federation: Federation,
+def train(
+    data: Dataset,
     *,
     rounds: int,
     dropout: float,
@@ -71,29 +71,29 @@ def federate(
     threads: int = 1,
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
-    """Train for some rounds; a lost round keeps the old model, as it would in production."""
-    history, quantizer = History(), _quantizer(federation)
+    """Train for some rounds, both ways; a lost round keeps the old model, as it would in production."""
+    history, quantizer = History(), _quantizer(data)
     secure = plain = learning.new_model()
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
         config = _config(graph, quantizer)
         dropouts = Independent(dropout).draw(steps_of(config.guard), config.clients, rng)
         history.count(dropouts)
-        secure = _secure_round(secure, federation, quantizer, config, dropouts, threads, history)
-        plain = _plain_round(plain, federation, dropouts)
-        history.secure.append(learning.accuracy(secure, federation))
-        history.plain.append(learning.accuracy(plain, federation))
+        secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
+        plain = _plain_round(plain, data, dropouts)
+        history.secure.append(learning.accuracy(secure, data))
+        history.plain.append(learning.accuracy(plain, data))
         progress(number, history)
     return history
 
 
-def conventional(federation: Federation, seed: int) -> Report:
+def conventional(data: Dataset, seed: int) -> Report:
     """Run a round of conventional secure aggregation (the complete graph), on vectors of the same length."""
-    return simulate(_config(Complete(), _quantizer(federation)), seed=seed)
+    return simulate(_config(Complete(), _quantizer(data)), seed=seed)
 
 
-def _quantizer(federation: Federation) -> Quantizer[Model]:
-    sizes = federation.sizes
+def _quantizer(data: Dataset) -> Quantizer[Model]:
+    sizes = data.sizes
     return Quantizer.for_model(
         learning.new_model(), clients=len(sizes), clip=CLIP, bits=BITS, max_weight=max(sizes)
     )
@@ -105,7 +105,7 @@ def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
 
 def _secure_round(
     model: Model,
-    federation: Federation,
+    data: Dataset,
     quantizer: Quantizer[Model],
     config: RoundConfig,
     dropouts: Dropouts,
@@ -113,8 +113,8 @@ def _secure_round(
     history: History,
 ) -> Model:
     everyone = range(config.clients)
-    updates = [federation.update(model, client) for client in everyone]
-    encoded = [quantizer.encode(updates[client], federation.sizes[client]) for client in everyone]
+    updates = [data.update(model, client) for client in everyone]
+    encoded = [quantizer.encode(updates[client], data.sizes[client]) for client in everyone]
     history.clipped += sum(one.clipped for one in encoded)
 
     def overhear(client: int, message: bytes) -> None:
@@ -136,13 +136,13 @@ def _secure_round(
     return learning.add(model, quantizer.decode(report.result.vector).arrays)
 
 
-def _plain_round(model: Model, federation: Federation, dropouts: Dropouts) -> Model:
+def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
     """Average the updates of all that would have sent a vector: who has not dropped out by the mask step."""
     gone = dropouts["advertise"] | dropouts["share"] | dropouts["mask"]
-    members = [client for client in range(len(federation.sizes)) if client not in gone]
+    members = [client for client in range(len(data.sizes)) if client not in gone]
     if not members:
         return model
-    updates = [federation.update(model, client) for client in members]
-    weights = [federation.sizes[client] for client in members]
+    updates = [data.update(model, client) for client in members]
+    weights = [data.sizes[client] for client in members]
     means = [np.average(part, axis=0, weights=weights) for part in zip(*updates, strict=True)]
     return learning.add(model, means)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 #: Steps that a search goes up first.
 _STRIDE = 64
 
 
 def leftmost(
-    low: int, high: int, found: Callable[[int], Found | None], possible: Callable[[int, int], bool]
-) -> Found | None:
+    low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
+) -> Answer | None:
     """Return what is found at the smallest of low .. high; ``possible`` says where it is worth looking.
 
     It tries 1, 2, 4, ... numbers at a time, and divides in two what may hold something.
@@ -26,8 +26,8 @@ def leftmost(
 
 
 def _within(
-    low: int, high: int, found: Callable[[int], Found | None], possible: Callable[[int, int], bool]
-) -> Found | None:
+    low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
+) -> Answer | None:
     if not possible(low, high):
         return None
     if low == high:

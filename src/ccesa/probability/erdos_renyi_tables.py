@@ -22,10 +22,8 @@ NATS = 180.0
 _LOOSE = 0.1
 
 Flags = NDArray[np.bool_]
-
-
-#: What a threshold rule gives each degree.
-Rule = Callable[[Counts], Counts]
+#: From degrees to thresholds, as a rule gives them.
+ThresholdsOf = Callable[[Counts], Counts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +48,9 @@ class Live:
         np.cumsum(terms, axis=1, out=below[:, 1:])
         return cls(degrees, n * np.exp(logs), below, int(live[0]), _left_out(n, nats))
 
-    def unreliable(self, rule: Rule) -> float:
+    def unreliable(self, thresholds: ThresholdsOf) -> float:
         """Return ln of a bound on P(someone has fewer than t live holders)."""
-        t = rule(self.degrees)
+        t = thresholds(self.degrees)
         place = np.maximum(t - self.first, 0)
         beyond = place >= self.below.shape[1]
         few = self.below[np.arange(t.size), np.where(beyond, 0, place)]
@@ -94,12 +92,12 @@ class Opened:
         np.cumsum(np.exp(logs)[:, ::-1], axis=1, out=tails[:, -2::-1])
         return cls(honest, colluding, tails, _left_out(n, nats))
 
-    def log(self, event: Event, rule: Rule) -> float:
+    def log(self, event: Event, thresholds: ThresholdsOf) -> float:
         """Return ln of a bound on P(the event happens to some honest client)."""
 
         def happens(colluding: Counts) -> Flags:
             degrees = self.honest + colluding
-            return np.asarray(colluding >= event(rule(degrees), degrees))
+            return np.asarray(colluding >= event(thresholds(degrees), degrees))
 
         # One more neighbour raises what it takes by one at most, so for each h it happens from some c on.
         low = np.zeros(self.honest.size, np.int64)

@@ -191,7 +191,7 @@ class Packing:
 
     @cached_property
     def _quantizer(self) -> Quantizer[dict[str, NDArray[Any]]]:
-        """For replies to this model. An evaluation has no arrays."""
+        """Make the quantizer of replies to this model. An evaluation has no arrays."""
         sent, terms = self.model if self.terms.kind == "train" else {}, self.terms
         return Quantizer.for_model(
             {name: np.broadcast_to(np.float64(0), value.shape) for name, value in sent.items()},
@@ -214,9 +214,11 @@ class Packing:
         return found if fits else None
 
     def _units(self, weight: float) -> int:
-        """More than ``max_weight`` counts as that, and nobody counts for less than one unit: neither a bound
-        for which all but the largest weight round to nothing, nor nodes without examples, leave a single
-        node in the sum."""
+        """Return the units of a weight, at least one, and at most those of ``max_weight``.
+
+        So neither a bound for which all but the largest weight round to nothing, nor nodes without examples,
+        leave a single node in the sum.
+        """
         if not 0 <= weight < math.inf:
             raise VectorError(
                 f"{self.terms.weighted_by!r} is {weight!r}, and a reply is weighted by a number from 0 on"
@@ -224,12 +226,12 @@ class Packing:
         return max(self._quantizer.units(min(weight, self.terms.max_weight)), 1)
 
     def _error(self, clip: float, units: int) -> float:
-        """Every client rounds a value once, by less than one level."""
+        """Bound the error of a mean: every client rounds a value once, by less than one level."""
         if self.terms.kind == "evaluate":
             return 0.0
         step = self.terms.clients * WEIGHT_UNITS / (self._quantizer.levels * units)
         return clip * (step + ARITHMETIC_ERROR)
 
     def _metric_error(self, units: int) -> float:
-        """Every client rounds a metric once, to the nearest."""
+        """Bound the error of a metric: every client rounds it once, to the nearest."""
         return self.terms.metric_clip * (self.terms.clients / (2 * metrics.SCALE * units) + ARITHMETIC_ERROR)

@@ -1,5 +1,6 @@
-"""``secure_mod``: a node's part. It answers the protocol, trains only in the masking step, and lets nothing
-of the app's reply out but under masks.
+"""``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
+
+Nothing of the app's reply leaves the node but under masks.
 
 Between messages the client is suspended in the node's own state (``context.state``), which stays on the node,
 and is wiped when the round is over. A node that was restarted has no state and refuses the rest of the round.

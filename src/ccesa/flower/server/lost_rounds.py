@@ -28,13 +28,16 @@ class LostRounds:
             raise ConfigError(f"give_up_after must be a number of rounds from 1 on, not {give_up_after!r}")
         self._give_up_after = give_up_after
         self._start: weakref.ref[Any] | None = None
-        self._clear()
+        #: By kind, why rounds were lost since the last one that went well; and the kinds of which one did.
+        self._lost: dict[str, list[str]] = {}
+        self._well: set[str] = set()
 
     def enter(self, start: Start | None) -> None:
         """Begin anew where a strategy is started again."""
         if start is not None and (self._start is None or self._start() is not start.result):
             self._start = weakref.ref(start.result)
-            self._clear()
+            self._lost.clear()
+            self._well.clear()
 
     def went_well(self, kind: str) -> None:
         self._well.add(kind)
@@ -61,11 +64,6 @@ class LostRounds:
                 f"the last {len(reasons)} {kind} round(s) are lost (give_up_after = {self._give_up_after}): "
                 f"{_summary(reasons)}"
             )
-
-    def _clear(self) -> None:
-        #: By kind, why rounds were lost since the last one that went well; and the kinds of which one did.
-        self._lost: dict[str, list[str]] = {}
-        self._well: set[str] = set()
 
 
 def _summary(reasons: list[str]) -> str:

@@ -1,5 +1,7 @@
-"""What operators read about rounds: node ids in place of the protocol's client ids, equal reasons in one
-line, and text from others cut and escaped."""
+"""What operators read about rounds, with node ids in place of the protocol's client ids.
+
+Equal reasons share a line, and text from others is cut and escaped.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -20,7 +20,7 @@ from ccesa.plan.result import Plan
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
 
-#: As of the clients of a round.
+#: The fewest nodes of a round: no round has fewer clients.
 LEAST_NODES = 3
 #: Makes the server of a round; each has a round id of its own.
 MakeServer = Callable[[], Server]
