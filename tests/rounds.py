@@ -3,16 +3,16 @@
 from collections import defaultdict
 from functools import lru_cache
 
-import msgspec
 import numpy as np
 import pytest
 
 from attacks.hostile import HostileRound
+from attacks.stage import changed
 from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.errors import FaultyClient
+from ccesa.errors import FaultyClient, RoundFailed
 from ccesa.floor import Floor
 from ccesa.graphs import Complete
 from ccesa.identity import Identity
@@ -99,13 +99,20 @@ class Play(HostileRound):
         return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
 
 
+def checked_outcome(play: Play, gone) -> str:
+    """An aggregate is the plain sum over those who sent a vector; anything else is a named failure."""
+    try:
+        aggregate = play.finish(gone)
+    except RoundFailed as failure:
+        return type(failure).__name__
+    silent = set().union(*(gone.get(step, ()) for step in ("advertise", "share", "mask")))
+    assert silent.isdisjoint(aggregate.survivors)
+    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
+    return "aggregate"
+
+
 def read(data: bytes) -> m.Message:
     return m.decode(data, len(data))
-
-
-def changed(data: bytes, **fields) -> bytes:
-    """The same message with other fields."""
-    return msgspec.structs.replace(read(data), **fields).encode()
 
 
 def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
@@ -118,10 +125,6 @@ def accused_in(reply: bytes) -> set[int]:
     """Whom a complaint names."""
     complaint = m.expect(read(reply), m.Complaint)
     return set(m.unpack_ids("accused", complaint.accused, MAX_CLIENTS).tolist())
-
-
-def ids(*numbers: int) -> bytes:
-    return np.array(numbers, "<u4").tobytes()
 
 
 def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:

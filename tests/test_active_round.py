@@ -21,6 +21,7 @@ from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import (
     Play,
     charter_of,
+    checked_outcome,
     configure_active,
 )
 from strategies import active_graphs, graphs, thresholds
@@ -30,17 +31,6 @@ THREE_GRAPHS = {
     "harary": Harary(degree=12),
     "complete": Complete(),
 }
-
-
-def check(play: Play, gone) -> str:
-    """An aggregate is the plain sum over those who sent a vector; anything else is a named failure."""
-    try:
-        aggregate = play.finish(gone)
-    except RoundFailed as failure:
-        return type(failure).__name__
-    assert set(aggregate.survivors).isdisjoint(set().union(*(gone.get(s, ()) for s in STEP_NAMES[:3])))
-    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
-    return "aggregate"
 
 
 # Whole rounds
@@ -60,7 +50,7 @@ def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
     )
     gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 3)) for step in STEP_NAMES}
-    check(Play(config, seed=data.draw(st.integers(0, 100))), gone)
+    checked_outcome(Play(config, seed=data.draw(st.integers(0, 100))), gone)
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
@@ -70,7 +60,7 @@ def test_losing_any_two_clients_at_each_step(graph, step):
     for _ in range(3):
         lost = set(rng.choice(20, 2, replace=False).tolist())
         play = Play(configure_active(20, graph=graph))
-        assert check(play, {step: lost}) == "aggregate"
+        assert checked_outcome(play, {step: lost}) == "aggregate"
         stay = step in ("confirm", "unmask")
         assert set(play.server.aggregate.survivors) == set(range(20)) - (set() if stay else lost)
 
@@ -84,19 +74,19 @@ def test_somebody_drops_in_every_step(name, rule):
     threshold = {"majority": Majority(), "fixed": FIXED[name], "linear": Linear(slope=640, base=1)}[rule]
     gone = {"advertise": {2}, "share": {5}, "mask": {11}, "confirm": {7}, "unmask": {13}}
     config = configure_active(20, graph=THREE_GRAPHS[name], threshold=threshold)
-    assert check(Play(config), gone) == "aggregate"
+    assert checked_outcome(Play(config), gone) == "aggregate"
 
 
 @pytest.mark.parametrize("absent", [{0}, {19}, {0, 1, 8, 19}, set(range(0, 18, 2))], ids=str)
 def test_ids_that_never_join(absent):
     play = Play(configure_active(20, graph=Harary(degree=8)))
-    assert check(play, {"advertise": absent}) == "aggregate"
+    assert checked_outcome(play, {"advertise": absent}) == "aggregate"
     assert set(play.server.aggregate.survivors) == set(range(20)) - absent
 
 
 def test_the_smallest_round():
     play = Play(configure_active(3, threshold=Fixed(t=2)))
-    assert check(play, {}) == "aggregate"
+    assert checked_outcome(play, {}) == "aggregate"
 
 
 def test_the_driver_knows_nothing_of_the_guard():

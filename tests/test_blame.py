@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
+from attacks.stage import ids
 from ccesa.crypto import shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
@@ -15,7 +16,7 @@ from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.thresholds import Fixed
-from rounds import Play, changed, configure, ids, read
+from rounds import Play, changed, configure, read
 
 #: More than anybody lies in these tales.
 SURE = 20

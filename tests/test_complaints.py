@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
+from attacks.stage import ids
 from ccesa.crypto import shamir
 from ccesa.errors import ConflictingMessage, FaultyNeighbour, FaultyServer, LateMessage, RoundFailed
 from ccesa.evidence import Complained
@@ -22,7 +23,6 @@ from rounds import (
     accused_in,
     changed,
     configure,
-    ids,
     read,
     refuses,
 )

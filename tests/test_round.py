@@ -12,7 +12,7 @@ from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_of
 from ccesa.thresholds import Fixed, Linear
-from rounds import LOOSE, Play, configure
+from rounds import LOOSE, Play, checked_outcome, configure
 from strategies import thresholds
 
 STEP_NAMES = [step.name for step in steps_of("curious")]
@@ -36,22 +36,11 @@ graphs = st.one_of(
 )
 
 
-def check(play: Play, gone) -> str:
-    """An aggregate is the plain sum over those who sent a vector; anything else is a named failure."""
-    try:
-        aggregate = play.finish(gone)
-    except RoundFailed as failure:
-        return type(failure).__name__
-    assert set(aggregate.survivors).isdisjoint(set().union(*(gone.get(s, ()) for s in STEP_NAMES[:3])))
-    assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))
-    return "aggregate"
-
-
 @pytest.mark.parametrize("step", STEP_NAMES)
 @pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
 def test_losing_any_one_client_at_each_step(graph, step):
     for lost in range(30):
-        assert check(Play(configure(30, graph=graph)), {step: {lost}}) == "aggregate"
+        assert checked_outcome(Play(configure(30, graph=graph)), {step: {lost}}) == "aggregate"
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
@@ -60,7 +49,7 @@ def test_losing_any_tenth_of_the_clients_at_each_step(graph, step):
     rng = np.random.default_rng(5)
     for _ in range(12):
         lost = set(rng.choice(30, 3, replace=False).tolist())
-        assert check(Play(configure(30, graph=graph)), {step: lost}) == "aggregate"
+        assert checked_outcome(Play(configure(30, graph=graph)), {step: lost}) == "aggregate"
 
 
 @settings(max_examples=150, deadline=None)
@@ -79,13 +68,13 @@ def test_any_drop_pattern_gives_the_plain_sum_or_a_named_failure(data):
         generator=data.draw(st.sampled_from(["aes128-ctr", "chacha20"])),
     )
     gone = {step: data.draw(st.sets(st.integers(0, n - 1), max_size=n // 2)) for step in STEP_NAMES}
-    check(Play(config, seed=data.draw(st.integers(0, 100)), floor=LOOSE), gone)
+    checked_outcome(Play(config, seed=data.draw(st.integers(0, 100)), floor=LOOSE), gone)
 
 
 @pytest.mark.parametrize("graph", NESTED, ids=["erdos-renyi", "harary", "complete"])
 def test_masks_on_a_thinner_subgraph_cancel_as_well(graph):
     play = Play(configure(30, graph=graph))
-    assert check(play, {"advertise": {1}, "share": {2}, "mask": {3}, "unmask": {4}}) == "aggregate"
+    assert checked_outcome(play, {"advertise": {1}, "share": {2}, "mask": {3}, "unmask": {4}}) == "aggregate"
     assert play.server.aggregate.evolution.graph.carries_masks.mean() < 1
 
 
@@ -100,7 +89,7 @@ def test_threads_change_nothing(threads):
 
 def test_fixed_threshold_of_the_paper():
     config = configure(20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=11))
-    assert check(Play(config), {"mask": {0, 1}}) == "aggregate"
+    assert checked_outcome(Play(config), {"mask": {0, 1}}) == "aggregate"
 
 
 def test_a_linear_threshold_grows_with_the_neighbourhood():
@@ -110,7 +99,7 @@ def test_a_linear_threshold_grows_with_the_neighbourhood():
     degrees = play.server.graph.degrees
     assert np.array_equal(play.server._state.thresholds, 640 * degrees // 1024 + 2)
     assert len(set(play.server._state.thresholds.tolist())) > 1
-    assert check(play, {"mask": {0, 1}}) == "aggregate"
+    assert checked_outcome(play, {"mask": {0, 1}}) == "aggregate"
 
 
 @pytest.mark.parametrize("threshold", [Fixed(t=14), Linear(slope=0, base=14)], ids=["fixed", "linear"])
@@ -123,7 +112,7 @@ def test_a_client_with_too_few_neighbours_is_left_out_and_the_round_goes_on(thre
         small = play.server.graph.degrees + 1 < 14
         assert set(play.requests) == set(np.flatnonzero(~small).tolist())
         left_out += int(small.sum())
-        check(play, {})
+        checked_outcome(play, {})
     assert left_out
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from attacks.stage import ids
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
 from ccesa.floor import Floor
@@ -16,7 +17,7 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.thresholds import Fixed
-from rounds import Play, accused_in, changed, configure, ids, read, total_of
+from rounds import Play, accused_in, changed, configure, read, total_of
 
 
 def aborts(client: Client, request: bytes, match: str) -> None:

@@ -268,3 +268,16 @@ def mean(model: Mapping[str, np.ndarray], nodes: Iterable[int], train: Train = t
         name: np.average([new[name].astype(np.float64) for new, _ in results], axis=0, weights=weights)
         for name in model
     }
+
+
+def probing() -> ClientApp:
+    """An app with a second function, which learns nothing: a server could send all nodes there but one."""
+    app = make_app()
+
+    @app.train("probe")
+    def on_probe(message: Message, context: Context) -> Message:
+        app.calls.append(("train.probe", context.node_id))
+        content = {"arrays": as_record(model_in(message)), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    return app

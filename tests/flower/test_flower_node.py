@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid
@@ -16,6 +16,7 @@ from flower_grid import (
     model_in,
     new_model,
     number,
+    probing,
     trained,
     weight_of,
 )
@@ -308,19 +309,6 @@ def test_what_the_server_says_is_cut_and_escaped_in_the_log(field, said):
 
 
 # What a server could choose, if it were let
-
-
-def probing(**others):
-    """An app with a second function, which learns nothing: a server could send all nodes there but one."""
-    app = make_app(**others)
-
-    @app.train("probe")
-    def on_probe(message: Message, context: Context) -> Message:
-        app.calls.append(("train.probe", context.node_id))
-        content = {"arrays": as_record(model_in(message)), "metrics": MetricRecord({"num-examples": 1})}
-        return Message(RecordDict(content), reply_to=message)
-
-    return app
 
 
 def test_another_function_of_the_app_is_another_task(said):

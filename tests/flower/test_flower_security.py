@@ -7,7 +7,7 @@ where it works: a test that shows the first alone would also pass if there were 
 import msgspec
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from ccesa.charter import Learning
 from ccesa.errors import AttemptsSpent
@@ -18,7 +18,7 @@ from ccesa.flower.node import reply as node_reply
 from ccesa.flower.node.mod import _Node
 from ccesa.flower.server.rounds import CharteredRounds
 from ccesa.protocol.spending import Spending
-from flower_grid import MemoryGrid, as_record, make_app, model_in, new_model, number, trained, weight_of
+from flower_grid import MemoryGrid, make_app, model_in, new_model, number, probing, trained, weight_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
 VICTIM = 1003
@@ -122,19 +122,6 @@ def test_s30_without_the_charter_on_the_nodes_it_gets_what_it_wants(name, tmp_pa
     assert not gained(one_round(grid, charter=charter))  # honest rounds do not have it
     believing(monkeypatch, lie)
     assert gained(lied_to(grid, charter, lie))
-
-
-def probing():
-    """An app with a second function, which learns nothing."""
-    app = make_app()
-
-    @app.train("probe")
-    def on_probe(message: Message, context: Context) -> Message:
-        app.calls.append(("train.probe", context.node_id))
-        content = {"arrays": as_record(model_in(message)), "metrics": MetricRecord({"num-examples": 1})}
-        return Message(RecordDict(content), reply_to=message)
-
-    return app
 
 
 def to_probe(message: Message) -> None:

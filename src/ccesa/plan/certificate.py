@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ccesa.graphs import Kind
-from ccesa.guards import guard_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.probability import events
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.tails import LN2, log2_upwards
@@ -40,7 +40,7 @@ class Certificate:
     exposed: float
     unmaskable: float
 
-    def privacy(self, guard: str = "curious") -> float:
+    def privacy(self, guard: str = CURIOUS.name) -> float:
         """Return log2 of the sum of all privacy events that count under a guard.
 
         Args:

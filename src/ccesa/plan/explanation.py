@@ -38,7 +38,7 @@ def reachable(demand: Demand) -> float | None:
         return None
     lost = log_below(assumptions.live, densest_degree(assumptions))[t] + math.log(assumptions.clients) + SLACK
     bits = max(0.0, -float(lost) / LN2)
-    # Rounds that too few clients join have a share of the budget, unless it is known how many do.
+    # A part of the budget is for rounds that too few clients join, unless it is known how many do.
     return bits if assumptions.exact else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
 
 

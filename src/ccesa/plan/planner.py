@@ -6,8 +6,8 @@ import numpy as np
 
 from ccesa.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
-from ccesa.graphs import Complete, Harary, kind_named
-from ccesa.guards import guard_named
+from ccesa.graphs import BEST, Complete, Harary, kind_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.certificate import certify
 from ccesa.plan.explanation import everyone, explain, reachable
 from ccesa.plan.result import Plan
@@ -20,12 +20,12 @@ def plan(
     clients: int,
     dropout: float,
     collusion: float | None = None,
-    guard: str = "curious",
+    guard: str = CURIOUS.name,
     length: int = 1_000_000,
     bits: int = 32,
     privacy_bits: float | None = None,
     reliability_bits: float | None = None,
-    graph: str = "best",
+    graph: str = BEST,
     exact_dropout: bool = False,
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
@@ -43,11 +43,11 @@ def plan(
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
             default 20, or what the complete graph reaches, with a note, where that is less.
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
-            will do, the complete one is taken, with a note.
+            works, the complete one is taken, with a note.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
 
     Raises:
-        ImpossiblePlan: No graph will do; its ``options`` are what would.
+        ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
     demand = _demand(guard, clients, dropout, collusion, exact_dropout, privacy_bits, reliability_bits)
@@ -92,10 +92,10 @@ def plan_or_complete(
     clients: int,
     dropout: float,
     collusion: float | None = None,
-    guard: str = "curious",
+    guard: str = CURIOUS.name,
     length: int = 1,
     bits: int = 32,
-    graph: str = "best",
+    graph: str = BEST,
 ) -> Plan:
     """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ccesa.crypto.merkle import HASH_BYTES
-from ccesa.guards import guard_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
@@ -44,7 +44,7 @@ class Shape:
     length: int
     bits: int
     dropout: float
-    guard: str = "curious"
+    guard: str = CURIOUS.name
 
     def __post_init__(self) -> None:
         guard_named(self.guard)

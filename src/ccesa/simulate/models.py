@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, VectorError
-from ccesa.graphs import Graph
+from ccesa.graphs import BEST, Graph
 from ccesa.guards import CURIOUS
 from ccesa.layout import Arrays, Layout
 from ccesa.parts import whole_number
@@ -146,7 +146,7 @@ def aggregate(
     )
 
 
-def usual_plan(clients: int, dropout: float, graph: str = "best", guard: str = CURIOUS.name) -> Plan:
+def usual_plan(clients: int, dropout: float, graph: str = BEST, guard: str = CURIOUS.name) -> Plan:
     """Plan a round where the user chooses nothing."""
     return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
 
