@@ -66,7 +66,12 @@ _Expires = Annotated[
 ]
 _Attempts = Annotated[
     int | None,
-    typer.Option(help="Vectors of a member for one task: 2, or as the charter before.", show_default=False),
+    typer.Option(
+        min=1,
+        max=1000,
+        help="Vectors of a member for one task: 2, or as the charter before.",
+        show_default=False,
+    ),
 ]
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
