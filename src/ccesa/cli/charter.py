@@ -29,7 +29,7 @@ charter = typer.Typer(
 YEAR = 365 * 24 * 3600
 #: Members that are shown by name.
 _NAMES = 100
-_File = Annotated[Path, typer.Argument(help="File of the charter.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
 _Key = Annotated[
     Path | None,
     typer.Option("--identity", help="This site's private key: is it among the members?", show_default=False),

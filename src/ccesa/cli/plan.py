@@ -61,7 +61,10 @@ _Replaces = Annotated[
 _Expires = Annotated[
     datetime | None,
     typer.Option(
-        formats=["%Y-%m-%d"], help="Until when the charter holds (UTC); a year from now.", show_default=False
+        formats=["%Y-%m-%d"],
+        metavar="YYYY-MM-DD",
+        help="Until when the charter holds (UTC); a year from now.",
+        show_default=False,
     ),
 ]
 _Attempts = Annotated[
