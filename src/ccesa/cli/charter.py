@@ -66,8 +66,8 @@ def accept(
 ) -> None:
     """Take a charter that you were given by hand in place of the one that holds here, if it is newer.
 
-    Compare the digest with the other sites first: accepting is what binds this site. The file is also its
-    memory of what it has accepted; where it is gone, an older charter is taken again.
+    Compare the digest with the other sites first: accepting is what binds this site. The file that --as
+    names is also its memory of what it has accepted; where it is gone, an older charter is taken again.
     """
     found = Charter.load(path)
     problems = [*_problems(found, identity), *_not_newer(found, accepted)]
