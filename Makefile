@@ -17,7 +17,7 @@ PYTHONS ?= python3.12 python3.13
 .PHONY: help install demo attack test test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 install: $(VENV)/.installed  ## virtual environment with everything
 

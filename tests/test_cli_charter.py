@@ -161,6 +161,13 @@ def test_a_new_charter_goes_on_from_the_one_before(folder):
             "--expires 2001-01-01 is in the past",
         ),
         (("--clients", "40", "--attempts", "1"), "go with --charter FILE"),
+        (
+            (
+                *("--guard", "active", "--members", "admitted.txt"),
+                *("--charter", "none.toml", "--attempts", "0"),
+            ),
+            "0 is not in the range 1<=x<=1000",
+        ),
     ],
 )
 def test_what_cannot_become_a_charter_is_refused_and_leaves_no_file(folder, monkeypatch, arguments, says):

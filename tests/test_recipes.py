@@ -1,4 +1,4 @@
-"""The recipes for a family of graphs, a generator and a guard touch two places each; the rest follows."""
+"""The recipes of CONTRIBUTING.md for graphs, generators and guards touch the files that it names."""
 
 import filecmp
 import os
@@ -96,40 +96,59 @@ federation = federate(10, generator="aes256-ctr")
 assert simulate(federation.charter.config(length=50), federation=federation, seed=1).exact
 """
 
-GUARD = """
-POLITE = replace(CURIOUS, name="polite", privacy_bits=60.0)
-GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, POLITE)}
-"""
-
-STEPS = '''
-"""A toy: the steps of ``curious``, of which one has a module of its own."""
+#: A guard without a charter under which a client wants a neighbour more than its threshold in step 2.
+GUARD = '''
+"""The guard ``careful``: the steps of ``curious``, and a mask step that wants one more live neighbour."""
 
 from ccesa.protocol import curious
-from ccesa.protocol.polite import client_0_advertise
+from ccesa.protocol.careful import client_2_mask
 
-STEPS = (curious.STEPS[0]._replace(answer=client_0_advertise.answer), *curious.STEPS[1:])
+STEPS = tuple(
+    step._replace(answer=client_2_mask.answer) if step.name == "mask" else step for step in curious.STEPS
+)
 '''
 
-ADVERTISE = '''
-"""Step 0, client side: make keys, as under ``curious``."""
+GUARD_STEP = '''
+"""Step 2, client side: mask only where one neighbour more than necessary is left."""
 
-from ccesa.protocol.curious import client_0_advertise
+import dataclasses
+
+from ccesa.protocol.curious import client_2_mask
 
 
 def answer(round, state, request):
-    return client_0_advertise.answer(round, state, request)
+    stricter = dataclasses.replace(state, threshold=state.threshold + 1)
+    held, reply = client_2_mask.answer(round, stricter, request)
+    return dataclasses.replace(held, threshold=state.threshold), reply
 '''
 
-ROUNDS_UNDER_THE_GUARD = """
-from ccesa import RoundConfig, plan
-from ccesa.protocol.steps import steps_of
-from ccesa.simulate import Independent, simulate
+GUARD_RECORD = """
+CAREFUL = dataclasses.replace(CURIOUS, name="careful", privacy_bits=50.0)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, CAREFUL)}
+"""
 
-assert steps_of("polite")[0].answer.__module__ == "ccesa.protocol.polite.client_0_advertise"
-config = RoundConfig(clients=10, length=50, guard="polite")
+ROUNDS_WITH_THE_GUARD = """
+from ccesa import Fixed, RoundConfig, FaultyServer, plan
+from ccesa.simulate import Exactly, simulate
+
+config = RoundConfig(clients=9, length=50, guard="careful")
 assert RoundConfig.decode(config.encode()) == config
-assert simulate(config, dropout=Independent(0.1), seed=2).exact
-assert plan.plan(300, 0.1, guard="polite").privacy_bits == 60.0
+assert simulate(config, seed=1).exact
+planned = plan.plan(300, 0.1, guard="careful")
+assert planned.privacy_bits == 50
+assert not planned.shortfalls
+
+def with_three_lost(guard):
+    config = RoundConfig(clients=9, length=50, guard=guard, threshold=Fixed(t=6))
+    return simulate(config, dropout=Exactly({"share": {0, 1, 2}}), seed=1)
+
+assert with_three_lost("curious").exact
+try:
+    with_three_lost("careful")
+except FaultyServer as fault:
+    assert "threshold 7" in str(fault)
+else:
+    raise SystemExit("the careful client went on")
 """
 
 
@@ -196,16 +215,28 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
 
 
 def test_a_guard_is_its_record_and_its_folder(package):
-    record, folder = package / "guards.py", package / "protocol" / "polite"
-    replace(record, 'Literal["curious", "active"]', 'Literal["curious", "active", "polite"]')
-    replace(record, "import dataclass\n", "import dataclass, replace\n")
-    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD.lstrip())
+    folder = package / "protocol" / "careful"
     folder.mkdir()
-    (folder / "__init__.py").write_text(STEPS.lstrip())
-    (folder / "client_0_advertise.py").write_text(ADVERTISE.lstrip())
-    assert touched(package) == {"guards.py", *(f"protocol/polite/{path.name}" for path in folder.iterdir())}
-    run(package, "-c", ROUNDS_UNDER_THE_GUARD)
-    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "polite")
-    assert "guard polite" in shown
-    options = ("--clients", "10", "--length", "9", "--guard", "polite")
-    assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
+    (folder / "__init__.py").write_text(GUARD.lstrip())
+    (folder / "client_2_mask.py").write_text(GUARD_STEP.lstrip())
+    record = package / "guards.py"
+    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
+    replace(
+        record,
+        'GuardName = Literal["curious", "active"]',
+        'GuardName = Literal["curious", "active", "careful"]',
+    )
+    replace(
+        record,
+        "from dataclasses import dataclass\n",
+        "import dataclasses\nfrom dataclasses import dataclass\n",
+    )
+    assert touched(package) == {
+        "guards.py",
+        "protocol/careful/__init__.py",
+        "protocol/careful/client_2_mask.py",
+    }
+    run(package, "-c", ROUNDS_WITH_THE_GUARD)
+    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")
+    assert "guard careful" in shown
+    assert run(package, "-m", "ccesa", "simulate", "--clients", "30", "--length", "9", "--guard", "careful")

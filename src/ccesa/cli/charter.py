@@ -29,7 +29,7 @@ charter = typer.Typer(
 YEAR = 365 * 24 * 3600
 #: Members that are shown by name.
 _NAMES = 100
-_File = Annotated[Path, typer.Argument(help="File of the charter.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
 _Key = Annotated[
     Path | None,
     typer.Option("--identity", help="This site's private key: is it among the members?", show_default=False),
@@ -66,8 +66,8 @@ def accept(
 ) -> None:
     """Take a charter that you were given by hand in place of the one that holds here, if it is newer.
 
-    Compare the digest with the other sites first: accepting is what binds this site. The file is also its
-    memory of what it has accepted; where it is gone, an older charter is taken again.
+    Compare the digest with the other sites first: accepting is what binds this site. The file that --as
+    names is also its memory of what it has accepted; where it is gone, an older charter is taken again.
     """
     found = Charter.load(path)
     problems = _problems(found, identity)

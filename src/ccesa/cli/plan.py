@@ -61,12 +61,20 @@ _Replaces = Annotated[
 _Expires = Annotated[
     datetime | None,
     typer.Option(
-        formats=["%Y-%m-%d"], help="Until when the charter holds (UTC); a year from now.", show_default=False
+        formats=["%Y-%m-%d"],
+        metavar="YYYY-MM-DD",
+        help="Until when the charter holds (UTC); a year from now.",
+        show_default=False,
     ),
 ]
 _Attempts = Annotated[
     int | None,
-    typer.Option(help="Vectors of a member for one task: 2, or as the charter before.", show_default=False),
+    typer.Option(
+        min=1,
+        max=1000,
+        help="Vectors of a member for one task: 2, or as the charter before.",
+        show_default=False,
+    ),
 ]
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")

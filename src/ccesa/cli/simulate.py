@@ -96,7 +96,8 @@ def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, 
     """Return what the planner chooses, as configurations and charters take it."""
     planned = simulation.usual_plan(clients, dropout, graph, guard)
     for note in planned.notes:
-        Console(stderr=True).print(f"note  {note}", soft_wrap=True)
+        # It names options of the planner, not all of which are here.
+        Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
     if guard_named(guard).chartered:
         agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}

@@ -79,7 +79,7 @@ def _problem(demand: Demand, graph: str) -> str:
         return f"{graph} graphs are planned up to {top:.0f} neighbours on average, too few for {whom}"
     if assumptions.colluders:
         even += f" and the lowest threshold that gives {demand.privacy_bits:g} bits of privacy"
-    bits = math.floor(reliable)
+    bits = max(0, math.floor(reliable))  # what is set aside for small rosters may be all there is
     reached = f"at most {bits} bit{'s' * (bits > 1)}" if bits else "less than one bit"
     out = f"reliability of {demand.reliability_bits:g} bits is out of reach"
     return f"{out} with {whom}: {even}, it is {reached}"
