@@ -80,11 +80,11 @@ class EdgeDegrees:
             return Majority()
         rules = [_MAJORITY, *_highest(demand, live)]
         for ends in (True, False):  # first a look that rules out most
-            around = Opened.of(self.p, demand.roster, nats, ends=ends)
-            rules = [rule for rule in rules if _private(demand, around, rule, log_apart)]
+            opened = Opened.of(self.p, demand.roster, nats, ends=ends)
+            rules = [rule for rule in rules if _private(demand, opened, rule, log_apart)]
             if not rules or not demand.roster.chosen:
                 break
-        return _lowered(demand, around, rules[0], log_apart) if rules else None
+        return _lowered(demand, opened, rules[0], log_apart) if rules else None
 
     def may_hold(self, demand: Demand, most: int) -> bool:
         return True
@@ -95,10 +95,10 @@ def _opened(p: float, roster: Roster) -> Opened:
     return Opened.of(p, roster)
 
 
-def _lowered(demand: Demand, around: Opened, rule: Linear, log_apart: float) -> Threshold:
+def _lowered(demand: Demand, opened: Opened, rule: Linear, log_apart: float) -> Threshold:
     """Return the lowest rule of this slope that is private enough."""
     lower = partial(Linear, slope=rule.slope)
-    base = first(lambda base: _private(demand, around, lower(base=base), log_apart), rule.base)
+    base = first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
     return Majority() if rule == _MAJORITY else lower(base=base or rule.base)
 
 
@@ -129,10 +129,10 @@ def _unreliable(demand: Demand, live: Live, rule: Rule) -> bool:
     return bool(log + SLACK + MARGIN > demand.log_unreliable)
 
 
-def _private(demand: Demand, around: Opened, rule: Rule, log_apart: float) -> bool:
+def _private(demand: Demand, opened: Opened, rule: Rule, log_apart: float) -> bool:
     log = log_apart
     for event in demand.events:
-        log = float(np.logaddexp(log, around.log(event, rule.of) + SLACK))
+        log = float(np.logaddexp(log, opened.log(event, rule.of) + SLACK))
         if log + MARGIN > demand.log_private:
             return False
     return True

@@ -26,6 +26,7 @@ from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.report import Tally, in_nodes, nodes_text
 from ccesa.flower.server.waiting import TRAINING_PARTS, Deadline, Waiting
 from ccesa.guards import guard_named
+from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Requests, Step, steps_of
 
 #: Seconds by which the clocks of nodes may differ, and that sending may take: a message is not too old on
@@ -64,7 +65,7 @@ class RoundTransport:
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
         """Carry one step, as ``run_round`` asks for it. Whoever is missing in it is logged at its end."""
         asked = {self.nodes[client]: client for client in requests if client in self.messages}
-        size = self.config.vector_bytes if step.name == "mask" else 0
+        size = self.config.vector_bytes if _trains(step) else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
         exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
         self._holding |= asked.keys()
@@ -142,7 +143,7 @@ class RoundTransport:
 
     def _seconds(self, step: Step) -> float:
         left = self._steps[self._steps.index(step) :]
-        parts = [TRAINING_PARTS if one.name == "mask" else 1 for one in left]
+        parts = [TRAINING_PARTS if _trains(one) else 1 for one in left]
         return min(self.waiting.seconds, self.deadline.left * parts[0] / sum(parts))
 
     def _request(self, step: Step, client: int, request: bytes) -> Message:
@@ -153,7 +154,7 @@ class RoundTransport:
         given = self.messages[client]
         terms = b"" if guard_named(self.config.guard).chartered else self.terms.encode()
         part = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
-        content = given.content if step.name == "mask" else RecordDict()
+        content = given.content if _trains(step) else RecordDict()
         return Message(
             envelope.request_with(content, part),
             given.metadata.dst_node_id,
@@ -161,3 +162,8 @@ class RoundTransport:
             ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
             group_id=given.metadata.group_id,
         )
+
+
+def _trains(step: Step) -> bool:
+    """Tell whether nodes train in this step: it is the one that vectors answer."""
+    return m.has_vector(step.reply)
