@@ -172,11 +172,10 @@ class Plan:
     def shortfalls(self) -> tuple[str, ...]:
         """Demands that the certificate does not meet; a plan has none, a checked configuration may."""
         found = []
-        if self.certificate.unreliable > -self.reliability_bits:
-            found.append(
-                f"reliability: {-self.certificate.unreliable:.1f} bits instead of {self.reliability_bits:g}"
-            )
-        private = -self.certificate.privacy(self.guard)
+        reliable = 0 - self.certificate.unreliable  # never -0.0
+        if reliable < self.reliability_bits:
+            found.append(f"reliability: {reliable:.1f} bits instead of {self.reliability_bits:g}")
+        private = 0 - self.certificate.privacy(self.guard)
         if private < self.privacy_bits:
             found.append(f"privacy: {private:.1f} bits instead of {self.privacy_bits:g}")
         if self.masks_are_thin and self.assumptions.colluders:
