@@ -57,6 +57,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def main() -> None:
     found = {"import ccesa": _IMPORT}
+    ccesa.plan.plan(100, 0.1)  # the first plan loads scipy
     found["plan, 1,000 clients, curious"] = timed(lambda: ccesa.plan.plan(1000, 0.1, collusion=0.05))
     found["plan, 300 clients, active"] = timed(lambda: ccesa.plan.plan(300, 0.1, guard="active"))
     paper = curious(500, 10_000, 50, 16, graph=ccesa.ErdosRenyi(p=0.4171), threshold=ccesa.Fixed(t=133))

@@ -13,6 +13,7 @@ from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Harary
 from ccesa.identity import Identity
+from ccesa.plan import plan
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Membership
 from ccesa.protocol.server import ActiveServer, Server
@@ -34,6 +35,20 @@ def test_the_guards_do_not_mix():
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveServer(curious, charter(8))
+
+
+def test_what_was_forgotten_or_swapped_is_named():
+    planned, agreed = plan(8, 0.1), charter(8)
+    with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan; plan.config"):
+        Client(planned, 0, vector())
+    with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan"):
+        Server(planned)
+    with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan"):
+        ActiveServer(planned, agreed)
+    with pytest.raises(ConfigError, match="charter: expected Charter, got str"):
+        ActiveServer(configure_active(8), "charter.toml")
+    with pytest.raises(ConfigError, match="identity: expected Identity, got Charter"):
+        ActiveClient(configure_active(8), agreed, identity(0), vector(), tasks=None)
 
 
 def test_a_charter_does_not_take_the_place_of_a_floor_under_a_guard_without_one():

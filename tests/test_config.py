@@ -41,6 +41,13 @@ def refused(data: bytes, text: str | None = None) -> None:
 # Building
 
 
+def test_another_wire_format_is_refused_by_name():
+    refused(
+        packed({**TREE, "version": 1}),
+        "a configuration of another wire format than this version of ccesa reads",
+    )
+
+
 @given(plain)
 def test_valid_configurations_survive_encoding(config):
     assert RoundConfig.decode(config.encode()) == config

@@ -16,7 +16,7 @@ from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer
-from ccesa.thresholds import Holders, Majority, Threshold
+from ccesa.thresholds import HolderCounts, Majority, Threshold
 
 #: Version of the wire format. Parties with different versions refuse each other's configurations by name.
 VERSION: Final = 2
@@ -171,7 +171,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     def _check_threshold(self) -> None:
         self.threshold.check(
-            Holders(
+            HolderCounts(
                 mean=self.graph.mean_degree(self.clients),
                 most=self.graph.max_degree(self.clients),
                 spread=self.graph.spread(self.clients),

@@ -23,13 +23,18 @@ class Guard:
     dealer_counts: bool
     #: Whether the server chooses who is in a roster, after it has seen the keys.
     chooses_roster: bool
-    #: Events that a plan has to keep rare; all but the first are matters of privacy.
-    events: tuple[str, ...]
+    #: Events that are matters of privacy; besides, a plan keeps *unreliable* rare under every guard.
+    privacy_events: tuple[str, ...]
     #: What a plan promises where nothing else is asked for: a lying server tries rosters offline.
     privacy_bits: float
     #: The fraction of clients that collude, where nothing else is said, and the fewest that do.
     collusion: float
     least_colluders: int
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """All events that a plan keeps rare."""
+        return ("unreliable", *self.privacy_events)
 
 
 CURIOUS = Guard(
@@ -37,7 +42,7 @@ CURIOUS = Guard(
     chartered=False,
     dealer_counts=True,
     chooses_roster=False,
-    events=("unreliable", "disconnected", "exposed"),
+    privacy_events=("disconnected", "exposed"),
     privacy_bits=40.0,
     collusion=0.0,
     least_colluders=0,
@@ -47,7 +52,7 @@ ACTIVE = Guard(
     chartered=True,
     dealer_counts=False,
     chooses_roster=True,
-    events=("unreliable", "disconnected", "exposed", "unmaskable"),
+    privacy_events=("disconnected", "exposed", "unmaskable"),
     privacy_bits=128.0,
     collusion=0.1,
     least_colluders=1,

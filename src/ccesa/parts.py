@@ -21,6 +21,12 @@ def whole_number(name: str, value: object) -> int:
     return operator.index(value)
 
 
+def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
+    """Raise ConfigError where a value is not of this type; ``hint`` says how to get one."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name}: expected {kind.__name__}, got {type(value).__name__}{hint}")
+
+
 def check_clients(clients: int) -> None:
     """Refuse a number of clients that no round can have."""
     if clients < 3:

@@ -16,7 +16,7 @@ Degree = TypeVar("Degree", int, NDArray[np.int64])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holders:
+class HolderCounts:
     """A rule is checked against those who can hold shares of one client's secrets in a round."""
 
     #: Neighbours on average and at most, and the standard deviation of their number.
@@ -42,7 +42,7 @@ class Rule(Part, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def check(self, holders: Holders) -> None:
+    def check(self, holders: HolderCounts) -> None:
         """Check that the rule works in a round, and works safely.
 
         Args:
@@ -96,7 +96,7 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
         majority, line = (degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base
         return majority + (line > majority) * (line - majority)
 
-    def check(self, holders: Holders) -> None:
+    def check(self, holders: HolderCounts) -> None:
         # It is never below the majority; but a client of the mean degree has to be able to share.
         degree = int(holders.mean)
         t, most = self.of(degree), holders.largest(degree)
@@ -133,7 +133,7 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
     def of(self, degree: Degree) -> Degree:
         return 0 * degree + self.t
 
-    def check(self, holders: Holders) -> None:
+    def check(self, holders: HolderCounts) -> None:
         largest = holders.largest(holders.most)
         if self.t > largest:
             raise ConfigError(

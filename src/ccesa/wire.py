@@ -25,6 +25,10 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str
     try:
         value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if str(error).endswith("`$.version`"):
+            raise MalformedMessage(
+                f"a {what} of another wire format than this version of ccesa reads"
+            ) from None
         # Its text quotes the sender's, megabytes of it, and a traceback would show it as the cause.
         raise MalformedMessage(f"not a {what}: {shown(str(error), 240)}") from None
     if _ENCODER.encode(value) != data:

@@ -22,7 +22,7 @@ from ccesa.floor import BARE_FLOOR
 from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
-from ccesa.parts import MAX_CLIENTS, Part, whole_number
+from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
 from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
@@ -221,6 +221,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: It differs in anything but round id, length and task.
         """
+        check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
             raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)

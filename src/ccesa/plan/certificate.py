@@ -49,7 +49,7 @@ class Certificate:
         Raises:
             ConfigError: There is no such guard.
         """
-        logs = [getattr(self, name) * LN2 for name in guard_named(guard).events if name != "unreliable"]
+        logs = [getattr(self, name) * LN2 for name in guard_named(guard).privacy_events]
         return min(0.0, float(logsumexp(logs)) / LN2)
 
     def as_dict(self) -> dict[str, float]:

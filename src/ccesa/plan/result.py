@@ -129,7 +129,7 @@ class Plan:
     def _fewer(self, honest: int) -> Event:
         """Return the event that some part has fewer; t_i - c_i counts only if nobody is unmaskable."""
         few = fewer_honest(honest)
-        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).events else few
+        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).privacy_events else few
 
     def _is_rare(self, event: Event) -> bool:
         return self._log2(event) <= -self.privacy_bits

@@ -18,7 +18,7 @@ from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMe
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
-from ccesa.parts import whole_number
+from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Done, Joined, Membership, Round, VectorSource
@@ -63,6 +63,7 @@ class Client:
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
     ) -> None:
+        check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered is not (member is not None):
             needs = "has no charter: make a Client" if member else "needs a charter: make an ActiveClient"
             raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
@@ -286,6 +287,8 @@ class ActiveClient(Client):
         random: shamir.Randomness = os.urandom,
         now: float | None = None,
     ) -> None:
+        check_type("identity", identity, Identity, "; Identity.load(path) reads one")
+        check_type("charter", charter, Charter, "; Charter.load(path) reads one")
         charter.check_current(now)
         charter.check(config)
         super().__init__(

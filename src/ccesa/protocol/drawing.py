@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa import labels, words
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.shamir import MAX_HOLDERS
@@ -13,6 +13,7 @@ from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.evolution import informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 
@@ -29,7 +30,7 @@ def note_keys(state: Opened, reply: m.Bundle) -> None:
 def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array([bundle.client for bundle in bundles], np.int64)
-    graph = draw(round.config.graph, labels.digest(labels.GRAPH_SEED, round.context, root), ids)
+    graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
     return Drawn(
         graph=graph,
         thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
@@ -77,8 +78,10 @@ def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> t
     graph = drawn.graph
     v2 = pruned(round.config, drawn, graph.flags(kept))
     replies = [kept.get(client) for client in graph.ids.tolist()]
-    blank = [bytes(degree * keys.SEALED_BYTES) for degree in graph.degrees.tolist()]
-    sealed = b"".join(reply.sealed if reply else zeros for reply, zeros in zip(replies, blank, strict=True))
+    sealed = b"".join(
+        reply.sealed if reply else bytes(degree * keys.SEALED_BYTES)
+        for reply, degree in zip(replies, graph.degrees.tolist(), strict=True)
+    )
     live = v2[graph.columns]
     rows = np.frombuffer(sealed, np.uint8).reshape(-1, keys.SEALED_BYTES)
     texts = graph.cut(live, np.take(rows, graph.reverse[live], axis=0))

@@ -221,6 +221,11 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
 
 
 @cache
+def _exact_sizes(kind: type[Message]) -> tuple[tuple[str, Size], ...]:
+    return tuple((name, size) for name, size in sizes(kind).items() if size.is_exact)
+
+
+@cache
 def body(kind: type[Message]) -> Size:
     """Return the size of all fields together."""
     return Size(*map(sum, zip(*sizes(kind).values(), strict=True)))
@@ -242,10 +247,9 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    for name, size in sizes(type(message)).items():
-        if size.is_exact:
-            due = size.of(clients=config.clients, vector_bytes=config.vector_bytes, neighbours=neighbours)
-            exactly(name, getattr(message, name), int(due))
+    known = {"clients": config.clients, "vector_bytes": config.vector_bytes, "neighbours": neighbours}
+    for name, size in _exact_sizes(type(message)):
+        exactly(name, getattr(message, name), int(size.of(**known)))
     return message
 
 

@@ -26,7 +26,7 @@ from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.guards import guard_named
-from ccesa.parts import whole_number
+from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Drawn, Opened, Round, Unmasked
@@ -81,6 +81,7 @@ class Server:
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
     ) -> None:
+        check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered is not (charter is not None):
             needs = "has no charter: make a Server" if charter else "needs a charter: make an ActiveServer"
             raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
@@ -95,6 +96,7 @@ class Server:
             config=config, context=self.context, own=charter, random=random, threads=threads
         )
         self._steps, self._place = steps_of(config.guard), -1
+        self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         #: What a repeated answer of a client is known by.
@@ -202,7 +204,7 @@ class Server:
             raise FaultyClient(client, "was never enrolled")
         kind = self._due(client, m.named(reply))
         try:
-            message = m.expect(m.decode(reply, m.limit(kind, self.config)), kind)
+            message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
             known_by = self._known_by(client, message, reply)
             if self._is_repeated(client, known_by):
@@ -218,16 +220,16 @@ class Server:
 
     def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
-        places = {known: place for place, step in enumerate(self._steps) for known in step.replies}
-        if kind is None or kind not in places:
+        if kind is not None and kind in self.step.replies:
+            return kind
+        place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
+        if place is None:
             expected = self.step.reply.__struct_config__.tag
             raise FaultyClient(client, f"expected {expected}, got no reply of this guard")
-        name = self._steps[places[kind]].name
-        if places[kind] < self._place:
+        name = self._steps[place].name
+        if place < self._place:
             raise LateMessage(client, f"step {name} has closed")
-        if places[kind] > self._place:
-            raise FaultyClient(client, f"step {name} has not opened yet")
-        return kind
+        raise FaultyClient(client, f"step {name} has not opened yet")
 
     def _check_addressed(self, client: int, message: m.Message) -> None:
         if message.context != self.context:
@@ -305,6 +307,7 @@ class ActiveServer(Server):
         now: float | None = None,
         random: shamir.Randomness = os.urandom,
     ) -> None:
+        check_type("charter", charter, Charter, "; Charter.load(path) reads one")
         charter.check_current(now)
         charter.check(config)
         super().__init__(config, charter=charter, threads=threads, random=random)
