@@ -39,7 +39,7 @@ def test_the_guards_do_not_mix():
 
 def test_what_was_forgotten_or_swapped_is_named():
     planned, agreed = plan(8, 0.1), charter(8)
-    with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan; plan.config"):
+    with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan; plan"):
         Client(planned, 0, vector())
     with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan"):
         Server(planned)
