@@ -2,7 +2,7 @@
 
 import sys
 import tracemalloc
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
 from ccesa.crypto import keys
 from ccesa.graphs import Harary
-from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
 
@@ -22,10 +21,9 @@ OVERSIZE = 1 << 24
 class UnlimitedServer(Server):
     """Without the bound that the configuration gives for a message."""
 
-    _receive = relaxed(
-        Server._receive,  # noqa: SLF001
-        m=SimpleNamespace(**{**vars(m), "limit": lambda kind, config: sys.maxsize}),
-    )
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = dict.fromkeys(self._limits, sys.maxsize)
 
 
 class ForgetfulServer(Server):

@@ -6,9 +6,10 @@ import traceback
 import numpy as np
 import pytest
 
+from attacks.stage import ids
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, UsageError
 from ccesa.protocol.client import Client
-from rounds import CONFIGURE, Play, changed, configure, ids, read
+from rounds import CONFIGURE, Play, changed, configure, read
 
 
 def test_a_second_request_while_the_first_is_answered_is_refused():

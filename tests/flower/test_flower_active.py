@@ -8,7 +8,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
-from ccesa.charter import Learning
+from ccesa.charter import Charter, Learning
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
@@ -192,19 +192,20 @@ def test_a_node_refuses_a_charter_that_has_expired(tmp_path, monkeypatch, said):
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     secure = SecureGrid(grid, charter=charter)
     monkeypatch.undo()
-    monkeypatch.setattr(secure._rounds, "_charter", _Tireless(charter))
+    monkeypatch.setattr(
+        secure._rounds,
+        "_charter",
+        _Tireless(**{name: getattr(charter, name) for name in charter.__struct_fields__}),
+    )
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("step advertise refused: the charter with serial 1 expired" in one for one in said) == NODES
 
 
-class _Tireless:
+class _Tireless(Charter, frozen=True, kw_only=True, dict=True):
     """A charter that does not expire, for a server that has no clock."""
 
-    def __init__(self, charter):
-        self._charter = charter
-
-    def __getattr__(self, name):
-        return (lambda now=None: None) if name == "check_current" else getattr(self._charter, name)
+    def check_current(self, now=None):
+        pass
 
 
 def test_fewer_nodes_than_the_least_roster_are_a_lost_round(tmp_path, said):
