@@ -74,7 +74,9 @@ _Sealed = Annotated[bytes, Size(per_neighbour=SEALED_BYTES)]
 _Flags = Annotated[bytes, Size(per_neighbour=1)]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+class Message(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False
+):
     """Every message starts with its round, and the client it is from or for."""
 
     context: bytes
