@@ -28,7 +28,12 @@ _MEANING = {
 
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Dropout = Annotated[float, typer.Option(help="Fraction that may drop out of a round.")]
+_Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Fraction that may drop out of a round, in whichever step is worst; 0.1.", show_default=False
+    ),
+]
 _Collusion = Annotated[
     float | None,
     typer.Option(
@@ -86,7 +91,8 @@ _Calibrate = Annotated[
 
 def plan(
     clients: _Clients = None,
-    dropout: _Dropout = 0.1,
+    dropout: _Dropout = None,
+    dropout_per_step: options.DropoutPerStep = None,
     collusion: _Collusion = None,
     guard: options.GuardName = CURIOUS.name,
     graph: options.GraphName = BEST,
@@ -109,12 +115,28 @@ def plan(
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
     --charter it also writes what the members agree on under the guard active; see ccesa charter.
+
+    With --dropout all may drop out in the worst step, after they have dealt their shares. A federation that
+    has counted who leaves when says it with --dropout-per-step and needs fewer neighbours: who left before
+    dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
     """
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
     agreement.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
-    made = make_plan(count, dropout, collusion, guard, length, bits, *promised, graph, exact_dropout)
+    leaving = options.leaving(dropout, dropout_per_step)
+    made = make_plan(
+        count,
+        leaving.dropout,
+        collusion,
+        guard,
+        length,
+        bits,
+        *promised,
+        graph,
+        exact_dropout,
+        leaving.per_step,
+    )
     _show(made, calibrate() if calibrated else None, as_json)
     if listed is not None:
         agreement.write(made, listed)
@@ -147,7 +169,7 @@ def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
 
 
 def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
-    who = f"{made.assumptions.dropout:.3g} drop out, {made.assumptions.collusion:.3g} collude"
+    who = f"{report.dropout_in_words(made.assumptions)}, {made.assumptions.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)

@@ -40,7 +40,9 @@ def reachable(demand: Demand) -> float | None:
     lost = EqualDegrees(degree).unreliable(common(assumptions, degree, t), assumptions) + SLACK
     bits = max(0.0, -lost / LN2)
     # A part of the budget is for rounds that too few clients join, unless it is known how many do.
-    return bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
+    return (
+        bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
+    )
 
 
 def everyone(demand: Demand) -> Found | None:

@@ -10,6 +10,8 @@ from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.per_step import ORDER
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
@@ -60,10 +62,12 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     """Return every figure of the plan; failures are log2 of probabilities, seconds are there with rates."""
     rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
     fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
+    steps = plan.assumptions.per_step
     return {
         **{name: getattr(plan, name) for name in _FIGURES},
         "dropout": plan.assumptions.dropout,
         "exact_dropout": plan.assumptions.exact,
+        "dropout_per_step": None if steps is None else dict(zip(ORDER, steps.each, strict=True)),
         "collusion": plan.assumptions.collusion,
         "graph": plan.graph.name,
         "p": parameters.get("p"),
@@ -90,6 +94,15 @@ def _cost(cost: Cost) -> dict[str, float]:
 def _threshold(plan: Plan) -> dict[str, object]:
     fields = msgspec.to_builtins(plan.threshold)
     return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
+
+
+def dropout_in_words(assumptions: Assumptions) -> str:
+    """Say who is assumed to drop out, and in which step where that is said."""
+    total, steps = f"{assumptions.dropout:.3g}", assumptions.per_step
+    if steps is None:
+        return f"{total} drop out"
+    each = ", ".join(f"{q:.3g} in {name}" for name, q in steps.named.items())
+    return f"{total} drop out by steps ({each or 'nobody in any'})"
 
 
 def masks_in_words(plan: Plan) -> str:

@@ -81,7 +81,9 @@ class EqualDegrees:
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fitting(rule, most)
-        logs = [at(log_lost(assumptions, d), place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)]
+        logs = [
+            at(log_lost(assumptions, d), place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
+        ]
         lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
         return float(np.logaddexp(lost, log_few(assumptions)))
 
@@ -163,9 +165,16 @@ class OneDegree:
 
     @cached_property
     def unreliable(self) -> Logs:
-        """Return ln of the bound for t = 0 .. degree + 2, where V1 is large enough for the circle."""
+        """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
+
+        In a smaller V1 a fixed t is harder to reach, a majority may be easier.
+        """
         assumptions = self.demand.assumptions
         logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
+        rule = common(assumptions, self.degree, self.majority)
+        if rule.follows_degree:
+            lost = EqualDegrees(self.degree).unreliable(rule, assumptions)
+            logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], lost)
         return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
 
     def reliable(self, t: int) -> bool:
