@@ -25,8 +25,8 @@ Dropout = Annotated[float, typer.Option(help="Probability to drop out of a round
 DropoutPerStep = Annotated[
     str | None,
     typer.Option(
-        help="Instead of --dropout: the probability to leave in each step, if still there; or by the names of "
-        f"steps ({', '.join(ORDER)}), where the others lose nobody.",
+        help="Instead of --dropout: the probability to leave in each step, if still there; or one for each "
+        f"step by name ({', '.join(ORDER)}), where others lose nobody.",
         metavar="Q|STEP=Q,...",
         show_default=False,
     ),

@@ -169,7 +169,9 @@ def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
 
 
 def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
-    who = f"{report.dropout_in_words(made.assumptions)}, {made.assumptions.collusion:.3g} collude"
+    told = made.assumptions
+    leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
+    who = f"{leaving}, {told.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)

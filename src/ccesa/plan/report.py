@@ -1,6 +1,7 @@
 """How a plan is shown: as a JSON object, and its parts in words."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
@@ -10,7 +11,6 @@ from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
-from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.per_step import ORDER
 
 #: log2 of what cannot happen at all: JSON has no infinity.
@@ -96,13 +96,12 @@ def _threshold(plan: Plan) -> dict[str, object]:
     return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
 
 
-def dropout_in_words(assumptions: Assumptions) -> str:
-    """Say who is assumed to drop out, and in which step where that is said."""
-    total, steps = f"{assumptions.dropout:.3g}", assumptions.per_step
-    if steps is None:
-        return f"{total} drop out"
-    each = ", ".join(f"{q:.3g} in {name}" for name, q in steps.named.items())
-    return f"{total} drop out by steps ({each or 'nobody in any'})"
+def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
+    """Say who is assumed to drop out, and in which steps where that is said."""
+    if per_step is None:
+        return f"{total:.3g} drop out"
+    each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
+    return f"{total:.3g} drop out, step by step ({', '.join(each) or 'nobody in any'})"
 
 
 def masks_in_words(plan: Plan) -> str:

@@ -7,6 +7,7 @@ who has answered *mask*, V4 who has answered all of them.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ccesa.errors import ConfigError, quoted
 
@@ -39,7 +40,7 @@ class PerStep:
 
         Steps that are not named lose nobody.
         """
-        named = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
+        named: Mapping[Any, Any] = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
         unknown = [name for name in named if name not in ORDER]
         if unknown or not named:
             what = f"{quoted(unknown[0])} is none" if unknown else "none is named"
