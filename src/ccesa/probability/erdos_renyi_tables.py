@@ -14,7 +14,7 @@ from scipy.special import digamma, gammaln, xlog1py, xlogy
 
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import Event
-from ccesa.probability.reliability import log_few, log_unconfirmed
+from ccesa.probability.reliability import besides, log_few, log_unconfirmed
 from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
@@ -62,7 +62,7 @@ class Live:
         few = leaves * self._fewer_than(t)
         if stays:
             alone = np.exp(log_unconfirmed(self.assumptions, self.degrees, t))
-            few += stays * (self._fewer_than(t - 1) + alone)
+            few += stays * (self._fewer_than(besides(t)) + alone)
         return _log(float(self.likely @ few) + self.rest)
 
     def _fewer_than(self, t: Counts) -> Logs:

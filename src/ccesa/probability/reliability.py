@@ -27,12 +27,17 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     have confirmed, where they have to.
     """
     below = log_below(assumptions.live, degree)
-    alone = log_unconfirmed(assumptions, np.asarray(degree), np.arange(degree + 3))
-    with_own = np.logaddexp(np.append(-np.inf, below), alone)
+    t = np.arange(degree + 3)
+    with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
     with np.errstate(divide="ignore"):
         stays, leaves = np.log(assumptions.unmasked)
     logs = np.logaddexp(stays + with_own, leaves + np.append(below, 0.0))
     return frozen(np.minimum(logs, 0.0))
+
+
+def besides(t: Counts) -> Counts:
+    """Return how many shares it takes besides the client's own: who has no neighbour is left out."""
+    return np.maximum(t - 1, 1)
 
 
 def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Logs:
@@ -43,16 +48,19 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
     steps = assumptions.per_step
     if steps is None or not steps.confirms:
         return np.full(np.broadcast(degrees, t).shape, -np.inf)
-    ways = log_choose(degrees, t - 1)
-    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(degrees - t + 1, 1.0 - steps.confirmed))
+    ways, others = np.where(t > 1, log_choose(degrees, t - 1), -np.inf), np.maximum(degrees - t + 1, 0)
+    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(others, 1.0 - steps.confirmed))
 
 
 def log_few(assumptions: Assumptions) -> float:
-    """Return ln P(fewer than three stay to the end), where it is said who leaves when."""
+    """Return ln P(fewer than three answer every step but the last), where it is said who leaves when.
+
+    Otherwise everyone counts as unmasked, and has neighbours that stay.
+    """
     if assumptions.per_step is None:
-        return -math.inf  # whoever is unmasked has neighbours that stay
-    stay = Binomial(1.0 - assumptions.dropout)
-    return float(logsumexp(stay.log_pmf(assumptions.clients, np.arange(_LEAST_SUM))))
+        return -math.inf
+    answer = Binomial(assumptions.per_step.through("confirm"))
+    return min(0.0, float(logsumexp(answer.log_pmf(assumptions.clients, np.arange(_LEAST_SUM)))))
 
 
 def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
