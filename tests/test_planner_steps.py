@@ -191,19 +191,18 @@ def test_privacy_rests_on_the_total_alone(guard, graph, collusion, said):
     )
     for name in ("disconnected", "exposed", "unmaskable"):
         assert getattr(finer, name) == getattr(simple, name)
-    assert finer.unreliable <= simple.unreliable + ROUNDING
+    assert finer.unreliable <= max(simple.unreliable + ROUNDING, -200)  # what is left out counts as failure
 
 
-@given(st.sampled_from(ORDER[:4] + ORDER[5:]), st.floats(0.001, 0.1), st.sampled_from(["curious", "active"]))
+@given(st.sampled_from([name for name in ORDER if name != "confirm"]), st.floats(0.001, 0.1))
 @settings(deadline=None, max_examples=40)
-def test_who_leaves_earlier_costs_no_more(name, q, guard):
-    """The same client leaves one step earlier: nobody has fewer holders, and it needs no more."""
-    place = ORDER.index(name)
+def test_who_leaves_earlier_costs_no_more(name, q):
+    """Its neighbours do without its share in any case, and it is unmasked less often."""
     graph, threshold = Harary(degree=20), Majority()
-    later = bound(graph, threshold, people(300, {name: q}, guard))
-    for earlier in ORDER[:place]:
+    later = bound(graph, threshold, people(300, {name: q}))
+    for earlier in ORDER[: ORDER.index(name)]:
         if earlier != "confirm":
-            assert bound(graph, threshold, people(300, {earlier: q}, guard)) <= later + ROUNDING
+            assert bound(graph, threshold, people(300, {earlier: q})) <= later + ROUNDING
 
 
 def test_the_least_roster_follows_who_advertises():

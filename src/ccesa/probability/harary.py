@@ -167,14 +167,14 @@ class OneDegree:
     def unreliable(self) -> Logs:
         """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
 
-        In a smaller V1 a fixed t is harder to reach, a majority may be easier.
+        In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
+        odd one, which bounds it.
         """
         assumptions = self.demand.assumptions
         logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
-        rule = common(assumptions, self.degree, self.majority)
-        if rule.follows_degree:
-            lost = EqualDegrees(self.degree).unreliable(rule, assumptions)
-            logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], lost)
+        if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
+            easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
+            logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
         return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
 
     def reliable(self, t: int) -> bool:

@@ -14,7 +14,9 @@ from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
 
 #: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
-_GROUPS = 256
+_GROUPS = 64
+#: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+_NATS = 180.0
 #: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
 _LEAST_SUM = 3
 
@@ -84,5 +86,5 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 
 @lru_cache(maxsize=8)
 def _advertised(others: int, advertises: float) -> tuple[Counts, Logs, float]:
-    sizes, logs, rest = window(Binomial(advertises), others)
+    sizes, logs, rest = window(Binomial(advertises), others, _NATS)
     return frozen(sizes), frozen(logs), rest
