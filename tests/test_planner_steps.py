@@ -206,6 +206,11 @@ def test_who_leaves_earlier_costs_no_more(name, q):
 
 
 def test_the_least_roster_follows_who_advertises():
+    everyone = plan(1000, dropout_per_step={"mask": 0.1}, guard="active")
+    assert everyone.notes == (
+        "nobody is said to leave in advertise, so a round needs all 1,000 clients at first",
+    )
+    assert plan(1000, dropout_per_step=0.026, guard="active").notes == ()
     assert plan(1000, dropout_per_step={"mask": 0.1}).least_roster == 1000
     assert plan(1000, dropout_per_step={"advertise": 0.1}).least_roster == plan(1000, 0.1).least_roster
 

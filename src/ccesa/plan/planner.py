@@ -1,6 +1,6 @@
 """``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -59,14 +59,14 @@ def plan(
         ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
-    leaving = Leaving(dropout, exact_dropout, dropout_per_step)
+    leaving = _Leaving(dropout, exact_dropout, dropout_per_step)
     demand = _demand(guard, clients, leaving, collusion, privacy_bits, reliability_bits)
     kind_named(graph)
     RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
-    return _certified(demand, length, bits, found)
+    return _certified(demand, length, bits, replace(found, notes=(*found.notes, *_all_needed(demand))))
 
 
 def check(
@@ -96,7 +96,7 @@ def check(
         ConfigError: An argument is out of range.
     """
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
-    leaving = Leaving(dropout, exact_dropout, dropout_per_step)
+    leaving = _Leaving(dropout, exact_dropout, dropout_per_step)
     demand = _demand(config.guard, config.clients, leaving, collusion, *bits)
     return _certified(demand, config.length, config.bits, found)
 
@@ -120,7 +120,7 @@ def plan_or_complete(
             clients, dropout, collusion, guard, length, bits, graph=graph, dropout_per_step=dropout_per_step
         )
     except ImpossiblePlan as error:
-        demand = _demand(guard, clients, Leaving(dropout, per_step=dropout_per_step), collusion)
+        demand = _demand(guard, clients, _Leaving(dropout, per_step=dropout_per_step), collusion)
         found = everyone(demand)
         if found is None:
             raise
@@ -130,7 +130,7 @@ def plan_or_complete(
         return made
 
 
-class Leaving(NamedTuple):
+class _Leaving(NamedTuple):
     """Who drops out, as it was said: in the whole round, or in each step."""
 
     dropout: float | None
@@ -151,7 +151,7 @@ class Leaving(NamedTuple):
 def _demand(
     guard: str,
     clients: int,
-    leaving: Leaving,
+    leaving: _Leaving,
     collusion: float | None,
     privacy_bits: float | None = None,
     reliability_bits: float | None = None,
@@ -176,6 +176,13 @@ def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Dema
         raise failure
     note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
     return replace(all_with_all, notes=(note,)), lower
+
+
+def _all_needed(demand: Demand) -> Iterator[str]:
+    """Say that no client may be missing, where that follows from steps that were not named."""
+    roster = demand.roster
+    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
+        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
 
 
 def _lowered(demand: Demand) -> Demand | None:
