@@ -16,6 +16,7 @@ from ccesa.protocol.spending import Spending
 from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
+TaskSource = bytes | Callable[[], bytes]
 Own = TypeVar("Own")
 
 
@@ -38,6 +39,8 @@ class Round(Generic[Own]):
     own: Own
     random: shamir.Randomness = field(repr=False)
     vector: VectorSource = field(repr=False)
+    #: What this client works on, by its own account.
+    task: TaskSource
     #: Called when a vector is about to leave.
     spend: Spending
     threads: int
@@ -79,6 +82,29 @@ class Shared:
     self_secret: bytes = field(repr=False)
     sealings: dict[int, keys.Sealing] = field(repr=False)
     own_share: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """After *accept* the client holds one pair of shares from each neighbour whose text it could use."""
+
+    #: With everyone who had shared, the accused among them.
+    near: Neighbourhood
+    threshold: int
+    public_keys: dict[int, bytes]
+    mask_private: primitives.PrivateKey = field(repr=False)
+    self_secret: bytes = field(repr=False)
+    #: Of each member; of the accused it is empty.
+    shares: list[bytes] = field(repr=False)
+
+    @property
+    def accused(self) -> list[int]:
+        """Return the neighbours whose texts could not be used."""
+        return [
+            member
+            for member, shares in zip(self.near.members.tolist(), self.shares, strict=True)
+            if not shares
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,11 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -20,8 +22,9 @@ from ccesa.errors import (
     OrderError,
     RoundFailed,
     TooFewClients,
+    quoted,
 )
-from ccesa.evidence import Complained, Evidence
+from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
@@ -32,8 +35,12 @@ from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.protocol.summing import checked_digest
+from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 from ccesa.words import Vector
+
+#: What a server expects of clients whose dropouts nobody told it.
+DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +50,7 @@ class Aggregate:
     Attributes:
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
-        evidence: Wrong shares and complaints, as pairs of clients of whom one lied, or the network did.
+        evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
         evolution: The assignment graph, the thresholds, and who was left after each step.
     """
 
@@ -61,6 +68,9 @@ class Server:
     Args:
         config: The round; every client has to know it beforehand.
         charter: For a guard that has one; ``ActiveServer`` gives it.
+        task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
+        dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
+            leave with too few holders for that is left out.
         threads: How many threads take masks off the sum.
         random: Gives so many random bytes; anything but the system's is for tests.
 
@@ -70,7 +80,8 @@ class Server:
         failure: Why there is none, once that is known.
 
     Raises:
-        ConfigError: A round of another guard, ``threads`` out of range, or a broken installation of scipy.
+        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, or a broken
+            installation of scipy.
     """
 
     def __init__(
@@ -78,6 +89,8 @@ class Server:
         config: RoundConfig,
         *,
         charter: Charter | None = None,
+        task: bytes = m.NO_TASK,
+        dropout: float = DROPOUT,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
     ) -> None:
@@ -88,14 +101,22 @@ class Server:
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._round: Round[Any] = Round(
-            config=config, context=self.context, own=charter, random=random, threads=threads
+            config=config,
+            context=self.context,
+            own=charter,
+            random=random,
+            threads=threads,
+            task=checked_task(task),
+            dropout=dropout,
         )
-        self._steps, self._place = steps_of(config.guard), -1
+        self._steps, self._place = steps_of(config), -1
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
@@ -103,8 +124,8 @@ class Server:
         self._answered: dict[int, bytes] = {}
         #: What the open step has kept of the answers of those that go on.
         self._kept: dict[int, Any] = {}
-        #: Who complained of whom, instead of answering.
-        self._complaints: set[Complained] = set()
+        #: Who could not use what whom had sealed.
+        self._accusations: set[Accusation] = set()
         self._exclusive = OneCallAtATime("server", fragile=True)
 
     @property
@@ -131,23 +152,46 @@ class Server:
         """The assignment graph, once it is drawn."""
         return self._state.graph if isinstance(self._state, Drawn) else None
 
-    def open(self) -> Requests:
+    def open(self, clients: Iterable[int] | None = None) -> Requests:
         """Start step 0.
 
+        Args:
+            clients: Ids of those that are asked to take part; by default all that are enrolled.
+
         Returns:
-            A request of at most 58 bytes for every client, by id.
+            A request of at most 64 bytes for each of them, by id.
 
         Raises:
             OrderError: The round was opened before.
+            ConfigError: An id is not that of an enrolled client.
         """
         with self._exclusive:
             if self._place >= 0:
                 raise OrderError("the round has been opened already")
-            self._place = 0
+            asked = self._expected if clients is None else frozenset(map(check_id, clients))
+            if not asked <= self._expected:
+                raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
+            self._place, self._expected = 0, asked
+            number = labels.client_bytes(self.config.number)
             return {
-                client: m.AdvertiseRequest(context=self.context, client=client).encode()
-                for client in sorted(self._expected)
+                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+                for client in sorted(asked)
             }
+
+    def work_on(self, task: bytes) -> None:
+        """Say what clients are asked to work on, before they are: it goes along with the requests of step 2.
+
+        Args:
+            task: 32 bytes, a digest.
+
+        Raises:
+            OrderError: Clients have been asked already.
+            ConfigError: The task has another size.
+        """
+        with self._exclusive:
+            if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
+                raise OrderError("clients have been told their task already")
+            self._round = replace(self._round, task=checked_task(task))
 
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply. The same reply again changes nothing.
@@ -164,7 +208,7 @@ class Server:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client = whole_number("client id", client)
+        client = check_id(client)
         view = m.measured(reply, "reply")
         with self._exclusive:
             self._receive(client, view)
@@ -212,9 +256,9 @@ class Server:
             kept = step.take(self._round, self._state, client, message)
         except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
-        if kind is step.instead:
-            self._complaints |= kept
-        else:
+        if isinstance(message, m.Accusing):
+            self._accusations |= kept
+        if kind is not step.instead:
             self._kept[client] = kept
         self._answered[client] = known_by
 
@@ -261,7 +305,7 @@ class Server:
             if not last:
                 self._check_number(len(requests), f"of {answered} have enough neighbours left")
         except RoundFailed as failure:
-            failure.evidence = replace(failure.evidence, complaints=frozenset(self._complaints))
+            failure.evidence = replace(failure.evidence, accusations=frozenset(self._accusations))
             self.failure = failure
             raise
         if isinstance(self._state, Unmasked):
@@ -279,9 +323,14 @@ class Server:
         return Aggregate(
             vector=state.total,
             survivors=state.evolution.ids(state.evolution.v3),
-            evidence=Evidence(wrong_shares=state.wrong_shares, complaints=frozenset(self._complaints)),
+            evidence=Evidence(wrong_shares=state.wrong_shares, accusations=frozenset(self._accusations)),
             evolution=state.evolution,
         )
+
+
+def check_id(client: object) -> int:
+    """Return a client id as an int, also if it is one of numpy's."""
+    return whole_number("client id", client)
 
 
 class ActiveServer(Server):
@@ -293,6 +342,7 @@ class ActiveServer(Server):
         threads: How many threads take masks off the sum.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
+        **others: ``task`` and ``dropout``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
@@ -306,8 +356,9 @@ class ActiveServer(Server):
         threads: int = 1,
         now: float | None = None,
         random: shamir.Randomness = os.urandom,
+        **others: Any,
     ) -> None:
         check_type("charter", charter, Charter, "; Charter.load(path) reads one")
         charter.check_current(now)
         charter.check(config)
-        super().__init__(config, charter=charter, threads=threads, random=random)
+        super().__init__(config, charter=charter, threads=threads, random=random, **others)
