@@ -19,6 +19,7 @@ ORDER = [
     {"evidence"},
     {"errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"fields"},
     {"digits"},
     {"crypto", "quantize"},
     {"identity", "thresholds"},

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from ccesa.config import RoundConfig
 from ccesa.demo import learning
 from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed
+from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of
@@ -21,7 +21,6 @@ from ccesa.simulate.dropout import Dropouts
 
 #: Largest entry of an update; the softmax updates here stay well below.
 CLIP = 0.5
-BITS: Literal[32] = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +93,11 @@ def conventional(data: Dataset, seed: int) -> Report:
 
 def _quantizer(data: Dataset) -> Quantizer[Model]:
     sizes = data.sizes
-    return Quantizer.for_model(
-        learning.new_model(), clients=len(sizes), clip=CLIP, bits=BITS, max_weight=max(sizes)
-    )
+    return Quantizer.for_model(learning.new_model(), clients=len(sizes), clip=CLIP, max_weight=max(sizes))
 
 
 def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
-    return RoundConfig(clients=quantizer.clients, length=quantizer.length, bits=BITS, graph=graph)
+    return RoundConfig(clients=quantizer.clients, length=quantizer.length, bits=WORD_BITS, graph=graph)
 
 
 def _secure_round(
@@ -119,7 +116,8 @@ def _secure_round(
 
     def overhear(client: int, message: bytes) -> None:
         if history.wiretap is None and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
-            seen = words.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
+            numbers, _ = quantizer.fields.split(words.from_bytes(reply.vector, WORD_BITS))
+            seen = numbers[: quantizer.layout.size].astype(np.float64)
             update = quantizer.layout.flatten(updates[client])
             history.wiretap = Wiretap(client=client, update=update, received=seen * (CLIP / quantizer.levels))
 
