@@ -235,7 +235,11 @@ def test_sums_that_no_nodes_can_have_are_refused(field_bits):
     row, _ = fields.split(vector)
     last = int(np.flatnonzero(row)[-1])
     assert packing.unpack(vector, 1).metrics.keys() == {"loss"}
-    changes = {"a value": (0, 5 * fields.most + 1), "weight": (4, -1), "a metric": (last, 5 * fields.most + 1)}
+    changes = {
+        "a value": (0, 5 * fields.most + 1),
+        "weight": (4, -1),
+        "a metric": (last, 5 * fields.most + 1),
+    }
     for place, number in changes.values():
         strange = row.copy()
         strange[place] = number
