@@ -106,6 +106,11 @@ class Fields:
             f"word: {self.bytes_each:.3g} bytes per value"
         )
 
+    def as_dict(self) -> dict[str, float]:
+        """Return every figure by its name."""
+        names = ("bits", "value_bits", "per_word", "bytes_each")
+        return {name: getattr(self, name) for name in names}
+
     def length(self, count: int) -> int:
         """Return how many words so many numbers take."""
         return -(-count // self.per_word)
@@ -155,8 +160,9 @@ def _levels_of(bits: int) -> int:
 
 def _levels_for(precision: Any, clip: float, steps: float) -> int:
     """Return into how many levels a bound has to be cut, so that rounding moves nothing by more than this."""
-    if not is_positive(precision):
-        raise ConfigError(f"precision must be a positive number, not {quoted(precision)}")
+    for name, value in (("precision", precision), ("clip", clip or 1.0)):
+        if not is_positive(value):
+            raise ConfigError(f"{name} must be a positive number, not {quoted(value)}")
     left = (float(precision) / clip if clip else math.inf) - ARITHMETIC_ERROR
     if left <= 0:
         raise ConfigError(

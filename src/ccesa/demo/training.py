@@ -41,6 +41,8 @@ class History:
     reports: list[Report] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     clipped: int = 0
+    #: How values lie in words, for people.
+    values: str = ""
     wiretap: Wiretap | None = None
 
     @property
@@ -71,7 +73,8 @@ def train(
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
     """Train for some rounds, both ways; a lost round keeps the old model, as it would in production."""
-    history, quantizer = History(), _quantizer(data)
+    quantizer = _quantizer(data)
+    history = History(values=quantizer.fields.in_words)
     secure = plain = learning.new_model()
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
