@@ -247,15 +247,19 @@ class Quantizer(Generic[Model]):
             )
         units = self.units(weight)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
-        clipped = int(np.count_nonzero(np.abs(flat) > bounds))
-        steps = np.clip(flat, -bounds, bounds) / bounds * (self.levels * units / WEIGHT_UNITS)
+        steps = np.clip(flat, -bounds, bounds)
+        clipped = int(np.count_nonzero(steps != flat))
+        steps /= bounds
+        steps *= self.levels * units / WEIGHT_UNITS
         if self.rounding == "nearest":
             whole = np.rint(steps)
         else:  # not floor(steps + r): that sum would itself be rounded, and move whole numbers
             whole = np.floor(steps)
-            whole += (rng or np.random.default_rng()).random(steps.size) < steps - whole
-        values = np.clip(whole, -self.levels, self.levels).astype(np.int64)
-        return np.concatenate([values, self._digits.encode([units])]), clipped
+            steps -= whole
+            whole += (rng or np.random.default_rng()).random(steps.size) < steps
+        np.clip(whole, -self.levels, self.levels, out=whole)
+        digits = self._digits.encode([units])
+        return np.concatenate([whole, digits], dtype=np.int64, casting="unsafe"), clipped
 
     def decode(self, total: Vector) -> Mean[Model]:
         """Return the weighted mean, in the form of the model, and the sum of the weights.
