@@ -126,15 +126,17 @@ def _each(found: dict[str, Any]) -> float:
 
 
 def _fields(found: dict[str, Any]) -> str:
+    timed = ("words", "fields", "pack", "encode", "unpack", "decode")
+    ms = {name: format(found[f"{name}_ms"], ".1f") for name in timed}
     return (
         f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
         f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
-        f"{found['bits']} bits, {found['per_word']} per 64-bit word: a mask reply of {_each(found):.2f} bytes per "
-        f"parameter, where Flower's SecAgg+ sends {found['flower_bytes']}. A client's mask step takes "
-        f"{found['fields_ms']:.1f} ms, with a 32-bit word per parameter {found['words_ms']:.1f} ms; both in "
-        f"turn, with one thread, the median ratio is {found['ratio']:.2f} (`bench/fields.py`). Laying the "
-        f"numbers into words takes {found['pack_ms']:.1f} of the {found['encode_ms']:.1f} ms of `Quantizer.encode`, reading the sum "
-        f"{found['unpack_ms']:.1f} of the {found['decode_ms']:.1f} ms of `decode`."
+        f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
+        f"{_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
+        f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, with "
+        f"one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
+        f"{ms['pack']} of the {ms['encode']} ms of `Quantizer.encode`, reading the sum {ms['unpack']} of the "
+        f"{ms['decode']} ms of `decode`."
     )
 
 
