@@ -133,8 +133,8 @@ def _fields(found: dict[str, Any]) -> str:
         f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
         f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
         f"{_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
-        f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, with "
-        f"one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
+        f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, "
+        f"with one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
         f"{ms['pack']} of the {ms['encode']} ms of `Quantizer.encode`, reading the sum {ms['unpack']} of the "
         f"{ms['decode']} ms of `decode`."
     )
