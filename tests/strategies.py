@@ -118,13 +118,14 @@ def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tup
     return st.lists(texts, min_size=least, max_size=3, unique=True).map(tuple)
 
 
+_each_step = st.tuples(*[st.floats(0, 1, exclude_max=True)] * 6)
 _certificates = st.builds(
     Stated,
     **dict.fromkeys(Stated.__struct_fields__, st.floats(max_value=0, allow_nan=False))
     | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
     | dict.fromkeys(["dropout", "collusion"], st.floats(0, 1))
     | dict.fromkeys(["privacy_bits", "reliability_bits"], st.floats(0, 160))
-    | {"exact_dropout": st.booleans()},
+    | {"exact_dropout": st.booleans(), "dropout_per_step": st.just(msgspec.UNSET) | _each_step},
 )
 _learning = st.builds(
     Learning,

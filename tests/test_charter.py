@@ -65,7 +65,8 @@ OTHERS = {
     },
     Stated: dict.fromkeys(Stated.__struct_fields__, -3.5)
     | dict.fromkeys(["dropout", "collusion", "privacy_bits", "reliability_bits"], 0.5)
-    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3},
+    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3}
+    | {"dropout_per_step": (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)},
     Learning: {
         "message_types": ("train",),
         "weighted_by": "weight",

@@ -24,6 +24,7 @@ from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
+from ccesa.probability.per_step import PerStep
 from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
@@ -73,10 +74,16 @@ class Stated(Part, frozen=True, kw_only=True):
     disconnected: float
     exposed: float
     unmaskable: float
+    #: With which probability a client leaves in each step, in order; left out where that was not said.
+    dropout_per_step: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
-        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+        if self.dropout_per_step is not msgspec.UNSET:
+            each = PerStep(each=tuple(self.dropout_per_step), confirms=True).each
+            msgspec.structs.force_setattr(self, "dropout_per_step", tuple(float(q) + 0.0 for q in each))
+        figures = [name for name in self.__struct_fields__ if name != "dropout_per_step"]
+        for name, value in ((name, getattr(self, name)) for name in figures):
             least, most = _STATED.get(name, (-math.inf, 0.0))
             if not least <= value <= most:  # not a number is neither
                 raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
