@@ -10,7 +10,7 @@ from ccesa.protocol.active.server_0_advertise import check_signed
 from ccesa.protocol.active.server_1_share import Among
 from ccesa.protocol.server_states import Round, Settled, grown
 from ccesa.protocol.steps import Requests
-from ccesa.protocol.summing import add_vector, complaints, settle
+from ccesa.protocol.summing import complaints, settle
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,12 +26,11 @@ class Confirming(Settled):
 def take(
     round: Round[Charter], state: Among, client: int, reply: m.SignedMaskReply | m.Complaint
 ) -> bytes | frozenset[Complained]:
-    """Add a vector to the sum and keep its signature, or note a complaint."""
+    """Keep the signature of a vector that is added to the sum, or note a complaint."""
     if isinstance(reply, m.Complaint):
         return complaints(round, state, client, reply)
     text = signed_texts.masking_text(round.context, state.root, state.packed_v2)
     check_signed(round, client, reply.signature, text)
-    add_vector(round, state, reply)
     return reply.signature
 
 

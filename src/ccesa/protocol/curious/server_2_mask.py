@@ -4,16 +4,15 @@ from ccesa.evidence import Complained
 from ccesa.protocol import messages as m
 from ccesa.protocol.server_states import Delivered, Round, Settled
 from ccesa.protocol.steps import Requests
-from ccesa.protocol.summing import add_vector, complaints, settle
+from ccesa.protocol.summing import complaints, settle
 
 
 def take(
     round: Round[None], state: Delivered, client: int, reply: m.MaskReply | m.Complaint
 ) -> frozenset[Complained] | None:
-    """Add a vector to the sum, or note a complaint."""
+    """Keep nothing of a vector that is added to the sum, or note a complaint."""
     if isinstance(reply, m.Complaint):
         return complaints(round, state, client, reply)
-    add_vector(round, state, reply)
     return None
 
 
