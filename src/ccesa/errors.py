@@ -130,7 +130,7 @@ class OrderError(UsageError):
 class OverlappingSums(UsageError):
     """Raised by ``Server.merge`` for a sum with clients in it that are in this server's sum already.
 
-    At fault is whoever let two servers take replies of the same client. Nothing has changed; unless the other
+    To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
     sum is merged, the clients that only it contains count as dropped out.
 
     Attributes:
@@ -317,11 +317,11 @@ class CorruptShares(RoundFailed):
 
 
 class StaleCheckpoint(RoundFailed):
-    """Raised by a server that would open a step, or go on before one, which another server has opened.
+    """Raised by a server that would open a step that another has opened, or go on from before that.
 
-    Clients may have been asked since. Asked again otherwise, they could give both secrets of one client away:
-    nobody is asked any more. Run a new round; next time save a checkpoint after every ``close``, before the
-    requests are sent, and restore the newest one.
+    Nobody need be at fault: a server was lost between ``close`` and saving its checkpoint. Clients may have
+    been asked by then, and if they were asked otherwise now, both secrets of one could come out. So nobody is
+    asked any more: run a new round.
 
     Attributes:
         step: Name of the step that was opened.
