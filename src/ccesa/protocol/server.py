@@ -240,6 +240,7 @@ class Server:
         Raises:
             OverlappingSums: Both have taken a reply of the same client; nothing has changed.
             ConfigError: The bytes are damaged, or of another round, step or version; nothing has changed.
+            RoundFailed: The bytes are whole, but not what a server of this round can have taken.
             OrderError: The open step takes no vectors, no step is open, or calls overlap.
         """
         with self._exclusive, self._failing():
@@ -307,9 +308,10 @@ class Server:
             self._receive(client, answer, summed=True)
 
     def _add(self, total: bytes) -> None:
-        """Add the sum of another server."""
-        if isinstance(self._state, Delivered):
-            m.exactly("sum", total, self.config.vector_bytes)
+        """Add the sum of another server, where there is one by now."""
+        summing = isinstance(self._state, Delivered)
+        m.exactly("sum", total, self.config.vector_bytes if summing else 0)
+        if summing:
             add_vector(self._round, self._state, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
