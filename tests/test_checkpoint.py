@@ -3,6 +3,7 @@
 import hashlib
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 
 import msgspec
@@ -33,17 +34,29 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Shared
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_server
-from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, total_of
+from rounds import CONFIGURE, Play, configure, federation_of, inputs, read, revectored, total_of
 from strategies import altered, seeds
 
-GUARDS = ("curious", "active")
+#: Guards, with and without the step accept.
+GUARDS = ("curious", "curious+accept", "active", "active+accept")
+
+
+def configured(guard, clients, **options):
+    name, _, accept = guard.partition("+")
+    return msgspec.structs.replace(CONFIGURE[name](clients, **options), accept=bool(accept))
+
+
+def steps(guard):
+    return steps_of(configured(guard, 6))
+
+
 guards = st.sampled_from(GUARDS)
 each_guard = pytest.mark.parametrize("guard", GUARDS)
 each_opening = pytest.mark.parametrize(
-    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps_of(guard)]
+    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps(guard)]
 )
 each_closing = pytest.mark.parametrize(
-    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps_of(guard)[:-1]]
+    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps(guard)[:-1]]
 )
 
 
@@ -134,9 +147,9 @@ def resealed(fields):
 def interrupted(draw):
     clients, guard = draw(st.integers(4, 7)), draw(guards)
     graph = draw(st.sampled_from([Complete(), Harary(degree=4)] if clients > 4 else [Complete()]))
-    config = CONFIGURE[guard](clients, graph=graph, length=24, bits=32)
+    config = configured(guard, clients, graph=graph, length=24, bits=32)
     ids = st.sets(st.integers(0, clients - 1), max_size=1)
-    gone = {step.name: draw(ids) for step in steps_of(guard)}
+    gone = {step.name: draw(ids) for step in steps(guard)}
     return Interrupted(config, draw(seeds)), gone
 
 
@@ -178,7 +191,7 @@ def test_no_masked_vector_and_no_secret_is_in_a_checkpoint(drawn):
     if play.said["mask"]:
         last = next(data for data in reversed(play.saved) if opened(data)["step"] == "mask")
         assert sum_of(play, vectors) == opened(last)["total"]
-        assert opened(last)["steps"][-1]["answers"].keys() == vectors.keys()
+        assert opened(last)["answers"][-1].keys() == vectors.keys()
 
 
 def sum_of(play, vectors):
@@ -191,7 +204,7 @@ def sum_of(play, vectors):
 @each_guard
 @pytest.mark.parametrize(("clients", "degree", "length"), [(12, 4, 50_000), (12, 8, 100), (30, 4, 100)])
 def test_a_checkpoint_has_one_vector_and_a_little_for_each_client_and_edge(guard, clients, degree, length):
-    config = CONFIGURE[guard](clients, graph=Harary(degree=degree), length=length, bits=32)
+    config = configured(guard, clients, graph=Harary(degree=degree), length=length, bits=32)
     play = DurablePlay(config)
     while play.requests:
         for client, reply in play.replies().items():
@@ -204,7 +217,7 @@ def test_a_checkpoint_has_one_vector_and_a_little_for_each_client_and_edge(guard
 
 def test_repeats_are_known_and_conflicts_refused_as_before():
     for guard in GUARDS:
-        play = DurablePlay(CONFIGURE[guard](6))
+        play = DurablePlay(configured(guard, 6))
         while play.requests:
             replies = play.replies()
             play.hand_over(0, replies[0])
@@ -230,7 +243,7 @@ def others(config, reply):
         if name == "vector":
             yield revectored(config, reply, bytes(len(field)))
         elif name != "digest":
-            yield changed(reply, **{name: bytes([field[0] ^ 1]) + field[1:]})
+            yield changed(reply, **{name: bytes([field[0] ^ 1]) + field[1:] if field else bytes(4)})
 
 
 def test_a_reply_to_a_step_that_closed_before_is_late_after_a_restore():
@@ -251,12 +264,69 @@ def test_complaints_are_restored():
     assert result.survivors == (1, 2, 3, 4, 5, 6)
 
 
+@pytest.mark.parametrize("guard", ["curious+accept", "active+accept"])
+def test_accusations_are_restored(guard):
+    play = Interrupted(configured(guard, 9)).until("accept")
+    accused = m.pack_ids(np.array([2]))
+    play.step(to_server=lambda client, reply: changed(reply, accused=accused) if client == 0 else reply)
+    result = play.finish()
+    assert [tuple(pair) for pair in result.evidence] == [(0, 2)]
+    assert result.survivors == play.twin.result().survivors
+    assert np.array_equal(result.vector, play.expected(result.survivors))
+
+
+TASK = bytes(range(32))
+
+
+@each_guard
+@pytest.mark.parametrize("how", ["made with it", "told"])
+def test_what_else_a_closing_depends_on_is_restored(guard, how):
+    """Whatever the server that is restored was made with: who was asked, the task, the dropout."""
+    config, openings = configured(guard, 8), set()
+    asked, clients = range(1, 8), {i: Play.make_client(Vectors(config), i, task=TASK) for i in range(1, 8)}
+    given = {"task": TASK} if how == "made with it" else {}
+    server = new_server(config, federation_of(config), openings=openings, dropout=0, **given)
+    requests = server.open(asked)
+    if how == "told":
+        server.work_on(TASK)
+    while requests:
+        other = durable(config, openings)
+        assert other.restore(server.checkpoint()) == requests
+        assert other._round == replace(server._round, random=other._round.random)
+        for client, request in requests.items():
+            reply = clients[client].receive(request)
+            server.receive(client, reply)
+            other.receive(client, reply)
+        assert other.checkpoint() == server.checkpoint()
+        server, requests = other, other.close()
+    assert server.result().survivors == tuple(asked)
+
+
+class Vectors:
+    """What clients are made from."""
+
+    def __init__(self, config):
+        self.config, self.vectors = config, inputs(config)
+
+
+def test_another_task_can_be_told_after_a_restore_until_clients_know_theirs():
+    play = DurablePlay(configure(6)).until("share")
+    play.server.work_on(bytes(32))
+    play.server, play.requests = play.restored(play.server.checkpoint())
+    play.server.work_on(TASK)
+    play.step()
+    assert {read(request).task for request in play.requests.values()} == {TASK}
+    play.server, _ = play.restored(play.server.checkpoint())
+    with pytest.raises(OrderError, match="told their task already"):
+        play.server.work_on(bytes(32))
+
+
 # Every step opens once
 
 
 @each_closing
 def test_s27_a_server_from_before_a_closing_fails_the_round_by_name(guard, step):
-    play = DurablePlay(CONFIGURE[guard](6)).until(step)
+    play = DurablePlay(configured(guard, 6)).until(step)
     saved = [play.server.checkpoint()]
     for client, reply in play.replies().items():
         play.hand_over(client, reply)
@@ -283,7 +353,7 @@ def is_over(server, data):
 
 @each_closing
 def test_s27_of_two_servers_from_one_checkpoint_one_closes_the_step(guard, step):
-    play = DurablePlay(CONFIGURE[guard](6)).until(step)
+    play = DurablePlay(configured(guard, 6)).until(step)
     replies = play.replies()
     (other,) = play.front_ends(1)
     for client, reply in replies.items():
@@ -325,17 +395,17 @@ def test_s27_clients_refuse_a_second_different_request():
 
 @each_guard
 def test_a_round_that_a_lost_server_opened_is_not_opened_again(guard):
-    play = DurablePlay(CONFIGURE[guard](6))
+    play = DurablePlay(configured(guard, 6))
     server = durable(play.config, play.openings)
     with pytest.raises(StaleCheckpoint, match="step advertise"):
         server.open()
     assert isinstance(server.failure, StaleCheckpoint)
-    durable(CONFIGURE[guard](6), play.openings).open()  # another round is
+    durable(configured(guard, 6), play.openings).open()  # another round is
 
 
 @each_guard
 def test_the_last_closing_sends_nothing_and_can_be_repeated(guard):
-    play = DurablePlay(CONFIGURE[guard](6)).until("unmask", {"mask": {2}})
+    play = DurablePlay(configured(guard, 6)).until("unmask", {"mask": {2}})
     for client, reply in play.replies().items():
         play.hand_over(client, reply)
     data = play.server.checkpoint()
@@ -386,7 +456,7 @@ def test_a_step_that_cannot_be_remembered_is_not_opened():
 
 @each_opening
 def test_a_damaged_checkpoint_is_refused(guard, step):
-    play = DurablePlay(CONFIGURE[guard](5)).until(step)
+    play = DurablePlay(configured(guard, 5)).until(step)
     data = play.server.checkpoint()
     for place in range(0, len(data), 1 + len(data) // 40):
         for bad in (data[:place], data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :], data + b"x"):
@@ -448,7 +518,7 @@ def test_without_a_memory_nothing_is_saved_or_restored():
         with pytest.raises(ConfigError, match="openings"):
             call()
     plain.until("unmask")
-    assert len(plain.server._log.steps) == 1  # nor kept
+    assert len(plain.server._log.answers) == 1  # nor kept
 
 
 def test_there_is_nothing_to_save_before_the_round_and_after_it():
@@ -465,11 +535,11 @@ def test_answers_go_with_the_round():
     """Shares among them, with a sum or without."""
     play = DurablePlay(configure(5))
     play.finish()
-    assert not play.server._log.steps
+    assert not play.server._log.answers
     play = DurablePlay(configure(5)).until("unmask")
     with pytest.raises(RoundFailed):
         play.server.close()
-    assert not play.server._log.steps
+    assert not play.server._log.answers
 
 
 def test_only_a_new_server_is_restored():
@@ -484,7 +554,7 @@ def test_only_a_new_server_is_restored():
 
 @cache
 def saved_in(step, guard="curious"):
-    play = DurablePlay(CONFIGURE[guard](5)).until(step)
+    play = DurablePlay(configured(guard, 5)).until(step)
     play.hand_over(0, play.replies()[0])
     return play, opened(play.server.checkpoint())
 
@@ -493,7 +563,7 @@ def saved_in(step, guard="curious"):
 @settings(max_examples=60)
 def test_a_log_that_no_server_can_have_fails_by_name(guard, data):
     """With a right digest: no exception outside the tree, and nothing is asked that was not asked before."""
-    step = data.draw(st.sampled_from([step.name for step in steps_of(guard)]))
+    step = data.draw(st.sampled_from([step.name for step in steps(guard)]))
     play, fields = saved_in(step, guard)
     server = durable(play.config, play.openings)
     try:
@@ -520,7 +590,7 @@ def test_a_sum_of_another_length_fails_by_name(step, total):
 @settings(max_examples=25)
 def test_any_split_over_front_ends_gives_the_same_sum(guard, data, seed):
     clients, count = 7, data.draw(st.integers(1, 3))
-    play = DurablePlay(CONFIGURE[guard](clients, length=24), seed).until("mask")
+    play = DurablePlay(configured(guard, clients, length=24), seed).until("mask")
     takes = data.draw(st.lists(st.integers(0, count), min_size=clients, max_size=clients))
     ends = [play.server, *play.front_ends(count)]
     for (client, reply), end in zip(play.replies({6}).items(), takes, strict=False):
@@ -536,7 +606,7 @@ def test_any_split_over_front_ends_gives_the_same_sum(guard, data, seed):
 @given(guards, st.sets(st.integers(0, 5), min_size=1), seeds)
 @settings(max_examples=15)
 def test_sums_with_the_same_clients_are_not_merged(guard, twice, seed):
-    play = DurablePlay(CONFIGURE[guard](6), seed).until("mask")
+    play = DurablePlay(configured(guard, 6), seed).until("mask")
     (other,) = play.front_ends(1)
     for client, reply in play.replies().items():
         play.hand_over(client, reply)
@@ -584,7 +654,7 @@ def test_what_is_not_beside_is_not_merged():
     early = play.server.checkpoint()
     play.until("mask")
     fields = opened(play.server.checkpoint())
-    fields["steps"][1]["answers"].pop(0)
+    fields["answers"][1].pop(0)
     before = play.server.checkpoint()
     for data, match in [
         (stranger.server.checkpoint(), "another round"),
@@ -598,9 +668,9 @@ def test_what_is_not_beside_is_not_merged():
     assert np.array_equal(play.finish().vector, play.expected(range(6)))
 
 
-@pytest.mark.parametrize("step", [step.name for step in steps_of("active") if step.name != "mask"])
+@pytest.mark.parametrize("step", [step.name for step in steps("active+accept") if step.name != "mask"])
 def test_only_masked_vectors_are_merged(step):
-    play = DurablePlay(CONFIGURE["active"](6)).until(step)
+    play = DurablePlay(configured("active+accept", 6)).until(step)
     with pytest.raises(OrderError, match="takes no masked vectors"):
         play.server.merge(play.server.checkpoint())
 
@@ -616,12 +686,12 @@ def test_a_front_end_with_a_sum_of_another_length_fails_the_round(total):
 
 @each_guard
 def test_a_front_end_cannot_speak_for_who_was_not_asked(guard):
-    play = DurablePlay(CONFIGURE[guard](6)).until("mask", {"share": {5}})
+    play = DurablePlay(configured(guard, 6)).until("mask", {"share": {5}})
     (other,) = play.front_ends(1)
     other.receive(0, play.replies()[0])
     fields = opened(other.checkpoint())
-    (answer,) = fields["steps"][-1]["answers"].values()
-    fields["steps"][-1]["answers"] = {5: changed(answer, client=5)}
+    (answer,) = fields["answers"][-1].values()
+    fields["answers"][-1] = {5: changed(answer, client=5)}
     with pytest.raises(RoundFailed) as failure:
         play.server.merge(resealed(fields))
     assert isinstance(failure.value.__cause__, LateMessage)
@@ -630,13 +700,10 @@ def test_a_front_end_cannot_speak_for_who_was_not_asked(guard):
 # What is where
 
 
-def test_neither_logs_nor_checkpoints_are_shown():
-    play = DurablePlay(configure(5)).until("share")
-    saved = checkpoint.Log(play.config.context, play.openings, ("advertise", "share", "mask")).follow(
-        play.server.checkpoint()
-    )
-    assert repr(saved) == "Saved(...)"
-    assert repr(saved.steps[0]) == "Logged(5 answers)"
+def test_what_was_read_is_not_shown():
+    play = DurablePlay(configure(5)).until("unmask")
+    log = checkpoint.Log(play.config.context, play.openings, tuple(step.name for step in steps("curious")))
+    assert repr(log.follow(play.server.checkpoint())) == "Saved(...)"
 
 
 def test_the_sum_is_not_shared_with_the_bytes_that_it_came_from():

@@ -1,9 +1,8 @@
 """A server becomes bytes, and another one goes on from them as if nothing had happened.
 
-A checkpoint is a log: what opened each step, and the answers to it as they came. A server draws no randomness
-that decides anything, so a replay of the log is the same server, whatever its states look like. No masked
-vector is in it: the log has an answer without its vector, which the digest stands for, and all vectors are in
-one sum.
+A checkpoint is a log: the answers to each step as they came. A server draws no randomness that decides
+anything, so a replay of the log is the same server, whatever its states look like. No masked vector is in it:
+an answer is logged without its vector, which the digest stands for, and all vectors are in one sum.
 
 Every step of a round opens once, whichever server opens it. A memory that outlives them all says which have
 been: going on from before the opening of a step would ask clients a second, different question.
@@ -13,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, MutableSet
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
@@ -23,7 +22,7 @@ from ccesa.errors import (
     OverlappingSums,
     RoundFailed,
     StaleCheckpoint,
-    shown,
+    quoted,
 )
 from ccesa.protocol import messages as m
 from ccesa.wire import Data
@@ -35,26 +34,19 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _LOCK = Lock()
 
 
-class Logged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Logs one step that was opened."""
-
-    #: What the call that opened it was given, by the names of its arguments.
-    inputs: dict[str, Any]
-    #: Answers that were taken, without masked vectors, in the order in which they came.
-    answers: dict[int, bytes]
-
-    def __repr__(self) -> str:
-        return f"Logged({len(self.answers)} answers)"
-
-
 class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Saves a server while a step is open, which is the last in the log."""
+    """Saves a server while a step is open."""
 
     version: Literal[1] = VERSION
     context: bytes
     #: Name of the open step.
     step: str
-    steps: list[Logged]
+    #: Who was asked to take part, and what else is decided outside of messages, as ``Server`` has it.
+    asked: list[int]
+    task: bytes
+    dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)]
+    #: By step, up to the open one: what was answered, without masked vectors, in the order in which it came.
+    answers: list[dict[int, bytes]]
     #: The sum of all vectors that were taken; empty before the step that takes them.
     total: bytes
 
@@ -88,43 +80,43 @@ class Log:
 
     def __init__(self, context: bytes, openings: MutableSet[bytes] | None, names: tuple[str, ...]) -> None:
         self._context, self._openings, self._names = context, openings, names
-        self.steps: list[Logged] = []
+        #: By step, the answers of each client, without masked vectors.
+        self.answers: list[dict[int, bytes]] = []
         #: So many were opened by the server that this one is restored from.
         self._before = 0
 
-    def begin(self, **inputs: Any) -> dict[int, bytes]:
+    def begin(self) -> dict[int, bytes]:
         """Note that the next step opens, before a request of it leaves; return where its answers go.
 
         Raises StaleCheckpoint if another server has opened it.
         """
-        place = len(self.steps)
+        place = len(self.answers)
         if self._openings is None:
-            self.steps.clear()  # nobody will ask for them
+            self.answers.clear()  # nobody will ask for them
         elif place >= self._before:
             with _LOCK:
                 self._check_unopened(self._openings, place)
                 self._openings.add(self._entry(place))
-        self.steps.append(Logged(inputs=inputs, answers={}))
-        return self.steps[-1].answers
+        self.answers.append({})
+        return self.answers[-1]
 
     def end(self) -> dict[int, bytes]:
         """Forget all answers: shares go with the round. Return that there are none."""
-        self.steps = []
+        self.answers = []
         return {}
 
-    def encode(self, step: str, total: Vector | None) -> bytes:
-        """Return the log with the running sum, behind their digest."""
+    def encode(self, *, total: Vector | None, **fields: Any) -> bytes:
+        """Return the log with the running sum and these fields, behind their digest."""
         self._remembered()
         content = b"" if total is None else cast(bytes, total.data)  # which is encoded without another copy
-        body = msgspec.msgpack.encode(
-            Saved(context=self._context, step=step, steps=self.steps, total=content)
-        )
+        saved = Saved(context=self._context, answers=self.answers, total=content, **fields)
+        body = msgspec.msgpack.encode(saved)
         return hashlib.sha256(body).digest() + body
 
     def follow(self, data: bytes) -> Saved:
         """Read what this server goes on from; raise StaleCheckpoint if a later step has been opened."""
         openings, saved = self._remembered(), self._decode(data)
-        opened = len(saved.steps)
+        opened = len(saved.answers)
         for place in range(opened, len(self._names)):
             self._check_unopened(openings, place)
         if not all(self._entry(place) in openings for place in range(opened)):
@@ -138,13 +130,12 @@ class Log:
     def beside(self, data: bytes) -> Saved:
         """Read what another server took in the same step; raise OverlappingSums if of the same clients."""
         saved = self._decode(data)
-        mine, other = self.steps[-1], saved.steps[-1]
-        if (self.steps[:-1], mine.inputs) != (saved.steps[:-1], other.inputs):
+        if saved.answers[:-1] != self.answers[:-1]:
             raise ConfigError(
                 f"a checkpoint in step {saved.step}, or of a server that opened this step for other clients: "
                 "merge servers that were restored from one checkpoint in this step"
             )
-        common = mine.answers.keys() & other.answers.keys()
+        common = self.answers[-1].keys() & saved.answers[-1].keys()
         if common:
             raise OverlappingSums(common)
         return saved
@@ -164,9 +155,9 @@ class Log:
                 "a checkpoint of another round, or of another configuration: give the configuration that "
                 "this round was opened with"
             )
-        if saved.step not in self._names or len(saved.steps) != self._names.index(saved.step) + 1:
+        if saved.step not in self._names or len(saved.answers) != self._names.index(saved.step) + 1:
             raise ConfigError(
-                f"a checkpoint in step {shown(saved.step)!r} with {len(saved.steps)} steps in it"
+                f"a checkpoint in step {quoted(saved.step)} with {len(saved.answers)} steps in it"
             )
         return saved
 

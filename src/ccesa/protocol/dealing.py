@@ -29,7 +29,7 @@ def keys_of_members(
 ) -> dict[int, bytes]:
     """Return both public keys of each member; refuse one that occurs twice or has low order."""
     public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    public = [key for pair in public_keys.values() for key in split_keys(pair).values()]
+    public = [key for bundle in public_keys.values() for key in split_keys(bundle)]
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
@@ -67,8 +67,9 @@ def deal(
     rows = shamir.to_bytes(shamir.split(both, threshold, near.members.size, round.random))
     shares = m.items("shares", rows, near.members.size, 2 * shamir.SHARE_BYTES)
     own_share = shares.pop(near.place)
-    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares)
     secret = shamir.to_bytes(self_secret)
+    commitment = keys.commitment(secret, round.context, round.client)
+    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
@@ -78,7 +79,6 @@ def deal(
         sealings=sealings,
         own_share=own_share,
     )
-    commitment = keys.commitment(secret, round.context, round.client)
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
 
 
@@ -88,6 +88,7 @@ def seal(
     near: Neighbourhood,
     public_keys: dict[int, bytes],
     shares: list[bytes],
+    commitment: bytes,
 ) -> tuple[dict[int, keys.Sealing], bytes]:
     """Agree with every neighbour on keys for both directions, and seal each one's shares."""
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[round.client]
@@ -101,7 +102,7 @@ def seal(
             sealings[other],
             text,
             round.context,
-            keys.Ends(round.client, other, own, public_keys[other], other in partners),
+            keys.Ends(round.client, other, own, public_keys[other], other in partners, commitment),
         )
         for other, text in zip(neighbours, shares, strict=True)
     ]
@@ -114,6 +115,6 @@ def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[byte
     return [primitives.agree(private, key) for key in loaded]
 
 
-def split_keys(both: bytes) -> dict[str, Any]:
-    """Return both public keys as a reply has them."""
-    return {"sealing_key": both[:PUBLIC_KEY_BYTES], "mask_key": both[PUBLIC_KEY_BYTES:]}
+def split_keys(bundle: bytes) -> tuple[bytes, bytes]:
+    """Return the public keys of c_i and s_i."""
+    return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]

@@ -5,11 +5,12 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import os
-from collections.abc import Iterator, MutableSet
+from collections.abc import Iterable, Iterator, MutableSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -22,21 +23,26 @@ from ccesa.errors import (
     OrderError,
     RoundFailed,
     TooFewClients,
+    quoted,
 )
-from ccesa.evidence import Complained, Evidence
+from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.checkpoint import Log, Logged, Saved, replaying, without_vector
+from ccesa.protocol.checkpoint import Log, Saved, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
+from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 from ccesa.words import Vector
+
+#: What a server expects of clients whose dropouts nobody told it.
+DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +52,7 @@ class Aggregate:
     Attributes:
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
-        evidence: Wrong shares and complaints, as pairs of clients of whom one lied, or the network did.
+        evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
         evolution: The assignment graph, the thresholds, and who was left after each step.
     """
 
@@ -67,6 +73,9 @@ class Server:
     Args:
         config: The round; every client has to know it beforehand.
         charter: For a guard that has one; ``ActiveServer`` gives it.
+        task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
+        dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
+            leave with too few holders for that is left out.
         threads: How many threads take masks off the sum.
         random: Gives so many random bytes; anything but the system's is for tests.
         openings: Remembers which steps of which rounds have been opened, in 33 bytes each, and outlives all
@@ -78,7 +87,8 @@ class Server:
         failure: Why there is none, once that is known.
 
     Raises:
-        ConfigError: A round of another guard, ``threads`` out of range, or a broken installation of scipy.
+        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, or a broken
+            installation of scipy.
     """
 
     def __init__(
@@ -86,6 +96,8 @@ class Server:
         config: RoundConfig,
         *,
         charter: Charter | None = None,
+        task: bytes = m.NO_TASK,
+        dropout: float = DROPOUT,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
         openings: MutableSet[bytes] | None = None,
@@ -97,24 +109,33 @@ class Server:
         threads = whole_number("threads", threads)
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
         self._round: Round[Any] = Round(
-            config=config, context=self.context, own=charter, random=random, threads=threads
+            config=config,
+            context=self.context,
+            own=charter,
+            random=random,
+            threads=threads,
+            task=checked_task(task),
+            dropout=dropout,
         )
-        self._steps, self._place = steps_of(config.guard), -1
+        self._steps, self._place = steps_of(config), -1
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
+        self._asked: list[int] = []
         self._log = Log(self.context, openings, tuple(step.name for step in self._steps))
         #: The open step's part of the log, by which repeated answers are known.
         self._answered: dict[int, bytes] = {}
         #: What the open step has kept of the answers of those that go on.
         self._kept: dict[int, Any] = {}
-        #: Who complained of whom, instead of answering.
-        self._complaints: set[Complained] = set()
+        #: Who could not use what whom had sealed.
+        self._accusations: set[Accusation] = set()
         self._exclusive = OneCallAtATime("server", fragile=True)
 
     @property
@@ -125,6 +146,13 @@ class Server:
         if self.finished:
             raise OrderError("the round is over")
         return self._steps[self._place]
+
+    @property
+    def next_step(self) -> Step | None:
+        """The step after the open one; None if that is the last, or the round is over or not open."""
+        if self.finished or not 0 <= self._place < len(self._steps) - 1:
+            return None
+        return self._steps[self._place + 1]
 
     @property
     def finished(self) -> bool:
@@ -141,21 +169,40 @@ class Server:
         """The assignment graph, once it is drawn."""
         return self._state.graph if isinstance(self._state, Drawn) else None
 
-    def open(self) -> Requests:
+    def open(self, clients: Iterable[int] | None = None) -> Requests:
         """Start step 0.
 
+        Args:
+            clients: Ids of those that are asked to take part; by default all that are enrolled.
+
         Returns:
-            A request of at most 58 bytes for every client, by id.
+            A request of at most 64 bytes for each of them, by id.
 
         Raises:
             OrderError: This server was opened or restored before.
             StaleCheckpoint: Another server has opened this round.
+            ConfigError: An id is not that of an enrolled client.
         """
         with self._exclusive, self._failing():
             self._check_new()
-            return self._open()
+            return self._open(self._expected if clients is None else frozenset(map(check_id, clients)))
 
-    def receive(self, client: int, reply: bytes) -> None:
+    def work_on(self, task: bytes) -> None:
+        """Say what clients are asked to work on, before they are: it goes along with the requests of step 2.
+
+        Args:
+            task: 32 bytes, a digest.
+
+        Raises:
+            OrderError: Clients have been asked already.
+            ConfigError: The task has another size.
+        """
+        with self._exclusive:
+            if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
+                raise OrderError("clients have been told their task already")
+            self._round = replace(self._round, task=checked_task(task))
+
+    def receive(self, client: int, reply: Data) -> None:
         """Take one reply. The same reply again changes nothing.
 
         Args:
@@ -170,7 +217,7 @@ class Server:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client = whole_number("client id", client)
+        client = check_id(client)
         view = m.measured(reply, "reply")
         with self._exclusive:
             self._receive(client, view)
@@ -203,8 +250,13 @@ class Server:
             ConfigError: The server was made without ``openings``.
         """
         with self._exclusive:
-            total = self._state.total if isinstance(self._state, Delivered) else None
-            return self._log.encode(self.step.name, total)
+            return self._log.encode(
+                step=self.step.name,
+                asked=self._asked,
+                task=self._round.task,
+                dropout=float(self._round.dropout),
+                total=self._total,
+            )
 
     def restore(self, data: bytes) -> Requests:
         """Go on from a checkpoint in place of ``open``; only a server that has just been made can.
@@ -248,7 +300,7 @@ class Server:
                 raise OrderError(f"step {self.step.name} takes no masked vectors, which could be merged")
             saved = self._log.beside(data)
             with replaying():
-                self._take_over(saved.steps[-1])
+                self._take_over(saved.answers[-1])
                 self._add(saved.total)
 
     def result(self) -> Aggregate:
@@ -270,48 +322,57 @@ class Server:
         try:
             yield
         except RoundFailed as failure:
-            failure.evidence = replace(failure.evidence, complaints=frozenset(self._complaints))
+            failure.evidence = replace(failure.evidence, accusations=frozenset(self._accusations))
             self.failure = failure
             self._log.end()
             raise
+
+    @property
+    def _total(self) -> Vector | None:
+        """The running sum, once there is one."""
+        return self._state.total if isinstance(self._state, Delivered) else None
 
     def _check_new(self) -> None:
         if self._place >= 0 or self.finished:
             raise OrderError("the round has been opened already")
 
-    def _open(self) -> Requests:
+    def _open(self, asked: frozenset[int]) -> Requests:
+        if not asked <= self._expected:
+            raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
+        number = labels.client_bytes(self.config.number)
+        self._asked = sorted(asked)
         return self._begin(
             {
-                client: m.AdvertiseRequest(context=self.context, client=client).encode()
-                for client in sorted(self._expected)
+                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+                for client in self._asked
             }
         )
 
-    def _begin(self, requests: Requests, **inputs: Any) -> Requests:
-        """Begin the next step, as a call with these inputs decided; without requests the round is over."""
-        self._answered, self._kept = self._log.begin(**inputs) if requests else self._log.end(), {}
+    def _begin(self, requests: Requests) -> Requests:
+        """Begin the next step, unless the round is over."""
+        self._answered, self._kept = self._log.end() if self.finished else self._log.begin(), {}
         self._place, self._expected = self._place + 1, frozenset(requests)
         return requests
 
     def _replay(self, saved: Saved) -> Requests:
         """Do what another server did; return the requests of the step that is open then."""
+        self._round = replace(self._round, task=checked_task(saved.task), dropout=saved.dropout)
         requests: Requests = {}
-        for logged in saved.steps:
-            requests = self._open(**logged.inputs) if self._place < 0 else self._close(**logged.inputs)
-            self._take_over(logged)
+        for answers in saved.answers:
+            requests = self._open(frozenset(saved.asked)) if self._place < 0 else self._close()
+            self._take_over(answers)
         self._add(saved.total)
         return requests
 
-    def _take_over(self, logged: Logged) -> None:
+    def _take_over(self, answers: dict[int, bytes]) -> None:
         """Take what another server has taken in this step; its vectors are in a sum."""
-        for client, answer in logged.answers.items():
+        for client, answer in answers.items():
             self._receive(client, answer, summed=True)
 
     def _add(self, total: bytes) -> None:
         """Add the sum of another server, where there is one by now."""
-        summing = isinstance(self._state, Delivered)
-        m.exactly("sum", total, self.config.vector_bytes if summing else 0)
-        if summing:
+        m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
+        if self._total is not None:
             add_vector(self._round, self._state, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
@@ -332,9 +393,9 @@ class Server:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
             add_vector(self._round, self._state, vector)
-        if kind is step.instead:
-            self._complaints |= kept
-        else:
+        if isinstance(message, m.Accusing):
+            self._accusations |= kept
+        if kind is not step.instead:
             self._kept[client] = kept
         self._answered[client] = answer
 
@@ -386,9 +447,14 @@ class Server:
         return Aggregate(
             vector=state.total,
             survivors=state.evolution.ids(state.evolution.v3),
-            evidence=Evidence(wrong_shares=state.wrong_shares, complaints=frozenset(self._complaints)),
+            evidence=Evidence(wrong_shares=state.wrong_shares, accusations=frozenset(self._accusations)),
             evolution=state.evolution,
         )
+
+
+def check_id(client: object) -> int:
+    """Return a client id as an int, also if it is one of numpy's."""
+    return whole_number("client id", client)
 
 
 class ActiveServer(Server):
@@ -400,7 +466,7 @@ class ActiveServer(Server):
         threads: How many threads take masks off the sum.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
-        openings: Remembers which steps of which rounds have been opened, as for ``Server``.
+        **others: ``task``, ``dropout`` and ``openings``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
@@ -414,9 +480,9 @@ class ActiveServer(Server):
         threads: int = 1,
         now: float | None = None,
         random: shamir.Randomness = os.urandom,
-        openings: MutableSet[bytes] | None = None,
+        **others: Any,
     ) -> None:
         check_type("charter", charter, Charter, "; Charter.load(path) reads one")
         charter.check_current(now)
         charter.check(config)
-        super().__init__(config, charter=charter, threads=threads, random=random, openings=openings)
+        super().__init__(config, charter=charter, threads=threads, random=random, **others)
