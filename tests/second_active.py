@@ -46,6 +46,7 @@ LEARNING = {
     "clip": 2.0,
     "metric_clip": 1e6,
     "max_weight": 65536.0,
+    "field_bits": 32,
 }
 
 

@@ -235,6 +235,7 @@ def check_charter(found):
             raise Refused("ConfigError")
     if found["learning"] is not None:
         check_learning(found["learning"])
+        check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
     check_configuration({**fields, "length": 1, "round_id": bytes(32), "task": b""})
     check_floor(fields, {})
@@ -254,6 +255,15 @@ def check_learning(learning):
             raise Refused("ConfigError")
         named += learning[name]
     check_names(named)
+
+
+def check_fields(field_bits, bits, clients):
+    if bits != 64:
+        raise Refused("ConfigError")
+    if field_bits > 64:
+        raise Refused("ConfigError")
+    if clients >= 2 ** (field_bits - 1):
+        raise Refused("ConfigError")
 
 
 def check_names(named):

@@ -45,6 +45,26 @@ def test_the_same_bytes_every_time_but_for_seconds_that_were_asked_for():
     assert "--calibrate measures this machine and adds the seconds" in run(*ask).stdout
 
 
+@pytest.mark.parametrize(
+    ("wish", "fields"),
+    [
+        (("--value-bits", "8"), {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3}),
+        (("--precision", "1e-4"), {"bits": 26, "value_bits": 16, "per_word": 2, "bytes_each": 4.0}),
+        (
+            ("--precision", "1e-2", "--clip", "1"),
+            {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3},
+        ),
+    ],
+)
+def test_values_in_fields_of_words(wish, fields):
+    """So many bits of a value, or as many as a precision takes: the plan counts words, and says both."""
+    made = plan("--clients", "1000", "--length", "1000000", *wish)
+    assert made["fields"] == fields
+    assert (made["bits"], made["length"]) == (64, -(-1000000 // fields["per_word"]))
+    shown = " ".join(run("plan", "--clients", "1000", *wish).stdout.split())
+    assert f"values of {fields['value_bits']} bits in fields of {fields['bits']} bits" in shown
+
+
 def test_an_erdos_renyi_plan():
     made = plan("--clients", "1000", "--graph", "erdos-renyi", "--collusion", "0.1", "--length", "10")
     assert made["graph"] == "erdos-renyi"
@@ -134,6 +154,11 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--dropout", "1"], "dropout"),
         (["--clients", "100", "--guard", "lazy"], "guard"),
         (["--clients", "100", "--bits", "7"], "bits"),
+        (["--clients", "100", "--value-bits", "1"], "a value has 2 to 53 bits, not 1"),
+        (["--clients", "100", "--precision", "0"], "precision must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "give one of them"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),

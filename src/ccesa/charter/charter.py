@@ -1,4 +1,4 @@
-"""``Charter``: everything about a federation's rounds but round id, roster, length and task.
+"""``Charter``: everything about a federation's rounds but series, number, roster, length and *accept*.
 
 A server that lies chooses whatever it may choose, against one client. Limits are not enough: another kind of
 graph with the same mean degree lies within every limit, and its tail is another one. So all of it is fixed.
@@ -16,8 +16,9 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.charter import toml
-from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
+from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
 from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
@@ -29,6 +30,8 @@ from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
 _MOST = 2**53 - 1
+#: What a charter does not say about a round.
+_LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: A hundred thousand members fit in.
 MAX_FILE_BYTES = 1 << 24
 
@@ -102,6 +105,8 @@ class Learning(Part, frozen=True, kw_only=True):
     clip: float = 2.0
     metric_clip: float = 1e6
     max_weight: float = 65536.0
+    #: Bits of a field; with the number of members it says how every number lies in the words.
+    field_bits: int = USUAL_BITS
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
@@ -130,7 +135,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         graph: Who holds shares of whom; masks run on every edge.
         threshold: How many holders open a secret.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        bits: Bits of a word, 8, 16, 32 or 64.
+        agreement: How two members come to a common secret: ``x25519``.
+        bits: Bits of a word, 8, 16, 32 or 64; 64 with learning.
         least_roster: The fewest members whose keys make a round, F.
         min_survivors: The fewest members in a sum.
         attempts: How many vectors a member sends for one task, 1 to 1000.
@@ -148,6 +154,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     graph: Graph
     threshold: Threshold
     generator: str = "aes128-ctr"
+    agreement: str = "x25519"
     bits: Literal[8, 16, 32, 64] = 32
     least_roster: int
     min_survivors: int
@@ -168,8 +175,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
         msgspec.structs.force_setattr(self, "members", tuple(self.members))
+        if self.learning is not None:
+            if self.bits != WORD_BITS:
+                raise ConfigError(f"a charter with learning has words of {WORD_BITS} bits, not {self.bits}")
+            Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        BARE_FLOOR.check(self._config(length=1, task=b"", round_id=bytes(ROUND_ID_BYTES), charter=bytes(32)))
+        BARE_FLOOR.check(self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
 
     @cached_property
     def admission(self) -> Admission:
@@ -191,19 +202,22 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         text = self.digest.hex()
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
-    def config(self, *, length: int, task: bytes = b"", round_id: bytes | None = None) -> RoundConfig:
+    def config(
+        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool = False
+    ) -> RoundConfig:
         """Return the configuration of one round of this federation.
 
         Args:
             length: Words of a vector.
-            task: At most 64 bytes: a digest of what members are asked to work on.
-            round_id: 32 bytes, fresh for every round; random unless given.
+            series_id: 32 bytes, fresh for every series; random unless given.
+            number: Of the round in its series.
+            accept: Whether members say, before they mask, whose shares they could open.
 
         Raises:
             ConfigError: One of them cannot be.
         """
-        given: dict[str, Any] = {} if round_id is None else {"round_id": round_id}
-        return self._config(length=length, task=task, charter=self.digest, **given)
+        given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
+        return self._config(length=length, number=number, accept=accept, charter=self.digest, **given)
 
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
@@ -217,7 +231,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         found = CharteredRound.decode(data)
         self._check_digest(found.charter)
-        return self.config(length=found.length, task=found.task, round_id=found.round_id)
+        return self.config(**{name: getattr(found, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
         """Check that a round is as agreed on.
@@ -226,17 +240,17 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             config: The round that a server proposes.
 
         Raises:
-            ConfigError: It differs in anything but round id, length and task.
+            ConfigError: It differs in anything but series, number, length and *accept*.
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
             raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)
-        agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
+        agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
                 raise ConfigError(
-                    f"the round differs from the charter in {name}: nothing but round id, length and task is "
+                    f"the round differs from the charter in {name}: nothing but {', '.join(_LEFT_OPEN)} is "
                     "left to choose"
                 )
 
@@ -317,6 +331,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             graph=self.graph,
             threshold=self.threshold,
             generator=self.generator,
+            agreement=self.agreement,
             min_survivors=self.min_survivors,
             guard=ACTIVE.name,
             **others,

@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 
 from ccesa.cli import options
-from ccesa.cli.charter import Agreement
+from ccesa.cli.charter import Agreement, Values
 from ccesa.cli.output import lines, table
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
@@ -84,6 +85,18 @@ _Attempts = Annotated[
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
 ]
+_ValueBits = Annotated[
+    int | None,
+    typer.Option(
+        help="Bits of one client's value: --length counts values, several of them in a 64-bit word.",
+        show_default=False,
+    ),
+]
+_Precision = Annotated[
+    float | None,
+    typer.Option(help="In place of --value-bits: how far a mean may be off.", show_default=False),
+]
+_Clip = Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")]
 _Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="Measure this machine and say the costs in seconds, too.")
 ]
@@ -98,6 +111,9 @@ def plan(
     graph: options.GraphName = BEST,
     length: options.Length = 1_000_000,
     bits: options.Bits = 32,
+    value_bits: _ValueBits = None,
+    precision: _Precision = None,
+    clip: _Clip = 2.0,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -124,6 +140,9 @@ def plan(
     agreement = Agreement(charter, replaces, expires, attempts, learning)
     agreement.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
+    values = Values(count, value_bits, precision, clip)
+    fields = values.fields if values.asked or learning else None
+    length, bits = (length, bits) if fields is None else (fields.length(length), WORD_BITS)
     leaving = options.leaving(dropout, dropout_per_step)
     made = make_plan(
         count,
@@ -137,9 +156,9 @@ def plan(
         exact_dropout,
         leaving.per_step,
     )
-    _show(made, calibrate() if calibrated else None, as_json)
+    _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
-        agreement.write(made, listed)
+        agreement.write(made, listed, values)
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:
@@ -154,12 +173,13 @@ def _count(clients: int | None, listed: Admission | None) -> int:
     return len(listed)
 
 
-def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
+def _show(made: Plan, fields: Fields | None, rates: Rates | None, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(report.as_json(made, rates)))
+        lie = {} if fields is None else {"fields": fields.as_dict()}
+        typer.echo(json.dumps(report.as_json(made, rates) | lie))
         return
     console = Console()
-    console.print(lines(_recommendation(made)))
+    console.print(lines(_recommendation(made, fields)))
     console.print(table("certificate", ("", "at most", ""), _certificate(made)))
     console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
@@ -168,7 +188,7 @@ def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
         console.print(f"[yellow]note[/yellow]  {note}")
 
 
-def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
+def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, str]]:
     told = made.assumptions
     leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
     who = f"{leaving}, {told.collusion:.3g} collude"
@@ -176,6 +196,8 @@ def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
+    if fields is not None:
+        yield "words", fields.in_words
     if promise := report.promise_in_words(made):
         yield "promise", promise
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.identity import Admission
 from ccesa.plan.planner import check
@@ -63,7 +64,7 @@ def charter(
         members=tuple(Seat(one.name, one.public) for one in members.members),
         graph=plan.graph,
         threshold=plan.threshold,
-        bits=plan.bits,  # type: ignore[arg-type]  # checked by the charter itself
+        bits=WORD_BITS if others.get("learning") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
         certificate=stated(plan),

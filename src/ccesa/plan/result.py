@@ -214,7 +214,7 @@ class Plan:
         """Return the configuration of one round of this plan, with ``least_survivors`` as ``min_survivors``.
 
         Args:
-            **others: Fields of RoundConfig that the plan does not say, such as ``task``, or says otherwise.
+            **others: Fields of RoundConfig that the plan does not say, such as ``number``, or says otherwise.
 
         Raises:
             ConfigError: A field cannot be; under ``active`` a charter makes configurations.
