@@ -491,7 +491,7 @@ def test_a_checkpoint_may_lie_in_a_view():
 def test_of_another_configuration():
     play = DurablePlay(configure(5))
     server = durable(configure(5), play.openings)
-    with pytest.raises(ConfigError, match="another configuration: give the configuration that this round"):
+    with pytest.raises(ConfigError, match="give the configuration that it was opened with"):
         server.restore(play.server.checkpoint())
 
 
@@ -703,7 +703,7 @@ def test_a_front_end_cannot_speak_for_who_was_not_asked(guard):
 def test_what_was_read_is_not_shown():
     play = DurablePlay(configure(5)).until("unmask")
     log = checkpoint.Log(play.config.context, play.openings, tuple(step.name for step in steps("curious")))
-    assert repr(log.follow(play.server.checkpoint())) == "Saved(...)"
+    assert repr(log.follow(play.server.checkpoint())) == "SavedServer(...)"
 
 
 def test_the_sum_is_not_shared_with_the_bytes_that_it_came_from():
