@@ -569,6 +569,19 @@ def test_a_log_that_no_server_can_have_fails_by_name(guard, data):
     assert requests == play.requests or server.step.name == "advertise"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"step": "share"}, {"step": "nap"}, {"answers": []}, {"answers": [{}] * 4}, {"answers": [{}] * 9}],
+    ids=str,
+)
+def test_a_log_of_other_steps_than_it_says_is_refused(change):
+    play, fields = saved_in("mask")
+    data = resealed(fields | change)
+    for call in (durable(play.config, play.openings).restore, play.server.merge):
+        with pytest.raises(ConfigError, match="a checkpoint in step"):
+            call(data)
+
+
 @pytest.mark.parametrize("step", ["mask", "unmask"])
 @pytest.mark.parametrize("total", [b"", bytes(9), bytes(11)])
 def test_a_sum_of_another_length_fails_by_name(step, total):
