@@ -130,7 +130,17 @@ def noticed(name, code):
 
 #: What a client reads and checks. A test that takes minutes and files that others move: so this is no test.
 PACKAGE = (
-    *("identity", "config", "quantize", "words", "wire", "charter/charter", "charter/toml"),
+    *(
+        "identity",
+        "config",
+        "fields",
+        "digits",
+        "quantize",
+        "words",
+        "wire",
+        "charter/charter",
+        "charter/toml",
+    ),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
     *("protocol/client", "protocol/dealing", "protocol/masking", "floor", "parts", "thresholds"),
     *(f"protocol/curious/client_{step}" for step in ("1_share", "2_mask", "3_unmask")),
