@@ -184,8 +184,10 @@ def check_tables(given):
         check_keys(given[name], set(), {"type", *kinds[given[name]["type"]]})
         if any(type(value) not in (int, float) for key, value in given[name].items() if key != "type"):
             raise Refused("ConfigError")
-    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, CERTIFICATE)
-    for name, value in given["certificate"].items():
+    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, {*CERTIFICATE, "dropout_per_step"})
+    figures = dict(given["certificate"])
+    check_each_step(figures.pop("dropout_per_step", [0.0] * 6))
+    for name, value in figures.items():
         if type(value) not in ((bool,) if name == "exact_dropout" else (int, float)):
             raise Refused("ConfigError")
     for name in COUNTED:
@@ -197,6 +199,13 @@ def check_tables(given):
             type(value) is int and type(LEARNING[name]) is float
         ):
             raise Refused("ConfigError")
+
+
+def check_each_step(each):
+    if type(each) is not list or len(each) != 6 or any(type(q) not in (int, float) for q in each):
+        raise Refused("ConfigError")
+    if not all(0 <= q < 1 for q in each):
+        raise Refused("ConfigError")
 
 
 def check_moment(moment):

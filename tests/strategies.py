@@ -93,7 +93,8 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         charter = {"charter": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
-        round_id=draw(st.binary(min_size=32, max_size=32)),
+        series_id=draw(st.binary(min_size=32, max_size=32)),
+        number=draw(st.integers(0, 2**32 - 1)),
         clients=clients,
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
@@ -101,7 +102,7 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         threshold=draw(thresholds(graph, clients, guard)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
-        task=draw(st.binary(max_size=64)),
+        accept=draw(st.booleans()),
         guard=guard,
         **charter,
     )
@@ -117,13 +118,14 @@ def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tup
     return st.lists(texts, min_size=least, max_size=3, unique=True).map(tuple)
 
 
+_each_step = st.tuples(*[st.floats(0, 1, exclude_max=True)] * 6)
 _certificates = st.builds(
     Stated,
     **dict.fromkeys(Stated.__struct_fields__, st.floats(max_value=0, allow_nan=False))
     | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
     | dict.fromkeys(["dropout", "collusion"], st.floats(0, 1))
     | dict.fromkeys(["privacy_bits", "reliability_bits"], st.floats(0, 160))
-    | {"exact_dropout": st.booleans()},
+    | {"exact_dropout": st.booleans(), "dropout_per_step": st.just(msgspec.UNSET) | _each_step},
 )
 _learning = st.builds(
     Learning,

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from ccesa import labels, wire, words
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.masks import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
@@ -20,7 +21,9 @@ from ccesa.thresholds import HolderCounts, Majority, Threshold
 
 #: Version of the wire format. Parties with different versions refuse each other's configurations by name.
 VERSION: Final = 2
-ROUND_ID_BYTES = 32
+SERIES_ID_BYTES = 32
+#: Rounds of a series have numbers below this one.
+MAX_NUMBER: Final = 2**32 - 1
 CHARTER_BYTES = 32
 #: What one byte string of the wire format can carry.
 MAX_VECTOR_BYTES = 2**32 - 1
@@ -31,10 +34,12 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "version": (VERSION,),
     "bits": words.BITS,
     "generator": tuple(GENERATORS),
+    "agreement": tuple(AGREEMENTS),
+    "accept": (False, True),
     "guard": tuple(GUARDS),
 }
 #: The types of other fields, and what to give for those that people know by name.
-_TYPES: dict[str, Any] = {"round_id": bytes, "task": bytes, "graph": Graph, "threshold": Threshold}
+_TYPES: dict[str, Any] = {"series_id": bytes, "graph": Graph, "threshold": Threshold}
 _MEANT = {
     name: f": give one of {', '.join(f'ccesa.{kind.__name__}(...)' for kind in get_args(_TYPES[name]))}"
     for name in ("graph", "threshold")
@@ -46,16 +51,18 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     Attributes:
         version: Version of the wire format, 2.
-        round_id: 32 bytes, fresh for every round; random unless given.
+        series_id: 32 bytes, fresh for every series; random unless given.
+        number: Of the round in its series, from 0 on. A single round is a series of length one.
         clients: How many are enrolled, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
         length: Words of a vector, at least 1; a vector has at most 2^32 - 1 bytes.
         bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
         graph: Who holds shares of whom and who masks with whom: Complete, Harary or ErdosRenyi.
         threshold: How many holders open a secret: Majority, Linear or Fixed.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
+        agreement: How two clients come to a common secret: ``x25519``.
+        accept: Whether clients say, before they mask, whose shares they could open; rounds of a series do.
         min_survivors: The fewest clients in a sum, 2 to ``clients``.
         guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
-        task: At most 64 bytes: a digest of what clients were asked to work on, such as the global model.
         charter: 32 bytes, the digest of the charter under ``active``; absent otherwise. ``Charter.config``
             sets it.
 
@@ -64,16 +71,18 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     """
 
     version: Literal[2] = VERSION
-    round_id: bytes = msgspec.field(default_factory=lambda: os.urandom(ROUND_ID_BYTES))
+    series_id: bytes = msgspec.field(default_factory=lambda: os.urandom(SERIES_ID_BYTES))
+    number: int = 0
     clients: int
     length: int
     bits: Literal[8, 16, 32, 64] = 32
     graph: Graph = msgspec.field(default_factory=Complete)
     threshold: Threshold = msgspec.field(default_factory=Majority)
     generator: str = "aes128-ctr"
+    agreement: str = "x25519"
+    accept: bool = False
     min_survivors: int = 3
     guard: GuardName = CURIOUS.name
-    task: bytes = b""
     charter: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -111,6 +120,11 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return found
 
     @property
+    def round_id(self) -> bytes:
+        """What no two rounds have in common, 36 bytes: the id of the series, and the number."""
+        return self.series_id + labels.client_bytes(self.number)
+
+    @property
     def vector_bytes(self) -> int:
         """Bytes of one vector."""
         return self.length * self.bits // 8
@@ -129,12 +143,12 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
                 raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
 
     def _check_sizes(self) -> None:
-        for name in ("clients", "length", "min_survivors"):
+        for name in ("number", "clients", "length", "min_survivors"):
             check_integer(name, getattr(self, name))
-        if len(self.round_id) != ROUND_ID_BYTES:
-            raise ConfigError(f"round_id must have {ROUND_ID_BYTES} bytes, not {len(self.round_id)}")
-        if len(self.task) > 64:
-            raise ConfigError(f"task is a digest of at most 64 bytes, not {len(self.task)}")
+        if len(self.series_id) != SERIES_ID_BYTES:
+            raise ConfigError(f"series_id must have {SERIES_ID_BYTES} bytes, not {len(self.series_id)}")
+        if not 0 <= self.number <= MAX_NUMBER:
+            raise ConfigError(f"number must lie in 0..{MAX_NUMBER}, not {self.number}")
         check_clients(self.clients)
         if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
             most = MAX_VECTOR_BYTES * 8 // self.bits
@@ -204,9 +218,10 @@ class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
 
     version: Literal[2] = VERSION
     charter: bytes
-    round_id: bytes
+    series_id: bytes
+    number: int
     length: int
-    task: bytes
+    accept: bool
 
     @classmethod
     def of(cls, config: RoundConfig) -> "CharteredRound":

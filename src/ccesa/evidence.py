@@ -49,15 +49,15 @@ class WrongShare(NamedTuple):
         return self.described(by_id)
 
 
-class Complained(NamedTuple):
-    """A client that could not use what another had sealed for it: one of the two lied."""
+class Accusation(NamedTuple):
+    """A client could not use what another had sealed for it: one of the two lied."""
 
     accuser: int
-    accused: int
+    dealer: int
 
     def described(self, naming: Naming) -> str:
         """Return what happened in words."""
-        return f"{naming([self.accuser])} could not open what {naming([self.accused])} sealed for it"
+        return f"{naming([self.accuser])} could not open what {naming([self.dealer])} sealed for it"
 
     def __str__(self) -> str:
         return self.described(by_id)
@@ -71,11 +71,11 @@ class Evidence:
 
     Attributes:
         wrong_shares: Shares that do not fit the others: (sender, dealer, liars up to which that is sure).
-        complaints: Clients that could not use what another had sealed for them: (accuser, accused).
+        accusations: Clients that could not use what another had sealed for them: (accuser, dealer).
     """
 
     wrong_shares: frozenset[WrongShare] = frozenset()
-    complaints: frozenset[Complained] = frozenset()
+    accusations: frozenset[Accusation] = frozenset()
 
     def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
         """Return all pairs of ids, whatever the two did; whoever accuses itself stands alone.
@@ -87,7 +87,7 @@ class Evidence:
             liars: The most lying neighbours that a client is expected to have; less sure pairs are left out.
         """
         shares = [(one.sender, one.dealer) for one in self.wrong_shares if one.sure >= liars]
-        return frozenset(frozenset(pair) for pair in (*shares, *self.complaints))
+        return frozenset(frozenset(pair) for pair in (*shares, *self.accusations))
 
     def suspects(self, liars: int) -> frozenset[int]:
         """Return the ids of clients in more pairs than so many liars can make for an honest one.
@@ -107,11 +107,11 @@ class Evidence:
         return frozenset(alone | {client for client, others in beside.items() if len(others) > liars})
 
     def __bool__(self) -> bool:
-        return bool(self.wrong_shares or self.complaints)
+        return bool(self.wrong_shares or self.accusations)
 
-    def __iter__(self) -> Iterator[WrongShare | Complained]:
+    def __iter__(self) -> Iterator[WrongShare | Accusation]:
         yield from sorted(self.wrong_shares)
-        yield from sorted(self.complaints)
+        yield from sorted(self.accusations)
 
     def described(self, naming: Naming) -> str:
         """Return the first pairs in one line, and how many more there are; empty where there are none.

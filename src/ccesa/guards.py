@@ -30,6 +30,8 @@ class Guard:
     #: The fraction of clients that collude, where nothing else is said, and the fewest that do.
     collusion: float
     least_colluders: int
+    #: In a series a round starts so many exchanges after the one before it: its vectors need that sum.
+    stride: int
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -46,6 +48,7 @@ CURIOUS = Guard(
     privacy_bits=40.0,
     collusion=0.0,
     least_colluders=0,
+    stride=2,
 )
 ACTIVE = Guard(
     name="active",
@@ -56,6 +59,7 @@ ACTIVE = Guard(
     privacy_bits=128.0,
     collusion=0.1,
     least_colluders=1,
+    stride=3,
 )
 GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}
 

@@ -26,6 +26,9 @@ MASKING_AMONG = b"ccesa/2/14 masking among V2"
 CONFIRMED = b"ccesa/2/15 confirmed V2 and V3"
 # Both guards.
 MASKED_VECTOR = b"ccesa/2/16 masked vector"
+MASKED_AMONG = b"ccesa/2/17 masked among"
+# The active guard: what a client signs for the server alone.
+HANDED_OVER = b"ccesa/2/18 handed over"
 # Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
 FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
@@ -51,6 +54,8 @@ ALL = (
     MASKING_AMONG,
     CONFIRMED,
     MASKED_VECTOR,
+    MASKED_AMONG,
+    HANDED_OVER,
 )
 
 _PAIR = struct.Struct("<IIII")

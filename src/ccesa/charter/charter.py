@@ -1,4 +1,4 @@
-"""``Charter``: everything about a federation's rounds but round id, roster, length and task.
+"""``Charter``: everything about a federation's rounds but series, number, roster, length and *accept*.
 
 A server that lies chooses whatever it may choose, against one client. Limits are not enough: another kind of
 graph with the same mean degree lies within every limit, and its tail is another one. So all of it is fixed.
@@ -16,7 +16,7 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.charter import toml
-from ccesa.config import ROUND_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
@@ -24,11 +24,14 @@ from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
+from ccesa.probability.per_step import PerStep
 from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
 _MOST = 2**53 - 1
+#: What a charter does not say about a round.
+_LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: A hundred thousand members fit in.
 MAX_FILE_BYTES = 1 << 24
 
@@ -71,10 +74,16 @@ class Stated(Part, frozen=True, kw_only=True):
     disconnected: float
     exposed: float
     unmaskable: float
+    #: With which probability a client leaves in each step, in order; left out where that was not said.
+    dropout_per_step: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
-        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+        if self.dropout_per_step is not msgspec.UNSET:
+            each = PerStep(each=tuple(self.dropout_per_step), confirms=True).each
+            msgspec.structs.force_setattr(self, "dropout_per_step", tuple(float(q) + 0.0 for q in each))
+        figures = [name for name in self.__struct_fields__ if name != "dropout_per_step"]
+        for name, value in ((name, getattr(self, name)) for name in figures):
             least, most = _STATED.get(name, (-math.inf, 0.0))
             if not least <= value <= most:  # not a number is neither
                 raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
@@ -126,6 +135,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         graph: Who holds shares of whom; masks run on every edge.
         threshold: How many holders open a secret.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
+        agreement: How two members come to a common secret: ``x25519``.
         bits: Bits of a word, 8, 16, 32 or 64; 64 with learning.
         least_roster: The fewest members whose keys make a round, F.
         min_survivors: The fewest members in a sum.
@@ -144,6 +154,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     graph: Graph
     threshold: Threshold
     generator: str = "aes128-ctr"
+    agreement: str = "x25519"
     bits: Literal[8, 16, 32, 64] = 32
     least_roster: int
     min_survivors: int
@@ -169,7 +180,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 raise ConfigError(f"a charter with learning has words of {WORD_BITS} bits, not {self.bits}")
             Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        BARE_FLOOR.check(self._config(length=1, task=b"", round_id=bytes(ROUND_ID_BYTES), charter=bytes(32)))
+        BARE_FLOOR.check(self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
 
     @cached_property
     def admission(self) -> Admission:
@@ -191,19 +202,22 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         text = self.digest.hex()
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
-    def config(self, *, length: int, task: bytes = b"", round_id: bytes | None = None) -> RoundConfig:
+    def config(
+        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool = False
+    ) -> RoundConfig:
         """Return the configuration of one round of this federation.
 
         Args:
             length: Words of a vector.
-            task: At most 64 bytes: a digest of what members are asked to work on.
-            round_id: 32 bytes, fresh for every round; random unless given.
+            series_id: 32 bytes, fresh for every series; random unless given.
+            number: Of the round in its series.
+            accept: Whether members say, before they mask, whose shares they could open.
 
         Raises:
             ConfigError: One of them cannot be.
         """
-        given: dict[str, Any] = {} if round_id is None else {"round_id": round_id}
-        return self._config(length=length, task=task, charter=self.digest, **given)
+        given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
+        return self._config(length=length, number=number, accept=accept, charter=self.digest, **given)
 
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
@@ -217,7 +231,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         found = CharteredRound.decode(data)
         self._check_digest(found.charter)
-        return self.config(length=found.length, task=found.task, round_id=found.round_id)
+        return self.config(**{name: getattr(found, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
         """Check that a round is as agreed on.
@@ -226,17 +240,17 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             config: The round that a server proposes.
 
         Raises:
-            ConfigError: It differs in anything but round id, length and task.
+            ConfigError: It differs in anything but series, number, length and *accept*.
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
             raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
         self._check_digest(config.charter)
-        agreed = self.config(length=config.length, task=config.task, round_id=config.round_id)
+        agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
                 raise ConfigError(
-                    f"the round differs from the charter in {name}: nothing but round id, length and task is "
+                    f"the round differs from the charter in {name}: nothing but {', '.join(_LEFT_OPEN)} is "
                     "left to choose"
                 )
 
@@ -317,6 +331,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             graph=self.graph,
             threshold=self.threshold,
             generator=self.generator,
+            agreement=self.agreement,
             min_survivors=self.min_survivors,
             guard=ACTIVE.name,
             **others,

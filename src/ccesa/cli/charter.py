@@ -193,7 +193,8 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
     )
     chance = report.probability_in_words(told.unreliable)
-    yield "is lost", f"with probability {chance} if {told.dropout:.3g} drop out"
+    leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
+    yield "is lost", f"with probability {chance} if {leaving}"
     yield "graph", _part(found.graph)
     yield "threshold", _part(found.threshold)
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
@@ -223,7 +224,8 @@ def _plain(found: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(found)
     plain["certificate"] = {
-        name: max(value, report.IMPOSSIBLE) for name, value in plain["certificate"].items()
+        name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
+        for name, value in plain["certificate"].items()
     }
     return plain
 

@@ -29,7 +29,12 @@ _MEANING = {
 
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Dropout = Annotated[float, typer.Option(help="Fraction that may drop out of a round.")]
+_Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Fraction that may drop out of a round, in whichever step is worst; 0.1.", show_default=False
+    ),
+]
 _Collusion = Annotated[
     float | None,
     typer.Option(
@@ -99,7 +104,8 @@ _Calibrate = Annotated[
 
 def plan(
     clients: _Clients = None,
-    dropout: _Dropout = 0.1,
+    dropout: _Dropout = None,
+    dropout_per_step: options.DropoutPerStep = None,
     collusion: _Collusion = None,
     guard: options.GuardName = CURIOUS.name,
     graph: options.GraphName = BEST,
@@ -125,6 +131,10 @@ def plan(
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
     --charter it also writes what the members agree on under the guard active; see ccesa charter.
+
+    With --dropout all may drop out in the worst step, after they have dealt their shares. A federation that
+    has counted who leaves when says it with --dropout-per-step and needs fewer neighbours: who left before
+    dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
     """
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
@@ -133,7 +143,19 @@ def plan(
     values = Values(count, value_bits, precision, clip)
     fields = values.fields if values.asked or learning else None
     length, bits = (length, bits) if fields is None else (fields.length(length), WORD_BITS)
-    made = make_plan(count, dropout, collusion, guard, length, bits, *promised, graph, exact_dropout)
+    leaving = options.leaving(dropout, dropout_per_step)
+    made = make_plan(
+        count,
+        leaving.dropout,
+        collusion,
+        guard,
+        length,
+        bits,
+        *promised,
+        graph,
+        exact_dropout,
+        leaving.per_step,
+    )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
         agreement.write(made, listed, values)
@@ -167,7 +189,9 @@ def _show(made: Plan, fields: Fields | None, rates: Rates | None, as_json: bool)
 
 
 def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, str]]:
-    who = f"{made.assumptions.dropout:.3g} drop out, {made.assumptions.collusion:.3g} collude"
+    told = made.assumptions
+    leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
+    who = f"{leaving}, {told.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)

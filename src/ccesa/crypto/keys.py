@@ -6,10 +6,8 @@ from typing import NamedTuple
 from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.crypto.masks import GENERATORS
-from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.labels import client_bytes
 
-SEALED_BYTES = 2 * SHARE_BYTES + primitives.TAG_BYTES
 COMMITMENT_BYTES = 32
 DIGEST_BYTES = 32
 _KEY, _NONCE = 16, 12
@@ -63,7 +61,7 @@ def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> Seali
 
 
 class Ends(NamedTuple):
-    """Names who seals for whom, the public keys of both, and whether masks run between them.
+    """Names who seals for whom, the public keys of both, whether masks run between them, and a promise.
 
     All of it is bound to the text, as far as this party knows it. What was changed on its way to one of the
     two is noticed here, before a vector is masked with it: the masks would not cancel then, and the sum would
@@ -75,11 +73,15 @@ class Ends(NamedTuple):
     sender_keys: bytes
     recipient_keys: bytes
     carries_masks: bool
+    #: The sender's, to its b_i: what it deals is what the server will hold it to.
+    commitment: bytes
 
     def associated(self, context: bytes) -> bytes:
         """Return the data that sealing binds to the text."""
         head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
-        return head + labels.frame(self.sender_keys, self.recipient_keys, bytes([self.carries_masks]))
+        return head + labels.frame(
+            self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment
+        )
 
 
 def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:

@@ -79,7 +79,7 @@ def train(
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
         config = _config(graph, quantizer)
-        dropouts = Independent(dropout).draw(steps_of(config.guard), config.clients, rng)
+        dropouts = Independent(dropout).draw(steps_of(config), config.clients, rng)
         history.count(dropouts)
         secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
         plain = _plain_round(plain, data, dropouts)

@@ -35,6 +35,8 @@ class AssignmentGraph:
     starts: Nodes
     columns: Nodes
     carries_masks: Flags
+    #: The graph that was drawn, where edges were taken out of it since, and which of its edges are left.
+    drawn: "tuple[AssignmentGraph, Flags] | None" = None
 
     @property
     def size(self) -> int:
@@ -58,6 +60,24 @@ class AssignmentGraph:
         """Return the node of each client."""
         return {client: node for node, client in enumerate(self.ids.tolist())}
 
+    def edge_flags(self, pairs: Iterable[tuple[int, int]]) -> Flags:
+        """Mark the edges between these pairs of nodes, in both directions."""
+        chosen = np.zeros(self.columns.size, bool)
+        for one, other in pairs:
+            place = int(self.starts[one] + np.searchsorted(self.neighbours(one), other))
+            chosen[[place, self.reverse[place]]] = True
+        return chosen
+
+    def without(self, edges: Flags) -> "AssignmentGraph":
+        """Take edges out. Who holds which share was settled when the graph was drawn, and stays so."""
+        if not edges.any():
+            return self
+        left = ~edges
+        starts = np.concatenate([[0], np.cumsum(left)])[self.starts]
+        return AssignmentGraph(
+            self.ids, starts, self.columns[left], self.carries_masks[left], drawn=(self, left)
+        )
+
     def flags(self, clients: Iterable[int]) -> Flags:
         """Mark the nodes of these clients."""
         chosen = np.zeros(self.size, bool)
@@ -69,6 +89,11 @@ class AssignmentGraph:
 
     def neighbours(self, node: int) -> Nodes:
         return self.columns[self.edges(node)]
+
+    def closed_neighbourhood(self, node: int) -> Nodes:
+        """Return the node among its neighbours, ascending."""
+        near = self.neighbours(node)
+        return np.insert(near, np.searchsorted(near, node), node)
 
     def mask_neighbours(self, node: int) -> Nodes:
         place = self.edges(node)

@@ -23,14 +23,20 @@ class Holders:
     @classmethod
     def of(cls, graph: AssignmentGraph) -> "Holders":
         """Lay out the closed neighbourhoods of a graph, one after the other."""
-        everyone, after = np.arange(graph.size), graph.columns > graph.rows
-        edges = np.arange(after.size) + graph.rows + after
+        everyone, after, edges = np.arange(graph.size), graph.columns > graph.rows, _edge_places(graph)
         own = graph.starts[1:] + everyone - np.bincount(graph.rows, after, graph.size).astype(np.int64)
         nodes, reverse = np.empty((2, edges.size + own.size), np.int64)
         nodes[own], nodes[edges] = everyone, graph.columns
         reverse[own], reverse[edges] = own, edges[graph.reverse]
         starts = graph.starts + np.arange(graph.size + 1)
-        return cls(starts, nodes, reverse, 1 + _counted(np.diff(starts)))
+        xs = 1 + _counted(np.diff(starts))
+        if graph.drawn is not None:
+            whole, left = graph.drawn
+            dealt = cls.of(whole)
+            still = np.ones(dealt.nodes.size, bool)
+            still[_edge_places(whole)] = left
+            xs = dealt.xs[still]
+        return cls(starts, nodes, reverse, xs)
 
     def held_by(self, holder: int, dealers: Flags) -> Nodes:
         """Return the places of the shares that one client holds of these dealers, by ascending dealer."""
@@ -51,6 +57,11 @@ class Holders:
             return rows, places
         first = _counted(np.bincount(rows, minlength=dealers.size)) < most
         return rows[first], places[first]
+
+
+def _edge_places(graph: AssignmentGraph) -> Nodes:
+    """Return the places of the shares that go over each edge; everyone's own stand between them."""
+    return np.arange(graph.columns.size) + graph.rows + (graph.columns > graph.rows)
 
 
 def _counted(sizes: Nodes) -> Nodes:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
@@ -104,7 +105,7 @@ def _verifications() -> _Work:
 
 def _sealings() -> _Work:
     secret, shares, public = os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES), bytes(31) + b"\x01"
-    ends = keys.Ends(0, 1, 2 * public, 2 * public, True)
+    ends = keys.Ends(0, 1, 2 * public, 2 * public, True, bytes(32))
     ours, theirs = keys.sealing(secret, _CONTEXT, 0, 1), keys.sealing(secret, _CONTEXT, 1, 0)
 
     def one() -> bytes:
@@ -153,7 +154,7 @@ def _taking(size: int) -> _Work:
 def _edges() -> _Work:
     """Draw a complete graph, then pass on both keys and the sealed shares of each edge."""
     nodes, edges = np.arange(_NODES), _NODES * (_NODES - 1)
-    sealed = np.zeros((edges, keys.SEALED_BYTES), np.uint8)
+    sealed = np.zeros((edges, AGREEMENTS["x25519"].text_bytes), np.uint8)
     public = np.zeros((_NODES, 2 * primitives.PUBLIC_KEY_BYTES), np.uint8)
 
     def run() -> None:

@@ -2,7 +2,7 @@
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
 drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
-step.
+step where nobody says in which.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import numpy as np
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
+from ccesa.probability.per_step import PerStep
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 
@@ -34,7 +35,8 @@ class Shape:
     """What the cost of a round depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round.
+    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round, and
+    ``per_step`` says in which step, where that is known.
     """
 
     clients: int
@@ -45,6 +47,9 @@ class Shape:
     bits: int
     dropout: float
     guard: str = CURIOUS.name
+    agreement: str = "x25519"
+    accept: bool = False
+    per_step: PerStep | None = None
 
     def __post_init__(self) -> None:
         guard_named(self.guard)
@@ -57,11 +62,19 @@ class Shape:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the guard."""
-        return steps_of(self.guard)
+        return steps_of(self)
+
+    @property
+    def settled(self) -> tuple[float, float, float]:
+        """How many clients are expected in V1, V2 and V3."""
+        masking = next(place for place, step in enumerate(self.steps) if m.has_vector(step.reply))
+        return self.alive[0], self.alive[masking - 1], self.alive[masking]
 
     @cached_property
     def alive(self) -> tuple[float, ...]:
-        """How many clients are expected to have answered each step: V1, V2 and so on."""
+        """How many clients are expected to have answered each step."""
+        if self.per_step is not None:
+            return tuple(self.clients * self.per_step.through(step.name) for step in self.steps)
         stay = 1 - step_dropout(self.dropout, len(self.steps))
         return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
 
@@ -156,7 +169,7 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
         keystream_bytes=(shape.mask_degree + 1) * shape.vector_bytes,
         server_bytes=shape.clients * (sent + received),
         server_agreements=pairs,
-        server_keystream_bytes=(shape.alive[2] + pairs) * shape.vector_bytes,
+        server_keystream_bytes=(shape.settled[2] + pairs) * shape.vector_bytes,
         client_seconds=None if rates is None else _client_seconds(shape, rates),
         server_seconds=None if rates is None else _server_seconds(shape, rates),
     )
@@ -168,6 +181,7 @@ def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
     head = 1 + 1 + len(name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
         size.of(
+            agreement=shape.agreement,
             clients=shape.clients,
             vector_bytes=shape.vector_bytes,
             neighbours=shape.degree,
@@ -210,7 +224,7 @@ def _pairs_to_open(shape: Shape) -> float:
     The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
     Where edges are drawn pair by pair there are slightly fewer: who dropped out before the drawing has none.
     """
-    v1, v2, v3, *_ = shape.alive
+    v1, v2, v3 = shape.settled
     return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1
 
 
@@ -231,7 +245,7 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
 
 
 def _server_seconds(shape: Shape, rates: Rates) -> float:
-    v1, v2, v3, *_, last = shape.alive
+    (v1, v2, v3), last = shape.settled, shape.alive[-1]
     pairs, absent = _pairs_to_open(shape), shape.threshold * (v1 / last - 1)
     return (
         sum(

@@ -117,7 +117,7 @@ class Plan:
     def least_survivors(self) -> int:
         """Sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live neighbours, and t_i is above ``least_honest``.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``.
         """
         return max(3, self.least_honest or 0)
 
@@ -202,6 +202,7 @@ class Plan:
             bits=self.bits,
             dropout=self.assumptions.dropout,
             guard=self.guard,
+            per_step=self.assumptions.per_step,
         )
 
     @property
@@ -213,7 +214,7 @@ class Plan:
         """Return the configuration of one round of this plan, with ``least_survivors`` as ``min_survivors``.
 
         Args:
-            **others: Fields of RoundConfig that the plan does not say, such as ``task``, or says otherwise.
+            **others: Fields of RoundConfig that the plan does not say, such as ``number``, or says otherwise.
 
         Raises:
             ConfigError: A field cannot be; under ``active`` a charter makes configurations.

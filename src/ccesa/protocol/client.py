@@ -21,10 +21,12 @@ from ccesa.identity import Identity
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_states import Done, Joined, Membership, Round, VectorSource
+from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.masking import masks_ahead
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import steps_of
+from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 
 
@@ -35,6 +37,8 @@ class Client:
         config: The round, as it was announced.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+        task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
+            in step 2. A request for a vector for another task is refused.
         floor: What this client insists on; without one, no sum of two and no vector without a mask.
         used_rounds: Remembers round ids across rounds; a second use of one is refused.
         tasks: Remembers how many vectors have left for each task; None counts nothing.
@@ -44,8 +48,8 @@ class Client:
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
     Raises:
-        ConfigError: A round of another guard, below the floor, used before or without the task to count for;
-            or a client id, ``attempts`` or ``threads`` out of range.
+        ConfigError: A round of another guard, below the floor, or used before; or a client id, ``task``,
+            ``attempts`` or ``threads`` out of range.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -55,6 +59,7 @@ class Client:
         client: int,
         vector: VectorSource,
         *,
+        task: TaskSource = m.NO_TASK,
         floor: Floor | None = None,
         used_rounds: MutableSet[bytes] | None = None,
         tasks: Tasks | None = None,
@@ -71,16 +76,18 @@ class Client:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
         client, threads = whole_number("client id", client), whole_number("threads", threads)
-        spending = Spending(tasks, config.task, whole_number("attempts", attempts))
+        spending = Spending(tasks, whole_number("attempts", attempts))
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads}")
+        if not callable(task):
+            spending.check_named(checked_task(task))
         if not callable(vector):
             vector = words.check(vector, config.length, config.bits)
         if used_rounds is not None:
             if config.round_id in used_rounds:
-                raise ConfigError("this round id was used before; every round needs a fresh one")
+                raise ConfigError("this series has had a round of this number; every round needs a fresh one")
             used_rounds.add(config.round_id)
         self._round: Round[Any] = Round(
             config=config,
@@ -89,10 +96,11 @@ class Client:
             own=member or floor,
             random=random,
             vector=vector,
+            task=task,
             spend=spending,
             threads=threads,
         )
-        self._steps, self._place = steps_of(config.guard), 0
+        self._steps, self._place = steps_of(config), 0
         self._state: Any = Joined()
         self._last_request = b""
         self._last_reply: bytes | None = None
@@ -102,6 +110,11 @@ class Client:
     def client(self) -> int:
         """The id of this client in the round."""
         return self._round.client
+
+    @property
+    def context(self) -> bytes:
+        """The 32-byte hash of the configuration, which is in every message."""
+        return self._round.context
 
     @property
     def done(self) -> bool:
@@ -116,22 +129,20 @@ class Client:
         complaint = m.expect(m.decode(self._last_reply, len(self._last_reply)), m.Complaint)
         return FaultyNeighbour(m.unpack_ids("accused", complaint.accused, self._round.config.clients))
 
-    def receive(self, request: bytes) -> bytes:
+    def receive(self, request: Data) -> bytes:
         """Answer the server's next request. The same request again gets the same answer.
 
         Args:
-            request: Under ``curious`` with d neighbours at most 58 bytes in step 0 (advertise), 67 + 69 d in
-                step 1 (share), 63 + 80 d in step 2 (mask) and 60 + 4 d in step 3 (unmask).
+            request: Its size is in docs/protocol.md, section 7.
 
         Returns:
-            The reply: at most 124, 91 + 80 d, 90 + ``config.vector_bytes`` and 90 + 32 d bytes. In step 2 it
-            may be a complaint of at most 55 + 4 d bytes instead; then ``fault`` says of whom. Messages under
-            ``active`` have signatures and sets besides: docs/protocol.md, 13.8.
+            The reply. In step 2 without *accept* it may be a complaint; then ``fault`` says of whom.
 
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
             FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
             TaskSpent: It has contributed to the task as often as it may; nothing has changed.
+            ConfigError: It counts contributions, and works on no task; nothing has changed.
             VectorError: The function made a vector of another length or type; nothing has changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
                 which is not kept: the transport repeats it.
@@ -155,6 +166,27 @@ class Client:
                 self._abort()
                 raise FaultyServer(fault)
             return self._advance(state, fingerprint, reply)
+
+    def prepare(self) -> None:
+        """Sum the masks while the vector is still being made; step 2 is one addition then.
+
+        It does nothing before *accept* was answered, nor after step 2.
+
+        Raises:
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            if isinstance(self._state, Accepted) and self._round.ahead is None:
+                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
+
+    def leave(self) -> None:
+        """Drop all secrets and take no further part.
+
+        Raises:
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            self._abort()
 
     def suspend(self) -> bytes:
         """Return what is needed to go on in another process of this node, secrets included.
@@ -193,7 +225,7 @@ class Client:
         with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            saved = suspended.decode(data)
+            saved = suspended.decode(data, suspended.Saved)
             if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
             names = [step.name for step in self._steps]
@@ -225,8 +257,6 @@ class Client:
             raise FaultyServer(
                 f"expected a message for client {round.client}, got one for client {message.client}"
             )
-        if isinstance(self._state, Joined):
-            round.spend.check()  # before a key exists; a client that is resumed may have sent its last vector
         return step.answer(round, self._state, message)
 
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
@@ -245,7 +275,7 @@ class Client:
         return self._last_reply
 
     def _forget_vector(self) -> None:
-        self._round = replace(self._round, vector=_forgotten)
+        self._round = replace(self._round, vector=_forgotten, ahead=None)
 
     def _abort(self) -> None:
         self._state = Done()
@@ -261,6 +291,8 @@ class ActiveClient(Client):
         identity: This client's own, whose key is in the charter.
         charter: This client's own copy of what the federation has agreed on.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+        task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
+            in step 2.
         tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None
             says that this client counts nothing, or that somebody else does.
         used_rounds: Remembers round ids across rounds; a second use of one is refused.
@@ -282,6 +314,7 @@ class ActiveClient(Client):
         vector: VectorSource,
         *,
         tasks: Tasks | None,
+        task: TaskSource = m.NO_TASK,
         used_rounds: MutableSet[bytes] | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
@@ -295,6 +328,7 @@ class ActiveClient(Client):
             config,
             charter.admission.id_of(identity.public),
             vector,
+            task=task,
             used_rounds=used_rounds,
             tasks=tasks,
             attempts=charter.attempts,

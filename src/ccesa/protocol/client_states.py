@@ -5,7 +5,7 @@ One type per state, so that a wrong order is a type error.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
@@ -16,6 +16,7 @@ from ccesa.protocol.spending import Spending
 from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
+TaskSource = bytes | Callable[[], bytes]
 Own = TypeVar("Own")
 
 
@@ -38,14 +39,29 @@ class Round(Generic[Own]):
     own: Own
     random: shamir.Randomness = field(repr=False)
     vector: VectorSource = field(repr=False)
+    #: What this client works on, by its own account.
+    task: TaskSource
     #: Called when a vector is about to leave.
     spend: Spending
     threads: int
+    #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
+    #: vector, so they are never suspended.
+    ahead: "MasksAhead | None" = field(default=None, repr=False)
 
     @property
     def head(self) -> dict[str, Any]:
         """Return what each of its messages starts with."""
         return {"context": self.context, "client": self.client}
+
+
+class MasksAhead(NamedTuple):
+    """The sum of a client's self mask and of those with these neighbours."""
+
+    neighbours: frozenset[int]
+    total: Vector
+
+    def __repr__(self) -> str:
+        return "MasksAhead(...)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +95,29 @@ class Shared:
     self_secret: bytes = field(repr=False)
     sealings: dict[int, keys.Sealing] = field(repr=False)
     own_share: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """After *accept* the client holds one pair of shares from each neighbour whose text it could use."""
+
+    #: With everyone who had shared, the accused among them.
+    near: Neighbourhood
+    threshold: int
+    public_keys: dict[int, bytes]
+    mask_private: primitives.PrivateKey = field(repr=False)
+    self_secret: bytes = field(repr=False)
+    #: Of each member; of the accused it is empty.
+    shares: list[bytes] = field(repr=False)
+
+    @property
+    def accused(self) -> list[int]:
+        """Return the neighbours whose texts could not be used."""
+        return [
+            member
+            for member, shares in zip(self.near.members.tolist(), self.shares, strict=True)
+            if not shares
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

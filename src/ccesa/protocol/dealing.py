@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -24,12 +25,18 @@ def fresh_keys(round: Round[Any]) -> Advertised:
     )
 
 
+def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+    """Refuse a request that gives the round another number than its configuration."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request is for another number than that of the round")
+
+
 def keys_of_members(
     round: Round[Any], state: Advertised, near: Neighbourhood, pairs: list[bytes]
 ) -> dict[int, bytes]:
     """Return both public keys of each member; refuse one that occurs twice or has low order."""
     public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    public = [key for pair in public_keys.values() for key in split_keys(pair).values()]
+    public = [key for bundle in public_keys.values() for key in split_keys(bundle)]
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
@@ -67,8 +74,9 @@ def deal(
     rows = shamir.to_bytes(shamir.split(both, threshold, near.members.size, round.random))
     shares = m.items("shares", rows, near.members.size, 2 * shamir.SHARE_BYTES)
     own_share = shares.pop(near.place)
-    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares)
     secret = shamir.to_bytes(self_secret)
+    commitment = keys.commitment(secret, round.context, round.client)
+    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
@@ -78,7 +86,6 @@ def deal(
         sealings=sealings,
         own_share=own_share,
     )
-    commitment = keys.commitment(secret, round.context, round.client)
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
 
 
@@ -88,6 +95,7 @@ def seal(
     near: Neighbourhood,
     public_keys: dict[int, bytes],
     shares: list[bytes],
+    commitment: bytes,
 ) -> tuple[dict[int, keys.Sealing], bytes]:
     """Agree with every neighbour on keys for both directions, and seal each one's shares."""
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[round.client]
@@ -101,7 +109,7 @@ def seal(
             sealings[other],
             text,
             round.context,
-            keys.Ends(round.client, other, own, public_keys[other], other in partners),
+            keys.Ends(round.client, other, own, public_keys[other], other in partners, commitment),
         )
         for other, text in zip(neighbours, shares, strict=True)
     ]
@@ -114,6 +122,6 @@ def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[byte
     return [primitives.agree(private, key) for key in loaded]
 
 
-def split_keys(both: bytes) -> dict[str, Any]:
-    """Return both public keys as a reply has them."""
-    return {"sealing_key": both[:PUBLIC_KEY_BYTES], "mask_key": both[PUBLIC_KEY_BYTES:]}
+def split_keys(bundle: bytes) -> tuple[bytes, bytes]:
+    """Return the public keys of c_i and s_i."""
+    return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]

@@ -6,20 +6,23 @@ import numpy as np
 
 from ccesa import words
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys, primitives
+from ccesa.crypto import primitives
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
-from ccesa.graphs.assignment import Flags, draw
+from ccesa.graphs.assignment import Flags, Nodes, draw
 from ccesa.graphs.evolution import informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
+from ccesa.protocol.dealing import split_keys
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 
 def note_keys(state: Opened, reply: m.Bundle) -> None:
     """Refuse keys of low order, and keys that anybody advertised before."""
-    both = reply.sealing_key, reply.mask_key
+    both = split_keys(reply.keys)
     for key in both:
         primitives.check_public_key(key)
     if both[0] == both[1] or not state.public_keys.isdisjoint(both):
@@ -34,7 +37,7 @@ def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
     return Drawn(
         graph=graph,
         thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
-        mask_keys=[bundle.mask_key for bundle in bundles],
+        mask_keys=[split_keys(bundle.keys)[1] for bundle in bundles],
     )
 
 
@@ -57,11 +60,14 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
     return alive & (drawn.graph.live_neighbours(alive) >= drawn.thresholds)
 
 
-def pruned(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
-    """Settle V2: leave out clients with too few live neighbours to share or mask with, until none is left."""
+def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
+    """Settle V2: leave out clients with too few live neighbours to share or mask with, until none is left.
+
+    ``spare`` are holders that a client must have beyond its threshold.
+    """
     graph = drawn.graph
     while True:
-        enough = informative(graph, drawn.thresholds, releasing(config, drawn, alive))
+        enough = informative(graph, drawn.thresholds + spare, releasing(config, drawn, alive))
         kept = alive & enough & (graph.live_mask_neighbours(alive) > 0)
         if (kept == alive).all():
             return kept
@@ -73,23 +79,29 @@ def take_sealed(round: Round[Any], drawn: Drawn, client: int, reply: m.ShareRepl
     return m.checked(reply, round.config, int(drawn.graph.degrees[drawn.graph.nodes[client]]))
 
 
-def deliver(round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, list[Any]]:
-    """Settle V2, and cut what its members sealed into one view for each recipient."""
-    graph = drawn.graph
+def deliver(
+    round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]
+) -> tuple[Delivered, list[dict[str, Any]]]:
+    """Settle who has shared, V2 unless somebody is accused; hand each client what they sealed for it."""
+    graph, size = drawn.graph, AGREEMENTS[round.config.agreement].text_bytes
     v2 = pruned(round.config, drawn, graph.flags(kept))
     replies = [kept.get(client) for client in graph.ids.tolist()]
     sealed = b"".join(
-        reply.sealed if reply else bytes(degree * keys.SEALED_BYTES)
+        reply.sealed if reply else bytes(degree * size)
         for reply, degree in zip(replies, graph.degrees.tolist(), strict=True)
     )
     live = v2[graph.columns]
-    rows = np.frombuffer(sealed, np.uint8).reshape(-1, keys.SEALED_BYTES)
+    rows = np.frombuffer(sealed, np.uint8).reshape(-1, size)
     texts = graph.cut(live, np.take(rows, graph.reverse[live], axis=0))
+    commitments = [reply.commitment if reply else bytes(COMMITMENT_BYTES) for reply in replies]
+    promised = graph.of_neighbours(commitments, v2)
     delivered = grown(
         Delivered,
         drawn,
         v2=v2,
-        commitments=[reply.commitment if reply else b"" for reply in replies],
+        commitments=commitments,
         total=words.zeros(round.config.length, round.config.bits),
     )
-    return delivered, texts
+    return delivered, [
+        {"commitments": one, "sealed": text} for one, text in zip(promised, texts, strict=True)
+    ]

@@ -6,12 +6,12 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Holding, Round, Shared
-from ccesa.protocol.dealing import agree_each
+from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
+from ccesa.protocol.dealing import agree_each, split_keys
+from ccesa.protocol.tasks import checked_task
 from ccesa.words import Vector
 
 
@@ -29,59 +29,127 @@ def check_hidden(live: Neighbourhood) -> None:
         raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
 
 
-def take_hold(
-    round: Round[Any], state: Shared, live: Neighbourhood, request: m.MaskRequest | m.MaskAmongRequest
-) -> Holding | m.Complaint:
-    """Open what the live neighbours sealed; name those whose shares cannot be used instead, if any.
+def still_there(round: Round[Any], packed: bytes, near: Neighbourhood) -> Flags:
+    """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
+    dropped = m.unpack_ids("dropped", packed, round.config.clients)
+    strangers = np.setdiff1d(dropped, near.members)
+    if strangers.size:
+        raise FaultyServer(f"client {strangers[0]} is listed as dropped and is not a live neighbour")
+    if round.client in dropped:
+        raise FaultyServer("the server lists this client itself as dropped")
+    return ~np.isin(near.members, dropped)
+
+
+def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Texts) -> dict[str, Any]:
+    """Open what those sealed who have shared; return what a client knows then, as ``Accepted`` has it.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
-    texts = m.each(m.checked(request, round.config, live.degree), "sealed")
+    m.checked(request, round.config, live.degree)
+    texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
     partners = set(live.mask_neighbours)
-    opened = {
-        other: unseal(round, state, other, other in partners, text)
-        for other, text in zip(live.neighbours, texts, strict=True)
+    held = {
+        other: unseal(round, state, other, other in partners, commitment, text)
+        for other, commitment, text in zip(live.neighbours, promised, texts, strict=True)
     }
-    accused = [other for other, shares in opened.items() if shares is None]
-    if accused:
-        return m.Complaint(**round.head, accused=m.pack_ids(np.array(accused)))
-    held = {**opened, round.client: state.own_share}
-    shares = [cast(bytes, held[member]) for member in live.members.tolist()]
-    return Holding(near=live, threshold=state.threshold, shares=shares)
+    held[round.client] = state.own_share
+    return {
+        "near": live,
+        "threshold": state.threshold,
+        "public_keys": state.public_keys,
+        "mask_private": state.mask_private,
+        "self_secret": state.self_secret,
+        "shares": [held[member] for member in live.members.tolist()],
+    }
 
 
-def unseal(round: Round[Any], state: Shared, other: int, with_masks: bool, text: bytes) -> bytes | None:
-    """Open the row of shares that a neighbour sealed; None where it does not open or is not such a row."""
+def unseal(
+    round: Round[Any], state: Shared, other: int, with_masks: bool, commitment: bytes, text: bytes
+) -> bytes:
+    """Open the row of shares that a neighbour sealed; empty where it does not open or is not such a row."""
     theirs, own = state.public_keys[other], state.public_keys[round.client]
-    ends = keys.Ends(other, round.client, theirs, own, with_masks)
+    ends = keys.Ends(other, round.client, theirs, own, with_masks, commitment)
     try:
         shares = keys.unseal_shares(state.sealings[other], text, round.context, ends)
         shamir.from_bytes(shares)
     except (primitives.SealBroken, shamir.OutsideField):
-        return None
+        return b""
     return shares
 
 
-def mask_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> dict[str, Any]:
-    """Mask the vector; return it with its digest, as a reply has them."""
-    vector = masked_vector(round, state, live)
+def complaint(round: Round[Any], accused: list[int]) -> m.Complaint:
+    """Name neighbours in place of the masked vector."""
+    return m.Complaint(**round.head, accused=m.pack_ids(np.array(accused)))
+
+
+def held_among(state: Accepted, live: Flags) -> dict[str, Any]:
+    """Return what is left among these members, as ``Holding`` has it; each must have dealt usable shares."""
+    near = state.near.among(live)
+    check_enough(near, state.threshold)
+    check_hidden(near)
+    shares = [shares for shares, alive in zip(state.shares, live, strict=True) if alive]
+    if not all(shares):
+        accused = near.members[shares.index(b"")]
+        raise FaultyServer(f"client {accused} is in V2, and this client accused it")
+    return {"near": near, "threshold": state.threshold, "shares": shares}
+
+
+def mask_vector(
+    round: Round[Any], state: Accepted, live: Neighbourhood, asked: bytes, among: bytes
+) -> dict[str, Any]:
+    """Mask the vector; return it with what a reply says of it.
+
+    ``asked`` is the task that the server names: it must be what this client works on.
+    """
+    task = checked_task(round.task() if callable(round.task) else round.task)
+    if task != asked:
+        raise FaultyServer("the server asks for a vector for another task than the one this client works on")
+    round.spend.check(task)
+    vector = masked_vector(round, state, live, task)
     content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    return {"vector": content, "digest": keys.vector_digest(content, round.context, round.client)}
+    digest = keys.vector_digest(content, round.context, round.client)
+    return {"vector": content, "digest": digest, "among": among, "task": task}
 
 
-def masked_vector(round: Round[Any], state: Shared, live: Neighbourhood) -> Vector:
+def masked_vector(round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
     """Mask the vector with all its masks. It counts as sent from here on."""
-    config, client, others = round.config, round.client, live.mask_neighbours
+    config, partners = round.config, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
-    round.spend()
-    agreed = agree_each(state.mask_private, [state.public_keys[other][PUBLIC_KEY_BYTES:] for other in others])
-    self_key = keys.self_mask_key(state.self_secret, round.context, client, config.generator)
-    every = [masks.Mask(self_key, 1)]
-    for secret, other in zip(agreed, others, strict=True):
-        key = keys.pair_mask_key(secret, round.context, client, other, config.generator)
-        every.append(masks.Mask(key, keys.pair_sign(client, other)))
-    return masks.masked(vector, every, config.generator, round.threads)
+    round.spend(task)
+    if round.ahead is None:
+        return masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads)
+    total = vector + round.ahead.total
+    gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+    masks.add_masks(total, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
+    return total
+
+
+def masks_ahead(round: Round[Any], state: Accepted) -> MasksAhead:
+    """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
+    partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
+    total = words.zeros(round.config.length, round.config.bits)
+    masks.add_masks(total, all_masks(round, state, partners), round.config.generator, round.threads)
+    return MasksAhead(frozenset(partners), total)
+
+
+def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+    """Return the self mask, and the mask that each of these neighbours has in common with this client."""
+    key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
+    return [masks.Mask(key, 1), *pair_masks(round, state, others)]
+
+
+def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+    """Return the mask that each of these neighbours has in common with this client."""
+    client, generator = round.client, round.config.generator
+    agreed = agree_each(state.mask_private, [split_keys(state.public_keys[other])[1] for other in others])
+    return [
+        masks.Mask(
+            keys.pair_mask_key(secret, round.context, client, other, generator),
+            keys.pair_sign(client, other),
+        )
+        for secret, other in zip(agreed, others, strict=True)
+    ]
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:

@@ -17,14 +17,20 @@ from numpy.typing import NDArray
 
 from ccesa import wire
 from ccesa.config import RoundConfig
-from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES, SEALED_BYTES
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
+from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.wire import Data
 
+CONTEXT_BYTES = 32
 ID_BYTES = 4
+NUMBER_BYTES = 4
+TASK_BYTES = 32
+#: The task of a round that is about nothing that could be repeated.
+NO_TASK = bytes(TASK_BYTES)
 #: Name, context, client id and array and length headers: at most this much around the fields.
 OVERHEAD_BYTES = 96
 
@@ -42,6 +48,11 @@ class Size(NamedTuple):
     sets: int = 0
     #: Proofs of inclusion, as long as it takes.
     proofs: int = 0
+    #: All public keys of one client, as large as the agreement has them; of this one, and of each neighbour.
+    bundles: int = 0
+    bundles_per_neighbour: int = 0
+    #: What is sealed for one neighbour, as large as the agreement has it.
+    texts_per_neighbour: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -49,28 +60,48 @@ class Size(NamedTuple):
         return not (self.per_named or self.proofs)
 
     def of(
-        self, *, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
+        self,
+        *,
+        agreement: str,
+        clients: int,
+        vector_bytes: float,
+        neighbours: float,
+        named: float = 0,
+        proof: float = 0,
     ) -> float:
         """Return the bytes, once it is known how many there are of each; ``proof`` has so many bytes."""
+        kind = AGREEMENTS[agreement]
         return (
             self.constant
-            + self.per_neighbour * neighbours
+            + self.bundles * kind.bundle_bytes
+            + self.each(agreement) * neighbours
             + self.per_named * named
             + self.per_vector_byte * vector_bytes
             + self.sets * set_bytes(clients)
             + self.proofs * proof
         )
 
+    def each(self, agreement: str) -> int:
+        """Return the bytes for each neighbour."""
+        kind = AGREEMENTS[agreement]
+        return (
+            self.per_neighbour
+            + self.bundles_per_neighbour * kind.bundle_bytes
+            + self.texts_per_neighbour * kind.text_bytes
+        )
 
-_Key = Annotated[bytes, Size(PUBLIC_KEY_BYTES)]
+
+_Bundle = Annotated[bytes, Size(bundles=1)]
 _Signature = Annotated[bytes, Size(SIGNATURE_BYTES)]
 _Digest = Annotated[bytes, Size(DIGEST_BYTES)]
 _Vector = Annotated[bytes, Size(per_vector_byte=1)]
 _Set = Annotated[bytes, Size(sets=1)]
 _Named = Annotated[bytes, Size(per_named=ID_BYTES)]
-_Bundles = Annotated[bytes, Size(per_neighbour=2 * PUBLIC_KEY_BYTES)]
+_Bundles = Annotated[bytes, Size(bundles_per_neighbour=1)]
 _Signatures = Annotated[bytes, Size(per_neighbour=SIGNATURE_BYTES)]
-_Sealed = Annotated[bytes, Size(per_neighbour=SEALED_BYTES)]
+_Sealed = Annotated[bytes, Size(texts_per_neighbour=1)]
+_Commitments = Annotated[bytes, Size(per_neighbour=COMMITMENT_BYTES)]
+_Task = Annotated[bytes, Size(TASK_BYTES)]
 _Flags = Annotated[bytes, Size(per_neighbour=1)]
 
 
@@ -90,12 +121,13 @@ class Message(
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
     """Opens step 0. The configuration itself is agreed before; its context is in every message."""
 
+    number: Annotated[bytes, Size(NUMBER_BYTES)]  # of the round in its series
+
 
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
-    """Shows both public keys of a client."""
+    """Shows the public keys of a client."""
 
-    sealing_key: _Key  # c_i
-    mask_key: _Key  # s_i
+    keys: _Bundle  # c_i then s_i
 
 
 class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
@@ -113,18 +145,43 @@ class ShareReply(Message, frozen=True, kw_only=True, tag="share-reply"):
     sealed: _Sealed
 
 
+class AcceptRequest(Message, frozen=True, kw_only=True, tag="accept-request"):
+    """Opens the step between 1 and 2: which neighbours have not shared, and what the others sealed."""
+
+    dropped: _Named  # ids
+    commitments: _Commitments  # of those who have shared
+    sealed: _Sealed  # by them
+
+
+class AcceptReply(Message, frozen=True, kw_only=True, tag="accept-reply"):
+    """Names the neighbours whose sealed shares this client cannot use; it holds those of all others."""
+
+    accused: _Named  # ids
+
+
 class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
-    """Opens step 2: which neighbours are not in V2, and what the others sealed for this client."""
+    """Opens step 2 after *accept*: which of the neighbours that had shared are not in V2, and the task."""
+
+    dropped: _Named  # ids
+    task: _Task
+
+
+class MaskAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-at-once-request"):
+    """Opens step 2 without *accept*: who is not in V2, what the others sealed, and the task."""
 
     dropped: _Named  # ids of V1 \\ V2
+    commitments: _Commitments  # of live neighbours
     sealed: _Sealed  # by live neighbours
+    task: _Task
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
-    """Carries the masked vector, as little-endian words, and its digest."""
+    """Carries the masked vector, as little-endian words, its digest, and what it was masked among and for."""
 
     vector: _Vector
     digest: _Digest
+    among: _Digest  # of V2, as far as this client knows it
+    task: _Task
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
@@ -149,10 +206,9 @@ class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
 
 
 class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
-    """Shows both public keys of a client, signed by its identity."""
+    """Shows the public keys of a client, signed by its identity."""
 
-    sealing_key: _Key  # c_i
-    mask_key: _Key  # s_i
+    keys: _Bundle  # c_i then s_i
     signature: _Signature
 
 
@@ -170,18 +226,33 @@ class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
 
 
 class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-request"):
-    """Opens step 2: all of V2, and what the neighbours in it sealed for this client."""
+    """Opens step 2 after *accept*: all of V2, and the task."""
 
     v2: _Set
+    task: _Task
+
+
+class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among-at-once-request"):
+    """Opens step 2 without *accept*: all of V2, what the neighbours in it sealed, and the task."""
+
+    v2: _Set
+    commitments: _Commitments  # of live neighbours
     sealed: _Sealed  # by live neighbours
+    task: _Task
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """Carries the masked vector, its digest, and the signature on the V2 it was masked among."""
+    """Carries the masked vector with its digest, what it was masked among and for, and two signatures.
+
+    One, on V2 and the task, is shown to the neighbours. The other, on the digest besides, is for the server.
+    """
 
     vector: _Vector
     digest: _Digest
+    among: _Digest  # of V2
+    task: _Task
     signature: _Signature
+    receipt: _Signature
 
 
 class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
@@ -191,13 +262,13 @@ class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
 
 
 class ConfirmReply(Message, frozen=True, kw_only=True, tag="confirm-reply"):
-    """Carries the signature on V2 and V3."""
+    """Carries the signature on V2, the task and V3."""
 
     signature: _Signature
 
 
 class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask-request"):
-    """Opens step 3: for each neighbour in V3 its signature, on (V2, V3) if it confirmed, else on V2."""
+    """Opens step 3: for each neighbour in V3 its signature, on V3 if it confirmed, else on V2."""
 
     confirmed: _Flags  # 0 or 1
     signatures: _Signatures  # of live neighbours
@@ -207,6 +278,8 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
 MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 
 Bundle = AdvertiseReply | SignedAdvertiseReply
+Accusing = AcceptReply | Complaint
+Texts = AcceptRequest | MaskAtOnceRequest | MaskAmongAtOnceRequest
 MaskedVector = MaskReply | SignedMaskReply
 
 _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
@@ -239,7 +312,12 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
     # A path for each neighbour and the client itself, and never more than the whole tree.
     proof = HASH_BYTES * min((degree + 1) * clients.bit_length(), 2 * clients)
     most = body(kind).of(
-        clients=clients, vector_bytes=config.vector_bytes, neighbours=degree, named=degree, proof=proof
+        agreement=config.agreement,
+        clients=clients,
+        vector_bytes=config.vector_bytes,
+        neighbours=degree,
+        named=degree,
+        proof=proof,
     )
     return OVERHEAD_BYTES + int(most)
 
@@ -249,15 +327,20 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    known = {"clients": config.clients, "vector_bytes": config.vector_bytes, "neighbours": neighbours}
     for name, size in _exact_sizes(type(message)):
-        exactly(name, getattr(message, name), int(size.of(**known)))
+        known = size.of(
+            agreement=config.agreement,
+            clients=config.clients,
+            vector_bytes=config.vector_bytes,
+            neighbours=neighbours,
+        )
+        exactly(name, getattr(message, name), int(known))
     return message
 
 
-def each(message: Message, name: str) -> list[bytes]:
+def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
     """Cut a field into its items, one per neighbour."""
-    data, size = getattr(message, name), sizes(type(message))[name].per_neighbour
+    data, size = getattr(message, name), sizes(type(message))[name].each(config.agreement)
     return items(name, data, len(data) // size, size)
 
 
@@ -283,6 +366,14 @@ def named(data: Data) -> type[Message] | None:
     if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
         return None
     return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
+
+
+def context_of(data: Data) -> bytes | None:
+    """Return the context that these bytes claim, behind their name; whoever decodes them checks it."""
+    if named(data) is None:
+        return None
+    start = 2 + (data[1] & 0x1F) + 2
+    return bytes(data[start : start + CONTEXT_BYTES])
 
 
 def decode(data: Data, most: int) -> Message:

@@ -34,6 +34,10 @@ class Round(Generic[Own]):
     own: Own
     random: shamir.Randomness = field(repr=False)
     threads: int
+    #: What clients are asked to work on, by its digest; known when step 2 opens.
+    task: bytes
+    #: The fraction of clients that may still leave once the shares are accepted.
+    dropout: float
 
     def requests(
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]

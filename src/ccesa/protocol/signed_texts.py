@@ -7,18 +7,11 @@ import numpy as np
 
 from ccesa import labels
 from ccesa.crypto import merkle
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 
 
 def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:
-    """Build what is signed in step 0: whose two public keys these are, and for which round."""
-    return labels.frame(
-        labels.BUNDLE,
-        context,
-        labels.client_bytes(client),
-        keys[:PUBLIC_KEY_BYTES],
-        keys[PUBLIC_KEY_BYTES:],
-    )
+    """Build what is signed in step 0: whose public keys these are, and for which round."""
+    return labels.frame(labels.BUNDLE, context, labels.client_bytes(client), keys)
 
 
 def leaf(context: bytes, client: int, keys: bytes) -> bytes:
@@ -36,14 +29,24 @@ def seed(context: bytes, root: bytes) -> bytes:
     return labels.digest(labels.GRAPH_SEED, context, root)
 
 
-def masking_text(context: bytes, root: bytes, v2: bytes) -> bytes:
+def masking_text(context: bytes, root: bytes, v2: bytes, task: bytes) -> bytes:
     """Build what is signed along with the masked vector (rule R1)."""
-    return labels.digest(labels.MASKING_AMONG, context, root, v2)
+    return labels.digest(labels.MASKING_AMONG, context, root, v2, task)
 
 
-def confirmed_text(context: bytes, root: bytes, v2: bytes, v3: bytes) -> bytes:
+def receipt_text(context: bytes, root: bytes, v2: bytes, task: bytes, vector: bytes) -> bytes:
+    """Build what is signed for the server alone, with the digest of the masked vector."""
+    return labels.digest(labels.HANDED_OVER, context, root, v2, task, vector)
+
+
+def confirmed_text(context: bytes, root: bytes, v2: bytes, task: bytes, v3: bytes) -> bytes:
     """Build what is signed in step 2c (rule R2)."""
-    return labels.digest(labels.CONFIRMED, context, root, v2, v3)
+    return labels.digest(labels.CONFIRMED, context, root, v2, task, v3)
+
+
+def among(context: bytes, client: int, known: bytes) -> bytes:
+    """Return the digest of V2 as a client knows it: all of it, packed, or the ids of its own part of it."""
+    return labels.digest(labels.MASKED_AMONG, context, labels.client_bytes(client), known)
 
 
 def proven_root(context: bytes, v1: bytes, places: list[int], leaves: list[bytes], proof: bytes) -> bytes:

@@ -21,31 +21,32 @@ Tasks = MutableMapping[bytes, int]
 
 @dataclass(frozen=True)
 class Spending:
-    """Counts the vectors of one client for one task. Without a memory nothing is counted."""
+    """Counts the vectors of one client by task. Without a memory nothing is counted."""
 
     tasks: Tasks | None
-    task: bytes
     attempts: int = ATTEMPTS
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise ConfigError(f"attempts must be at least 1, not {self.attempts}")
-        if self.tasks is not None and not self.task:
-            raise ConfigError(
-                "this client counts what it contributes to each task, and the round names no task"
-            )
 
-    def check(self) -> None:
+    def check_named(self, task: bytes) -> None:
+        """Refuse to count for no task at all."""
+        if self.tasks is not None and not any(task):
+            raise ConfigError("this client counts what it contributes to each task, and works on none")
+
+    def check(self, task: bytes) -> None:
         """Refuse a task for which no vector may leave any more."""
-        if self.tasks is not None and self.tasks.get(self.task, 0) >= self.attempts:
+        self.check_named(task)
+        if self.tasks is not None and self.tasks.get(task, 0) >= self.attempts:
             raise TaskSpent(
                 f"this client has contributed to this task {self.attempts} time(s), as often as it may: sums "
                 "over the same task that differ by one client would give that client's vector away"
             )
 
-    def __call__(self) -> None:
+    def __call__(self, task: bytes) -> None:
         """Count a vector, before it leaves."""
         with _LOCK:
-            self.check()
+            self.check(task)
             if self.tasks is not None:
-                self.tasks[self.task] = self.tasks.get(self.task, 0) + 1
+                self.tasks[task] = self.tasks.get(task, 0) + 1

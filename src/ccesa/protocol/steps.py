@@ -1,13 +1,14 @@
 """A step is what opens it, what answers it, and the functions of both sides.
 
-Each guard has one table of them, in the folder that has its name: nothing else says what is legal when. A
-client in state k accepts the request of step k and nothing else; a server in step k accepts its replies and
-nothing else. Drivers loop until the server has no requests left and never count steps.
+Each guard has one table of them, without and with *accept*, in the folder that has its name: nothing else
+says what is legal when. A client in state k accepts the request of step k and nothing else; a server in step
+k accepts its replies and nothing else. Drivers loop until the server has no
+requests left and never count steps.
 """
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
@@ -40,7 +41,7 @@ class Step(NamedTuple):
     ) -> "Step":
         """Make a row from ``client_<file>.py`` and ``server_<file>.py`` in the package of a guard."""
         client, server = (import_module(f"{guard}.{side}_{file}") for side in ("client", "server"))
-        name = file.partition("_")[2]
+        name = file.split("_")[1]
         return cls(name, request, reply, state, client.answer, server.take, server.close, instead)
 
     @property
@@ -49,6 +50,15 @@ class Step(NamedTuple):
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
 
-def steps_of(guard: str) -> tuple[Step, ...]:
-    """Return the table of the guard of this name, in the order of the steps."""
-    return import_module(f"{__package__}.{guard_named(guard).name}").STEPS
+class HasSteps(Protocol):
+    """A round, as far as it says which steps it has."""
+
+    @property
+    def guard(self) -> str: ...
+    @property
+    def accept(self) -> bool: ...
+
+
+def steps_of(round: HasSteps) -> tuple[Step, ...]:
+    """Return the steps of a round in their order: the table of its guard, with *accept* or without."""
+    return import_module(f"{__package__}.{guard_named(round.guard).name}").STEPS[round.accept]

@@ -7,7 +7,6 @@ import numpy as np
 from ccesa import words
 from ccesa.crypto import keys
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
-from ccesa.evidence import Complained
 from ccesa.graphs.assignment import AssignmentGraph, Flags
 from ccesa.graphs.evolution import Evolution, extended, informative
 from ccesa.protocol import messages as m
@@ -18,27 +17,27 @@ from ccesa.protocol.steps import Requests
 from ccesa.protocol.unmasking import Unmasking
 
 
-def checked_digest(round: Round[Any], client: int, reply: m.MaskedVector) -> bytes:
-    """Return the digest of a masked vector; refuse one that was changed on its way."""
+def checked_vector(round: Round[Any], client: int, reply: m.Message) -> bytes | None:
+    """Return the masked vector of a reply that has one; refuse one that was changed on its way."""
+    if not isinstance(reply, m.MaskedVector):
+        return None
     digest = keys.vector_digest(m.checked(reply, round.config).vector, round.context, client)
     if digest != reply.digest:
         raise MalformedMessage("the masked vector is not the one that its digest was made of")
-    return digest
+    return reply.vector
 
 
-def add_vector(round: Round[Any], state: Delivered, reply: m.MaskedVector) -> None:
-    """Add a masked vector to the running sum, straight from its message."""
-    np.add(state.total, words.from_bytes(reply.vector, round.config.bits), out=state.total)
+def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> None:
+    """Refuse a vector that was masked among others, or for another task, than this server asked for."""
+    if reply.task != round.task:
+        raise MalformedMessage("a vector for another task than the one that was asked for")
+    if reply.among != among:
+        raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def complaints(round: Round[Any], state: Delivered, client: int, reply: m.Complaint) -> frozenset[Complained]:
-    """Read whom a client accuses that is out of the round, like one that has dropped."""
-    graph = state.graph
-    accused = m.unpack_ids("accused", reply.accused, round.config.clients)
-    near = graph.neighbours(graph.nodes[client])
-    if not accused.size or not np.isin(accused, graph.ids[near[state.v2[near]]]).all():
-        raise MalformedMessage("a complaint about nobody, or about somebody whose shares it was not sent")
-    return frozenset(Complained(client, one) for one in accused.tolist())
+def add_vector(round: Round[Any], state: Delivered, vector: bytes) -> None:
+    """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
+    np.add(state.total, words.from_bytes(vector, round.config.bits), out=state.total)
 
 
 def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:

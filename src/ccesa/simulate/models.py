@@ -151,9 +151,16 @@ def aggregate(
     )
 
 
-def usual_plan(clients: int, dropout: float, graph: str = BEST, guard: str = CURIOUS.name) -> Plan:
-    """Plan a round where the user chooses nothing."""
-    return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
+def usual_plan(
+    clients: int,
+    dropout: float | None = None,
+    graph: str = BEST,
+    guard: str = CURIOUS.name,
+    dropout_per_step: float | Mapping[str, float] | None = None,
+) -> Plan:
+    """Plan a round where the user chooses nothing but who drops out."""
+    total = None if dropout is None else max(dropout, LEAST_DROPOUT)
+    return plan_or_complete(clients, total, graph=graph, guard=guard, dropout_per_step=dropout_per_step)
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:

@@ -71,7 +71,7 @@ def simulate(
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
-    steps, rng = steps_of(config.guard), np.random.default_rng([seed, 0])
+    steps, rng = steps_of(config), np.random.default_rng([seed, 0])
     dropouts = (dropout or Independent(0.0)).draw(steps, config.clients, rng)
     server = new_server(config, federation, threads=threads)
     clients = {
@@ -146,7 +146,7 @@ class _Wire:
 def _report(
     server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
 ) -> Report:
-    names = [step.name for step in steps_of(server.config.guard)]
+    names = [step.name for step in steps_of(server.config)]
     found = result if isinstance(result, Aggregate) else None
     degree, mask_degree = _mean_degrees(server)
     return Report(

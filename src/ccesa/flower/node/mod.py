@@ -102,7 +102,7 @@ class _Node:
 
     def _step(self, request: Envelope) -> bytes:
         config, terms = self._agreed(request)
-        steps = [step.name for step in steps_of(config.guard)]
+        steps = [step.name for step in steps_of(config)]
         if request.step not in steps:
             raise ConfigError(f"there is no step {request.step!r}")
         memory = open_memory(self._settings, self._context)
@@ -125,10 +125,16 @@ class _Node:
         def vector() -> Vector:
             return self._vector(config, terms, TaskCounts(memory))
 
+        def task() -> bytes:
+            return terms.round_task(envelope.without(self._message.content))
+
         own = self._settings
         if own.has_charter:
-            return ActiveClient(config, own.identity, own.charter, vector, used_rounds=used, tasks=None)
-        return Client(config, _addressee(request, config), vector, floor=own.floor, used_rounds=used)
+            return ActiveClient(
+                config, own.identity, own.charter, vector, task=task, used_rounds=used, tasks=None
+            )
+        client = _addressee(request, config)
+        return Client(config, client, vector, task=task, floor=own.floor, used_rounds=used)
 
     def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
         """Return what this round is, and how replies become vectors in it.
@@ -154,16 +160,14 @@ class _Node:
     def _vector(self, config: RoundConfig, terms: Terms, counts: TaskCounts) -> Vector:
         """Step 2, after everything was checked: what this node contributes, counted before it leaves."""
         content = envelope.without(self._message.content)
-        if terms.round_task(content) != config.task:
-            raise ConfigError("the model or its settings are not those that this round was announced for")
         packing = Packing(terms, model_of(content))
         if packing.length != config.length:
             raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
-        spend = Spending(counts, terms.counted_task(content), self._settings.attempts)
-        spend.check()
+        spend, counted = Spending(counts, self._settings.attempts), terms.counted_task(content)
+        spend.check(counted)
         self._message.content = content
         vector = self._contribution(packing)
-        spend()
+        spend(counted)
         return vector
 
     def _contribution(self, packing: Packing) -> Vector:
@@ -183,5 +187,5 @@ def _reason(error: CcesaError) -> str:
 
 def _addressee(request: bytes, config: RoundConfig) -> int:
     """Return which client of the round this node is; the client checks that every request is for it."""
-    most = max(m.limit(step.request, config) for step in steps_of(config.guard))
+    most = max(m.limit(step.request, config) for step in steps_of(config))
     return m.decode(request, most).client

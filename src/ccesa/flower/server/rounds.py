@@ -77,7 +77,7 @@ class PlannedRounds:
         """Return what makes servers of rounds about the content of these messages."""
         planned = self._plan(packing.terms.clients, packing.length)
         task = packing.terms.round_task(content)
-        return lambda: Server(planned.config(task=task))
+        return lambda: Server(planned.config(), task=task)
 
     def _plan(self, nodes: int, length: int) -> Plan:
         """Too few nodes for any plan are an error before the first round; later the round is lost."""
@@ -125,7 +125,7 @@ class CharteredRounds:
 
         def made() -> Server:
             self._charter.check_current()
-            return ActiveServer(self._charter.config(length=length, task=task), self._charter)
+            return ActiveServer(self._charter.config(length=length), self._charter, task=task)
 
         return made
 

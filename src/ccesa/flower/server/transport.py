@@ -121,7 +121,7 @@ class RoundTransport:
 
     @property
     def _steps(self) -> tuple[Step, ...]:
-        return steps_of(self.config.guard)
+        return steps_of(self.config)
 
     def _close(self, exchange: Exchange) -> None:
         """Take note of the nodes that did not answer in a step."""

@@ -30,7 +30,7 @@ def answer(
     v1 = roster_members(round, request.v1)
     near = derived_neighbourhood(round, v1, request.root)
     m.checked(request, round.config, near.degree)
-    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys", round.config))
     check_signed_keys(round, near, public_keys, request)
     check_inclusion(round, v1, near, public_keys, request)
     shared, reply = deal(round, state, near, public_keys, threshold_of(round.config, near.degree))
@@ -58,7 +58,7 @@ def check_signed_keys(
     round: Round[Membership], near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
     """Require that the identity in each neighbour's place on the list signed that neighbour's keys."""
-    for client, signature in zip(near.neighbours, m.each(request, "signatures"), strict=True):
+    for client, signature in zip(near.neighbours, m.each(request, "signatures", round.config), strict=True):
         text = signed_texts.bundle_text(round.context, client, public_keys[client])
         check_signature(round, client, signature, text, "its keys")
 

@@ -20,11 +20,11 @@ class Confirmed(SignedV2):
 def answer(
     round: Round[Membership], state: SignedV2, request: m.ConfirmRequest
 ) -> tuple[Confirmed, m.ConfirmReply]:
-    """Sign V2 and V3 together."""
+    """Sign V2, the task and V3 together."""
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = part_of(round, "V3", request.v3, "V2", v2)
     check_enough(state.near.among(v3[state.near.members]), state.threshold)
     check_size("V3", v3, round.config.min_survivors)
-    text = signed_texts.confirmed_text(round.context, state.root, state.v2, request.v3)
+    text = signed_texts.confirmed_text(round.context, state.root, state.v2, state.task, request.v3)
     signature = round.own.identity.sign(text)
     return Confirmed(**vars(state), v3=request.v3), m.ConfirmReply(**round.head, signature=signature)

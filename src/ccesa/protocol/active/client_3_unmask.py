@@ -25,13 +25,14 @@ def answer(
 def check_confirmed(
     round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
-    """Require that every surviving neighbour signed this client's V2, and at least t of them also its V3."""
+    """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
     kinds = m.checked(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")
-    masking = signed_texts.masking_text(round.context, state.root, state.v2)
-    confirmed = signed_texts.confirmed_text(round.context, state.root, state.v2, state.v3)
-    for client, kind, signature in zip(live.neighbours, kinds, m.each(request, "signatures"), strict=True):
+    what = (round.context, state.root, state.v2, state.task)
+    masking, confirmed = signed_texts.masking_text(*what), signed_texts.confirmed_text(*what, state.v3)
+    signatures = m.each(request, "signatures", round.config)
+    for client, kind, signature in zip(live.neighbours, kinds, signatures, strict=True):
         # Whoever confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:

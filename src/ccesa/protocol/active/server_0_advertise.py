@@ -27,7 +27,7 @@ def take(
 ) -> m.SignedAdvertiseReply:
     """Keep both keys of a client with its signature."""
     m.checked(reply, round.config)
-    text = signed_texts.bundle_text(round.context, client, reply.sealing_key + reply.mask_key)
+    text = signed_texts.bundle_text(round.context, client, reply.keys)
     check_signed(round, client, reply.signature, text)
     note_keys(state, reply)
     return reply
@@ -47,7 +47,7 @@ def close(
     """Tell each client V1 and the root, and its neighbours' signed keys with the proof of them."""
     check_roster(round, len(kept))
     bundles = [kept[client] for client in sorted(kept)]
-    pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
+    pairs = [bundle.keys for bundle in bundles]
     v1 = m.pack_members(kept, round.config.clients)
     tree = merkle.levels(
         [signed_texts.leaf(round.context, one.client, pair) for one, pair in zip(bundles, pairs, strict=True)]

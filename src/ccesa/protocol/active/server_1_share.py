@@ -1,8 +1,10 @@
-"""Step 1, server side: hand on sealed shares, show everyone all of V2."""
+"""Step 1, server side: hand on sealed shares; without *accept* show everyone all of V2."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ccesa.charter import Charter
+from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.server_0_advertise import Committed
 from ccesa.protocol.drawing import deliver, take_sealed
@@ -14,17 +16,27 @@ take = take_sealed
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Among(Delivered):
-    """After step 1 everyone masks among this V2."""
+    """Everyone masks among this V2; with *accept* it is those who have shared until that step closes."""
 
     root: bytes
     packed_v2: bytes
 
 
+def among(round: Round[Charter], state: Delivered, root: bytes, v2: Flags) -> Among:
+    """Settle V2."""
+    packed = m.pack_members(state.graph.ids[v2], round.config.clients)
+    return grown(Among, state, root=root, v2=v2, packed_v2=packed)
+
+
 def close(round: Round[Charter], state: Committed, kept: dict[int, m.ShareReply]) -> tuple[Among, Requests]:
-    """Tell each client V2, and hand on what its neighbours in it sealed for it."""
+    """Hand on what was sealed, and tell each client who has shared."""
     delivered, texts = deliver(round, state, kept)
-    v2 = m.pack_members(state.graph.ids[delivered.v2], round.config.clients)
-    among = grown(Among, delivered, root=state.root, packed_v2=v2)
-    return among, round.requests(
-        state.graph, delivered.v2, lambda node, head: m.MaskAmongRequest(**head, v2=v2, sealed=texts[node])
-    )
+    graph, shared = state.graph, among(round, delivered, state.root, delivered.v2)
+    dropped = graph.ids_at(~shared.v2[graph.columns])
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        if round.config.accept:
+            return m.AcceptRequest(**head, dropped=dropped[node], **texts[node])
+        return m.MaskAmongAtOnceRequest(**head, v2=shared.packed_v2, **texts[node], task=round.task)
+
+    return shared, round.requests(graph, shared.v2, make)

@@ -13,7 +13,7 @@ from ccesa.protocol.dealing import deal, keys_of_members, threshold_of
 def answer(round: Round[Floor], state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
     """Check the neighbourhood, then split both secrets among it."""
     near = told_neighbourhood(round, request)
-    public_keys = keys_of_members(round, state, near, m.each(request, "keys"))
+    public_keys = keys_of_members(round, state, near, m.each(request, "keys", round.config))
     threshold = threshold_of(round.config, near.degree)
     check_floor(round, near, threshold)
     return deal(round, state, near, public_keys, threshold)

@@ -3,8 +3,7 @@
 from ccesa.floor import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Done, Holding, Round
-from ccesa.protocol.curious.client_2_mask import still_there
-from ccesa.protocol.masking import check_enough, check_hidden, release
+from ccesa.protocol.masking import check_enough, check_hidden, release, still_there
 
 
 def answer(round: Round[Floor], state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:

@@ -18,7 +18,7 @@ def take(round: Round[None], state: Opened, client: int, reply: m.AdvertiseReply
 def close(round: Round[None], state: Opened, kept: dict[int, m.AdvertiseReply]) -> tuple[Drawn, Requests]:
     """Tell each client its neighbours, their keys, and with whom masks run."""
     bundles = [kept[client] for client in sorted(kept)]
-    pairs = [bundle.sealing_key + bundle.mask_key for bundle in bundles]
+    pairs = [bundle.keys for bundle in bundles]
     entries = [labels.client_bytes(one.client) + pair for one, pair in zip(bundles, pairs, strict=True)]
     root = labels.digest(labels.ROSTER, round.context, b"".join(entries))
     drawn = draw_graph(round, root, bundles)

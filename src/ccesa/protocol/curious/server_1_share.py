@@ -1,5 +1,7 @@
 """Step 1, server side: hand on sealed shares, say who dropped."""
 
+from typing import Any
+
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import deliver, take_sealed
 from ccesa.protocol.server_states import Delivered, Drawn, Round
@@ -9,10 +11,14 @@ take = take_sealed
 
 
 def close(round: Round[None], state: Drawn, kept: dict[int, m.ShareReply]) -> tuple[Delivered, Requests]:
-    """Tell each client which neighbours are not in V2, and hand on what the others sealed for it."""
+    """Tell each client which neighbours have not shared, and hand on what the others sealed for it."""
     delivered, texts = deliver(round, state, kept)
     graph, v2 = state.graph, delivered.v2
     dropped = graph.ids_at(~v2[graph.columns])
-    return delivered, round.requests(
-        graph, v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], sealed=texts[node])
-    )
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        if round.config.accept:
+            return m.AcceptRequest(**head, dropped=dropped[node], **texts[node])
+        return m.MaskAtOnceRequest(**head, dropped=dropped[node], **texts[node], task=round.task)
+
+    return delivered, round.requests(graph, v2, make)

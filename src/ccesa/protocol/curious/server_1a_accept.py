@@ -1,0 +1,38 @@
+"""Step *accept*, server side: an accusation costs the edge between accuser and dealer, and nobody's place.
+
+Both ends are told that the other dropped. Neither masks with nor holds shares of the other, so an honest
+client loses nothing but edges to liars. Who is left with too few holders to survive the dropouts still to
+come is left out.
+"""
+
+import numpy as np
+
+from ccesa.evidence import Accusation
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.protocol import messages as m
+from ccesa.protocol.accepting import accused_edges, take_accusations
+from ccesa.protocol.drawing import pruned
+from ccesa.protocol.server_states import Delivered, Round, grown
+from ccesa.protocol.steps import Requests
+
+take = take_accusations
+
+
+def close(
+    round: Round[None], state: Delivered, kept: dict[int, frozenset[Accusation]]
+) -> tuple[Delivered, Requests]:
+    """Settle V2, and tell each client which of those that had shared are not in it, for this client."""
+    graph = state.graph
+    cut = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
+    left = grown(Delivered, state, graph=graph.without(cut))
+    v2 = pruned(round.config, left, graph.flags(kept), spare_holders(graph, cut, round.dropout))
+    dropped = graph.ids_at(state.v2[graph.columns] & (cut | ~v2[graph.columns]))
+    return grown(Delivered, left, v2=v2), round.requests(
+        graph, v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], task=round.task)
+    )
+
+
+def spare_holders(graph: AssignmentGraph, cut: Flags, dropout: float) -> Nodes:
+    """Return how many holders beyond its threshold each node needs: some, if accusations took any from it."""
+    accused = np.bincount(graph.rows[cut], minlength=graph.size) > 0
+    return np.where(accused, np.ceil(dropout * graph.degrees), 0).astype(np.int64)
