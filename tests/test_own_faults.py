@@ -202,7 +202,7 @@ def test_the_server_checks_shares_with_the_randomness_that_it_is_given():
 
 
 def _first_keys(queue) -> None:
-    queue.put(read(Play(configure(4, round_id=bytes(32))).replies()[0]).sealing_key)
+    queue.put(read(Play(configure(4, series_id=bytes(32))).replies()[0]).keys)
 
 
 def test_two_processes_do_not_draw_the_same_keys():
