@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
@@ -12,6 +13,12 @@ from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
+
+
+def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+    """Refuse an invitation that names another round of the series than the one of its context."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer(f"expected round {round.config.number} of the series, got another number")
 
 
 def fresh_keys(round: Round[Any]) -> Advertised:
