@@ -264,8 +264,13 @@ def charter_digest_of(found):
 # Configurations under a charter
 
 CHARTERED = {
-    **{"type": str, "version": int, "charter": bytes, "series_id": bytes},
-    **{"number": int, "length": int, "accept": bool},
+    "type": str,
+    "version": int,
+    "charter": bytes,
+    "series_id": bytes,
+    "number": int,
+    "length": int,
+    "accept": bool,
 }
 
 

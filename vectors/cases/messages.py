@@ -41,7 +41,7 @@ def _small() -> list[m.Message]:
     """One message of each type, for two neighbours."""
     head: dict[str, Any] = {"context": CONTEXT, "client": 5}
     ids = m.pack_ids(np.array([2, 7]))
-    said = {"digest": sample("digest"), "among": sample("among"), "task": sample("task")}
+    said: dict[str, Any] = {"digest": sample("digest"), "among": sample("among"), "task": sample("task")}
     return [
         m.AdvertiseRequest(**head, number=b"\x2c\x01\x00\x00"),
         m.AdvertiseReply(**head, keys=sample("keys", 64)),

@@ -231,7 +231,7 @@ def _refusal(
         if name == step:
             break
         server.close()
-    case = {"round": plan.name, "step": step, "reason": f"{step}: {reason}"}
+    case: Case = {"round": plan.name, "step": step, "reason": f"{step}: {reason}"}
     case |= {"early": early, "sender": sender, "reply": reply}
     try:
         server.receive(sender, reply)
