@@ -82,7 +82,7 @@ def _terms() -> dict[str, bytes]:
         clients=9,
         clip=2.0,
         metric_clip=1e6,
-        bits=32,
+        field_bits=32,
         max_weight=65536.0,
         weighted_by="num-examples",
         metric_slots=2,
@@ -90,9 +90,9 @@ def _terms() -> dict[str, bytes]:
     )
     others: dict[str, dict[str, object]] = {
         "evaluate": {"message_type": "evaluate", "counters": []},
-        "bits-8": {"bits": 8},
-        "bits-12": {"bits": 12},
-        "many-clients": {"clients": 2**31, "bits": 64},
+        "fields-8": {"field_bits": 8},
+        "fields-65": {"field_bits": 65},
+        "many-clients": {"clients": 2**31, "field_bits": 64},
         "too-many-clients": {"clients": 2**40},
         "no-slots": {"metric_slots": 0},
         "named": {"metrics": ["=loss", "+per-class"]},
@@ -127,7 +127,9 @@ def _lists() -> dict[str, bytes]:
 
 def _charters() -> dict[str, bytes]:
     text = str(stage.CHARTER)
-    learning = msgspec.structs.replace(stage.CHARTER, learning=Learning(metrics=("loss",), counters=("n",)))
+    learning = msgspec.structs.replace(
+        stage.CHARTER, bits=64, learning=Learning(metrics=("loss",), counters=("n",))
+    )
     return {
         "plain": text.encode(),
         "learning": str(learning).encode(),
@@ -174,8 +176,8 @@ def _sums() -> dict[str, bytes]:
     found = {}
     for place, quantizer in enumerate(QUANTIZERS):
         vector = quantizer.encode(values, rng=np.random.default_rng(0)).vector
-        found[f"sum-{quantizer.bits}"] = bytes([place]) + vector.tobytes()
-        found[f"most-{quantizer.bits}"] = bytes([place]) + b"\xff" * vector.nbytes
+        found[f"sum-{quantizer.field_bits}"] = bytes([place]) + vector.tobytes()
+        found[f"most-{quantizer.field_bits}"] = bytes([place]) + b"\xff" * vector.nbytes
     return found
 
 

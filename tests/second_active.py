@@ -46,6 +46,7 @@ LEARNING = {
     "clip": 2.0,
     "metric_clip": 1e6,
     "max_weight": 65536.0,
+    "field_bits": 32,
 }
 
 
@@ -65,12 +66,18 @@ def charter_of(text):
         "least_roster": given["least_roster"],
         "min_survivors": given["min_survivors"],
         "attempts": given.get("attempts", 2),
-        "certificate": {
-            name: value if name in COUNTS else float(value)
-            for name, value in ((name, given["certificate"].get(name, False)) for name in CERTIFICATE)
-        },
+        "certificate": certificate_of(given["certificate"]),
         "learning": learning_of(given["learning"]) if "learning" in given else None,
     }
+
+
+def certificate_of(given):
+    found = {
+        name: value if name in COUNTS else float(value)
+        for name, value in ((name, given.get(name, False)) for name in CERTIFICATE)
+    }
+    each = given.get("dropout_per_step")
+    return found if each is None else found | {"dropout_per_step": [float(q) for q in each]}
 
 
 def learning_of(given):

@@ -11,7 +11,6 @@ from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError
 from ccesa.floor import Floor
 from ccesa.identity import Admission, Identity, Member
-from ccesa.layout import ArrayType, Layout
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
@@ -244,10 +243,8 @@ def number(value):
 
 
 def quantizer(settings):
-    shapes = tuple(map(tuple, settings["shapes"]))
-    layout = Layout(None, shapes, (ArrayType(np.dtype(np.float64)),) * len(shapes))
-    skipped = ("shapes", "gives", "error")
-    return Quantizer(layout=layout, **{k: number(v) for k, v in settings.items() if k not in skipped})
+    others = {k: number(v) for k, v in settings.items() if k not in ("shapes", "gives", "error")}
+    return Quantizer.for_model([np.zeros(shape) for shape in settings["shapes"]], **others)
 
 
 class Draws:
@@ -271,7 +268,11 @@ def test_settings_of_a_quantizer(case):
             quantizer(case)
         return
     made = quantizer(case)
-    assert (made.levels, made.length) == (case["gives"]["levels"], case["gives"]["length"])
+    due = case["gives"]
+    assert (made.field_bits, made.fields.per_word) == (due["field_bits"], due["per_word"])
+    assert (made.levels, made.count - made.layout.size, made.length) == (
+        *(due["levels"], due["digits"], due["length"]),
+    )
 
 
 @cases("quantizer", "encoded", "name")
@@ -289,7 +290,7 @@ def test_words_of_a_client(case):
 @cases("quantizer", "decoded", "name")
 def test_mean_of_a_sum(case):
     settings = SETTINGS[case["settings"]]
-    total = words.from_bytes(raw(case["sum"]), settings["bits"])
+    total = words.from_bytes(raw(case["sum"]), 64)
     if "error" in case:
         with refused(case["error"]):
             quantizer(settings).decode(total)

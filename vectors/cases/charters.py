@@ -98,6 +98,7 @@ def charters() -> dict[str, Charter]:
             clip=0.5,
             metric_clip=1000.0,
             max_weight=128.0,
+            field_bits=18,
         ),
     )
     sparse = chartered("sparse", 20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=12), bits=16)
@@ -112,7 +113,7 @@ def charters() -> dict[str, Charter]:
             ),
         ),
         "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
-        "learning by default": msgspec.structs.replace(chartered("plain", 5), learning=Learning()),
+        "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }
 
 
@@ -147,6 +148,7 @@ def _same() -> dict[str, str]:
 
 def _bad() -> dict[str, str]:
     text = str(charters()["plain"])
+    wide = text.replace("bits = 32", "bits = 64")
     seats = text[text.index("members = [") : text.index("\n]\n") + 3]
     second = seats.splitlines()[2]
     return {
@@ -178,10 +180,11 @@ def _bad() -> dict[str, str]:
         "an unknown agreement": text.replace('agreement = "x25519"', 'agreement = "x448"'),
         "no certificate": text[: text.index("\n[certificate]")],
         "a certificate of nan": text.replace("unmaskable = -inf", "unmaskable = nan"),
-        "a clip of 0": f"{text}\n[learning]\nclip = 0.0\n",
-        "no message type": f"{text}\n[learning]\nmessage_types = []\n",
-        "a metric twice": f'{text}\n[learning]\nmetrics = ["a", "a"]\n',
-        "a metric of control characters": f'{text}\n[learning]\nmetrics = ["\\u0007"]\n',
+        "learning in words of 32 bits": f"{text}\n[learning]\n",
+        "a clip of 0": f"{wide}\n[learning]\nclip = 0.0\n",
+        "no message type": f"{wide}\n[learning]\nmessage_types = []\n",
+        "a metric twice": f'{wide}\n[learning]\nmetrics = ["a", "a"]\n',
+        "a metric of control characters": f'{wide}\n[learning]\nmetrics = ["\\u0007"]\n',
     }
 
 

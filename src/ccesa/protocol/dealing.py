@@ -15,12 +15,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
 
 
-def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
-    """Refuse an invitation that names another round of the series than the one of its context."""
-    if request.number != labels.client_bytes(round.config.number):
-        raise FaultyServer(f"expected round {round.config.number} of the series, got another number")
-
-
 def fresh_keys(round: Round[Any]) -> Advertised:
     """Make two key pairs, new ones in every round."""
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -29,6 +23,12 @@ def fresh_keys(round: Round[Any]) -> Advertised:
         mask_secret=mask_secret,
         mask_private=keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client),
     )
+
+
+def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+    """Refuse a request that gives the round another number than its configuration."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request is for another number than that of the round")
 
 
 def keys_of_members(
