@@ -16,6 +16,7 @@ from ccesa.config import MAX_NUMBER, RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, MalformedMessage, OrderError, RoundFailed
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
+from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate, Server, check_id
@@ -146,10 +147,7 @@ class Series:
         if self._left and self._exchange % self._schedule.stride == 0:
             self._start()
         due, self._due = self._due, {}
-        return {
-            client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
-            for client in sorted(set().union(*due.values()))
-        }
+        return _envelopes(due)
 
     def receive(self, client: int, reply: bytes) -> None:
         """Take one reply, with messages of several rounds. What is right in it is taken in any case.
@@ -212,10 +210,72 @@ class Series:
         asked, self._asked = sorted(self._asked), set()
         return dict.fromkeys(asked, envelope.pack([]))
 
+    def checkpoint(self) -> bytes:
+        """Return what another series of this configuration goes on from.
+
+        Save it after ``open``, before the envelopes are sent, after ``receive``, before a client is told that
+        its reply has come, and after ``close``, along with the rounds that are over.
+
+        Raises:
+            ConfigError: Servers are made without ``openings``.
+        """
+        return checkpoints.encode(
+            checkpoints.SavedSeries(
+                context=self.config.context,
+                members=sorted(self.members),
+                left=self._left,
+                number=self._number,
+                exchange=self._exchange,
+                is_open=self._is_open,
+                asked=sorted(self._asked),
+                rounds={number: server.checkpoint() for number, server in self._servers.items()},
+                due=sorted(self._due),
+                lost={one.number: str(one.failure) for one in self._ended},
+            )
+        )
+
+    def restore(self, data: bytes) -> Requests:
+        """Go on from a checkpoint; only a series that has just been made can.
+
+        A round that has gone on since the checkpoint is lost (``StaleCheckpoint``), and so is one that was
+        started since; the others go on. One that was lost before, and not handed over by ``close`` yet, is a
+        ``RoundFailed`` with the same text.
+
+        Args:
+            data: The newest that ``checkpoint`` returned.
+
+        Returns:
+            The envelopes of the open exchange, as they were; none where none is open.
+
+        Raises:
+            OrderError: This series was opened or restored before.
+            ConfigError: The bytes are damaged, or of another series or version; or servers are made without
+                ``openings``, or with others than before.
+        """
+        if self._exchange >= 0:
+            raise OrderError("this series has been opened already; make a new one to restore another")
+        saved = checkpoints.decode(data, checkpoints.SavedSeries, self.config.context)
+        servers = {number: self._make(numbered(self.config, number)) for number in saved.rounds}
+        requests, lost = _restored(servers, saved.rounds)
+        self._servers = {number: servers[number] for number in requests}
+        self._ended = [
+            Ended(number=one, failure=RoundFailed(text)) for one, text in saved.lost.items()
+        ] + lost
+        self.members, self._asked = set(saved.members), set(saved.asked)
+        self._left, self._number = saved.left, saved.number
+        self._exchange, self._is_open = saved.exchange, saved.is_open
+        if saved.is_open:
+            return _envelopes(requests)
+        self._due = {number: requests[number] for number in saved.due if number in requests}
+        return {}
+
     def _start(self) -> None:
         server = self._make(numbered(self.config, self._number))
         self._servers[self._number] = server
-        self._due[self._number] = server.open(sorted(self.members))
+        try:
+            self._due[self._number] = server.open(sorted(self.members))
+        except RoundFailed as failure:  # the series was restored from before another server opened this round
+            self._end(Ended(number=self._number, failure=failure))
         self._asked |= self.members
         self._number, self._left = self._number + 1, self._left - 1
 
@@ -235,6 +295,28 @@ class Series:
     def _end(self, ended: Ended) -> None:
         del self._servers[ended.number]
         self._ended.append(ended)
+
+
+def _restored(
+    servers: dict[int, Server], rounds: dict[int, bytes]
+) -> tuple[dict[int, Requests], list[Ended]]:
+    """Restore these servers; return the requests of those that go on, and the rounds that are lost."""
+    requests: dict[int, Requests] = {}
+    lost = []
+    for number, data in rounds.items():
+        try:
+            requests[number] = servers[number].restore(data)
+        except RoundFailed as failure:
+            lost.append(Ended(number=number, failure=failure))
+    return requests, lost
+
+
+def _envelopes(due: dict[int, Requests]) -> Requests:
+    """Pack what is due of all rounds, by client."""
+    return {
+        client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
+        for client in sorted(set().union(*due.values()))
+    }
 
 
 def check_series(config: RoundConfig) -> None:

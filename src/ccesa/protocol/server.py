@@ -32,7 +32,7 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.checkpoint import Log, Saved, replaying, without_vector
+from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
@@ -354,7 +354,7 @@ class Server:
         self._place, self._expected = self._place + 1, frozenset(requests)
         return requests
 
-    def _replay(self, saved: Saved) -> Requests:
+    def _replay(self, saved: SavedServer) -> Requests:
         """Do what another server did; return the requests of the step that is open then."""
         self._round = replace(self._round, task=checked_task(saved.task), dropout=saved.dropout)
         requests: Requests = {}
