@@ -118,8 +118,8 @@ class Hybrid(X25519):
         """Refuse an agreement that the installed cryptographic library does not know."""
         if not primitives.has_kem():
             raise ConfigError(
-                "the installed cryptography was built without ML-KEM: install a wheel of it, of version 48 or "
-                "later, or take the agreement x25519"
+                "the installed cryptography was built without ML-KEM: install one of its wheels from version "
+                "48 on, or take the agreement x25519"
             )
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:

@@ -5,7 +5,7 @@ One type per state, so that a wrong order is a type error.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
@@ -44,11 +44,24 @@ class Round(Generic[Own]):
     #: Called when a vector is about to leave.
     spend: Spending
     threads: int
+    #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
+    #: vector, so they are never suspended.
+    ahead: "MasksAhead | None" = field(default=None, repr=False)
 
     @property
     def head(self) -> dict[str, Any]:
         """Return what each of its messages starts with."""
         return {"context": self.context, "client": self.client}
+
+
+class MasksAhead(NamedTuple):
+    """The sum of a client's self mask and of those with these neighbours."""
+
+    neighbours: frozenset[int]
+    total: Vector
+
+    def __repr__(self) -> str:
+        return "MasksAhead(...)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from ccesa.crypto.agreements import AGREEMENTS, Decapsulate, Opened
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Accepted, Holding, Round, Shared
+from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
 from ccesa.words import Vector
@@ -125,28 +125,49 @@ def mask_vector(
 
 def masked_vector(round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
     """Mask the vector with all its masks. It counts as sent from here on."""
-    config = round.config
+    config, partners = round.config, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
     round.spend(task)
-    return masks.masked(vector, all_masks(round, state, live), config.generator, round.threads)
+    if round.ahead is None:
+        return masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads)
+    total = vector + round.ahead.total
+    gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+    masks.add_masks(total, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
+    return total
 
 
-def all_masks(round: Round[Any], state: Accepted, live: Neighbourhood) -> list[masks.Mask]:
-    """Return the self mask, and the mask that each live neighbour has in common with this client."""
-    client, generator, others = round.client, round.config.generator, live.mask_neighbours
-    agreement = AGREEMENTS[round.config.agreement]
+def masks_ahead(round: Round[Any], state: Accepted) -> MasksAhead:
+    """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
+    partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
+    total = words.zeros(round.config.length, round.config.bits)
+    masks.add_masks(total, all_masks(round, state, partners), round.config.generator, round.threads)
+    return MasksAhead(frozenset(partners), total)
+
+
+def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+    """Return the self mask, and the mask that each of these neighbours has in common with this client."""
+    key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
+    return [masks.Mask(key, 1), *pair_masks(round, state, others)]
+
+
+def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+    """Return the mask that each of these neighbours has in common with this client."""
+    agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     mask_keys = {one: agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)}
     agreed = agree_each(state.mask_private, [mask_keys[other] for other in others])
-    self_key = keys.self_mask_key(state.self_secret, round.context, client, generator)
-    every = [masks.Mask(self_key, 1)]
-    for one, other in zip(agreed, others, strict=True):
+
+    def mask(agreed_on: bytes, other: int) -> masks.Mask:
         given, received = state.seeds[other]
-        ends = keys.Half(client, mask_keys[client], given), keys.Half(other, mask_keys[other], received)
-        secret = agreement.pair_secret(one, round.context, *ends)
-        key = keys.pair_mask_key(secret, round.context, client, other, generator)
-        every.append(masks.Mask(key, keys.pair_sign(client, other)))
-    return every
+        here, there = (
+            keys.Half(client, mask_keys[client], given),
+            keys.Half(other, mask_keys[other], received),
+        )
+        secret = agreement.pair_secret(agreed_on, context, here, there)
+        key = keys.pair_mask_key(secret, context, client, other, round.config.generator)
+        return masks.Mask(key, keys.pair_sign(client, other))
+
+    return [mask(one, other) for one, other in zip(agreed, others, strict=True)]
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:

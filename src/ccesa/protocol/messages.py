@@ -25,6 +25,7 @@ from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.wire import Data
 
+CONTEXT_BYTES = 32
 ID_BYTES = 4
 NUMBER_BYTES = 4
 TASK_BYTES = 32
@@ -370,6 +371,14 @@ def named(data: Data) -> type[Message] | None:
     if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
         return None
     return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
+
+
+def context_of(data: Data) -> bytes | None:
+    """Return the context that these bytes claim, behind their name; whoever decodes them checks it."""
+    if named(data) is None:
+        return None
+    start = 2 + (data[1] & 0x1F) + 2
+    return bytes(data[start : start + CONTEXT_BYTES])
 
 
 def decode(data: Data, most: int) -> Message:

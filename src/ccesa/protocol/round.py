@@ -6,10 +6,13 @@ it is one function, and the one below keeps everything in memory. A client whose
 dropped out, and that is all that can go wrong between honest parties.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ccesa.errors import FaultyClient
 from ccesa.protocol.client import Client
+from ccesa.protocol.messages import NO_TASK
+from ccesa.protocol.series import Ended, Series
+from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
 
@@ -43,6 +46,36 @@ def run_round(
     return server.result()
 
 
+#: Carries the envelopes of an exchange to the clients; yields replies as they arrive, until it is over.
+SeriesTransport = Callable[[Requests], Iterable[tuple[int, bytes]]]
+
+
+def run_series(
+    series: Series,
+    transport: SeriesTransport,
+    task: Callable[[int], bytes] = lambda number: NO_TASK,
+    refused: Callable[[FaultyClient], None] = lambda fault: None,
+) -> Iterator[Ended]:
+    """Run a series; yield each round when it is over, before ``task`` is asked what the next one works on.
+
+    A lost round costs one round and not the series. When the caller stops early, no client keeps keys.
+    """
+    try:
+        while not series.finished:
+            # Each pass is one exchange: round k is set up while round k - 1 is at work, so a round costs two
+            # of them (three under ``active``). The masks of k do not depend on its task, which comes late.
+            working = series.masking
+            for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
+                try:
+                    series.receive(client, reply)
+                except FaultyClient as fault:
+                    refused(fault)
+            yield from series.close()
+    finally:
+        for _ in transport(series.stop()):
+            pass
+
+
 def in_memory(
     clients: Mapping[int, Client],
     drops: Callable[[Step, int], bool] = lambda step, client: False,
@@ -52,6 +85,22 @@ def in_memory(
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for client, request in requests.items():
             if not drops(step, client):
+                yield client, clients[client].receive(request)
+
+    return carry
+
+
+def series_in_memory(
+    clients: Mapping[int, SeriesClient],
+    misses: Callable[[int, int], bool] = lambda exchange, client: False,
+) -> SeriesTransport:
+    """Return a transport without a network. ``misses`` says who misses which exchange, counted from 0."""
+    exchanges = iter(range(2**63))
+
+    def carry(requests: Requests) -> Iterable[tuple[int, bytes]]:
+        exchange = next(exchanges)
+        for client, request in requests.items():
+            if not misses(exchange, client):
                 yield client, clients[client].receive(request)
 
     return carry

@@ -140,6 +140,13 @@ class Server:
         return self._steps[self._place]
 
     @property
+    def next_step(self) -> Step | None:
+        """The step after the open one; None if that is the last, or the round is over or not open."""
+        if self.finished or not 0 <= self._place < len(self._steps) - 1:
+            return None
+        return self._steps[self._place + 1]
+
+    @property
     def finished(self) -> bool:
         """Whether the round is over, with a sum or without."""
         return self.aggregate is not None or self.failure is not None
@@ -195,7 +202,7 @@ class Server:
                 raise OrderError("clients have been told their task already")
             self._round = replace(self._round, task=checked_task(task))
 
-    def receive(self, client: int, reply: bytes) -> None:
+    def receive(self, client: int, reply: Data) -> None:
         """Take one reply. The same reply again changes nothing.
 
         Args:
