@@ -18,6 +18,7 @@ from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active import server_0_advertise
+from ccesa.protocol.dealing import split_keys
 from ccesa.protocol.server import ActiveServer
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
@@ -142,11 +143,12 @@ class Stand(HostileRound):
         self.said = self.replies()
 
     def lie(self, field: str, key: bytes) -> bytes:
-        reply = changed(self.said[LIAR], **{field: key})
+        both = split_keys(read(self.said[LIAR]).keys)
+        reply = changed(self.said[LIAR], keys=key + both[1] if field == "sealing_key" else both[0] + key)
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
-        text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
+        text = signed_texts.bundle_text(self.server.context, LIAR, said.keys)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
     def after(self, reply: bytes) -> dict[int, bytes]:
@@ -269,7 +271,7 @@ def test_verification_raises(name):
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.keys)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
         stand.server.receive(LIAR, changed(stand.said[LIAR], signature=signature))
@@ -280,7 +282,7 @@ def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.keys)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
         blind.setattr(server_0_advertise, "check_signed", lambda *_: None)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.charter.charter import MAX_FILE_BYTES
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.simulate.enrolment import NOTHING
@@ -79,9 +80,14 @@ OTHERS = {
 CHANGES = [(kind, name) for kind, changes in OTHERS.items() for name in changes]
 
 
+#: Of these there is one value and no other.
+ONLY = {"version", "agreement"}
+
+
 def test_these_are_all_fields():
     for kind, changes in OTHERS.items():
-        assert changes.keys() | ({"version"} if kind is Charter else set()) == set(kind.__struct_fields__)
+        assert changes.keys() | (ONLY if kind is Charter else set()) == set(kind.__struct_fields__)
+    assert len(AGREEMENTS) == 1
 
 
 @pytest.mark.parametrize(("kind", "name"), CHANGES, ids=lambda value: getattr(value, "__name__", value))
@@ -215,16 +221,17 @@ def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match)
 # Configurations
 
 
-@given(charters(), st.integers(1, 2**20), st.binary(max_size=64))
-def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, task):
-    config = agreed.config(length=length, task=task)
+@given(charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
+def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, number, accept):
+    config = agreed.config(length=length, number=number, accept=accept)
     assert set(msgspec.msgpack.decode(config.encode())) == {
         "type",
         "version",
         "charter",
-        "round_id",
+        "series_id",
+        "number",
         "length",
-        "task",
+        "accept",
     }
     assert agreed.decode(config.encode()) == config
     agreed.check(config)
@@ -244,10 +251,10 @@ def test_no_charter_takes_a_round_of_another(one, other):
 
 def test_one_more_in_the_circle_is_another_context():
     first, second = AGREED, with_(serial=2)
-    same = {"length": 4, "round_id": bytes(32)}
+    same = {"length": 4, "series_id": bytes(32)}
     assert first.config(**same).context != second.config(**same).context
     assert first.config(**same).context == first.config(**same).context
-    assert first.config(length=4).round_id != first.config(length=4).round_id
+    assert first.config(length=4).series_id != first.config(length=4).series_id
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, -1])
@@ -265,8 +272,9 @@ def test_a_round_that_cannot_be_is_refused_by_the_charter_that_it_is_under():
     data = msgspec.msgpack.decode(AGREED.config(length=4).encode())
     for name, value, match in (
         ("length", 0, "length must lie"),
-        ("round_id", bytes(31), "round_id must have 32 bytes"),
-        ("task", bytes(65), "at most 64 bytes"),
+        ("series_id", bytes(31), "series_id must have 32 bytes"),
+        ("number", -1, "number must lie in"),
+        ("number", 2**32, "number must lie in"),
     ):
         with pytest.raises(ConfigError, match=match):
             AGREED.decode(msgspec.msgpack.encode({**data, name: value}))

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.plan.paper import step_dropout
-from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities
+from rounds import steps_under
 from strategies import seeds
 
-CURIOUS = steps_of("curious")
+CURIOUS = steps_under("curious")
 NAMES = [step.name for step in CURIOUS]
 
 fractions = st.floats(0, 1, exclude_max=True)
@@ -144,6 +144,4 @@ def test_unknown_steps_are_refused_with_the_known_ones(name):
 def test_exact_sets_given_as_iterators_are_the_same_every_time():
     model = Exactly({"mask": iter([1, 2])})
     rng = np.random.default_rng(0)
-    assert (
-        model.draw(steps_of("curious"), 5, rng) == model.draw(steps_of("curious"), 5, rng) == {"mask": {1, 2}}
-    )
+    assert model.draw(CURIOUS, 5, rng) == model.draw(CURIOUS, 5, rng) == {"mask": {1, 2}}

@@ -68,7 +68,7 @@ class Carried(Play):
             aggregate = self.server.result()
             assert np.array_equal(aggregate.vector, self.expected(aggregate.survivors))
             evidence = aggregate.evidence
-        assert evidence.complaints == {(i, j) for i, of in self.accused.items() for j in of}
+        assert evidence.accusations == {(i, j) for i, of in self.accused.items() for j in of}
 
 
 @settings(max_examples=80)

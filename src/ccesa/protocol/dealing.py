@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.agreements import AGREEMENTS, Opened
@@ -30,6 +31,12 @@ def fresh_keys(round: Round[Any]) -> Advertised:
             primitives.public_key(sealing_private), primitives.public_key(mask_private), kem_seed
         ),
     )
+
+
+def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+    """Refuse a request that gives the round another number than its configuration."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request is for another number than that of the round")
 
 
 def keys_of_members(
