@@ -1,4 +1,4 @@
-"""What two clients derive together: bound to everything, the same at both ends, and refused if anything is off."""
+"""What two clients derive is the same at both ends, bound to everything, and refused if anything is off."""
 
 import hashlib
 from functools import cache
@@ -40,7 +40,9 @@ def ends(sender: int = 1, recipient: int = 2, commitment: bytes = bytes(32)) -> 
     return keys.Ends(sender, recipient, bundle(sender), bundle(recipient), True, commitment)
 
 
-def unsealed(text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2) -> Opened:
+def unsealed(
+    text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2
+) -> Opened:
     decapsulate = HYBRID.decapsulating(kem_seed(opener))
     return HYBRID.unseal(agreed, decapsulate, text, CONTEXT, between or ends())
 
