@@ -9,6 +9,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, names, under
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
+from ccesa.protocol.dealing import split_keys
 from ccesa.protocol.drawing import note_keys
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Opened
@@ -51,7 +52,7 @@ def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
 
 def _mask_key(reply: bytes) -> bytes:
-    return cast(m.Bundle, m.decode(reply, len(reply))).mask_key
+    return split_keys(cast(m.Bundle, m.decode(reply, len(reply))).keys)[1]
 
 
 def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
@@ -69,11 +70,11 @@ def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
 
 def _with_key(stage: Stage, reply: bytes, key: bytes) -> bytes:
     """Signed again under the active guard: the liar owns its identity."""
-    bundle = cast(m.Bundle, m.decode(reply, len(reply)))
+    keys = split_keys(cast(m.Bundle, m.decode(reply, len(reply))).keys)[0] + key
     if not stage.identities:
-        return changed(reply, mask_key=key)
-    text = signed_texts.bundle_text(stage.config.context, LIAR, bundle.sealing_key + key)
-    return changed(reply, mask_key=key, signature=stage.identities[LIAR].sign(text))
+        return changed(reply, keys=keys)
+    text = signed_texts.bundle_text(stage.config.context, LIAR, keys)
+    return changed(reply, keys=keys, signature=stage.identities[LIAR].sign(text))
 
 
 KEY_ATTACKS = (

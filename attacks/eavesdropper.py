@@ -41,6 +41,7 @@ class Seen:
     neighbours: list[int] = field(default_factory=list)
     mask_neighbours: set[int] = field(default_factory=set)
     shown_keys: dict[int, bytes] = field(default_factory=dict)
+    commitment: bytes = b""
     sealed: dict[int, bytes] = field(default_factory=dict)
     v2: bytes = b""
     absent: set[int] = field(default_factory=set)
@@ -52,7 +53,7 @@ class Seen:
 
     @property
     def keys(self) -> bytes:
-        return self.bundle.sealing_key + self.bundle.mask_key if self.bundle else b""
+        return self.bundle.keys if self.bundle else b""
 
 
 class Eavesdropper:
@@ -73,8 +74,13 @@ class Eavesdropper:
         read, seen = m.decode(message, len(message)), self[client]
         if isinstance(read, m.ShareRequest | m.RosterRequest):
             self._note_neighbours(client, seen, read)
-        elif isinstance(read, m.MaskRequest | m.MaskAmongRequest):
-            self._note_v2(seen, read)
+        elif isinstance(read, m.AcceptRequest | m.MaskAtOnceRequest):
+            seen.absent = set(self._ids(read.dropped))
+        elif isinstance(read, m.MaskRequest):
+            seen.absent |= set(self._ids(read.dropped))
+        elif isinstance(read, m.MaskAmongRequest | m.MaskAmongAtOnceRequest):
+            v2 = self.members("V2", read.v2)
+            seen.v2, seen.absent = read.v2, {j for j in seen.neighbours if not v2[j]}
         elif isinstance(read, m.UnmaskRequest):
             seen.dropped = set(self._ids(read.dropped))
         elif isinstance(read, m.ConfirmRequest):
@@ -178,19 +184,12 @@ class Eavesdropper:
             self._graphs[v1, root] = draw(self.config.graph, signed_texts.seed(self.context, root), ids)
         return self._graphs[v1, root]
 
-    def _note_v2(self, seen: Seen, request: m.MaskRequest | m.MaskAmongRequest) -> None:
-        if isinstance(request, m.MaskRequest):
-            seen.absent = set(self._ids(request.dropped))
-        else:
-            v2 = self.members("V2", request.v2)
-            seen.v2, seen.absent = request.v2, {j for j in seen.neighbours if not v2[j]}
-
     def _note_reply(self, client: int, seen: Seen, reply: m.Message) -> None:
         if isinstance(reply, m.AdvertiseReply | m.SignedAdvertiseReply):
             seen.bundle = reply
         elif isinstance(reply, m.ShareReply):
-            texts = m.items("sealed", reply.sealed, len(seen.neighbours), keys.SEALED_BYTES)
-            seen.sealed = dict(zip(seen.neighbours, texts, strict=True))
+            texts = m.each(reply, "sealed", self.config)
+            seen.commitment, seen.sealed = reply.commitment, dict(zip(seen.neighbours, texts, strict=True))
         elif isinstance(reply, m.MaskReply | m.SignedMaskReply):
             seen.vector = words.from_bytes(reply.vector, self.config.bits)
             seen.masking_signature = getattr(reply, "signature", b"")
@@ -215,9 +214,8 @@ class Eavesdropper:
             if private is not None:
                 public = primitives.load_public_key(seen.keys[:PUBLIC_KEY_BYTES])
                 sealing = keys.sealing(primitives.agree(private, public), self.context, holder, dealer)
-                ends = keys.Ends(
-                    dealer, holder, seen.keys, seen.shown_keys[holder], holder in seen.mask_neighbours
-                )
+                shown, masked = seen.shown_keys[holder], holder in seen.mask_neighbours
+                ends = keys.Ends(dealer, holder, seen.keys, shown, masked, seen.commitment)
                 both = keys.unseal_shares(sealing, text, self.context, ends)
                 self.gain(dealer, "b", holder, both[: shamir.SHARE_BYTES])
                 self.gain(dealer, "s", holder, both[shamir.SHARE_BYTES :])

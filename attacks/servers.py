@@ -8,6 +8,7 @@ from attacks.server_dropouts import DROPOUT_LIES
 from attacks.server_roster import ROSTER_LIES
 from attacks.server_rounds import ROUND_LIES
 from attacks.server_secrets import SECRET_HUNTS
+from attacks.server_tasks import TASK_LIES
 from attacks.server_views import DIFFERENT_VIEWS
 
 SERVER_ATTACKS: tuple[Attack, ...] = tuple(
@@ -18,6 +19,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *DROPOUT_LIES,
             *ROSTER_LIES,
             *ROUND_LIES,
+            *TASK_LIES,
             *CHOSEN_DROPOUTS,
             *CHOICES,
             *CUTS,

@@ -268,7 +268,7 @@ class World(HostileRound):
         who %= self.setup.clients
         self.complete = False
         if remembers % 2:
-            with pytest.raises(ConfigError, match="used before"):
+            with pytest.raises(ConfigError, match="has had a round of this number"):
                 self._new_client(who)
             self.actors[who] = None
             return

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Step, steps_of
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 
@@ -62,13 +64,18 @@ def charter_of(config: RoundConfig) -> Charter:
 
 
 def configure_active(clients: int = 8, **options) -> RoundConfig:
-    left = {name: options.pop(name) for name in ("task", "round_id") if name in options}
+    left = {name: options.pop(name) for name in ("series_id", "number", "accept") if name in options}
     length = options.pop("length", 5)
     return charter(clients, **options).config(length=length, **left)
 
 
 #: By guard, how a round is configured.
 CONFIGURE = {"curious": configure, "active": configure_active}
+
+
+def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
+    """The table of a guard, with *accept* or without."""
+    return steps_of(SimpleNamespace(guard=guard, accept=accept))
 
 
 def federation_of(config: RoundConfig) -> Federation | None:

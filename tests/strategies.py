@@ -93,7 +93,8 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         charter = {"charter": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
-        round_id=draw(st.binary(min_size=32, max_size=32)),
+        series_id=draw(st.binary(min_size=32, max_size=32)),
+        number=draw(st.integers(0, 2**32 - 1)),
         clients=clients,
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
@@ -101,7 +102,7 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         threshold=draw(thresholds(graph, clients, guard)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
-        task=draw(st.binary(max_size=64)),
+        accept=draw(st.booleans()),
         guard=guard,
         **charter,
     )
