@@ -14,6 +14,7 @@ from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -112,6 +113,7 @@ class Server:
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
+        AGREEMENTS[config.agreement].check_installed()
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
@@ -389,7 +391,7 @@ class Server:
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
-        except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
+        except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
             add_vector(self._round, self._state, vector)
