@@ -377,6 +377,12 @@ def check_series(config: RoundConfig) -> None:
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
     if not config.accept:
         raise ConfigError("rounds of a series have the step accept: make the configuration with accept=True")
+    longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
+    if longest > envelope.MAX_MESSAGE_BYTES:
+        raise ConfigError(
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, and an "
+            f"envelope carries at most {envelope.MAX_MESSAGE_BYTES}"
+        )
 
 
 def numbered(config: RoundConfig, number: int) -> RoundConfig:
