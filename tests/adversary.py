@@ -66,10 +66,12 @@ class Setup:
     threshold: Threshold
     bits: int
     generator: str
+    accept: bool
     seed: int
 
-    def config(self, round_id: bytes = b"") -> RoundConfig:
-        left = {"length": 3, "round_id": round_id or self.seed.to_bytes(32, "little")}
+    def config(self, series_id: bytes = b"") -> RoundConfig:
+        series_id = series_id or self.seed.to_bytes(32, "little")
+        left = {"length": 3, "series_id": series_id, "accept": self.accept}
         agreed = {
             "bits": self.bits,
             "graph": self.graph,
@@ -101,6 +103,7 @@ def setup_from(choose: Callable[[list], object], seed: int) -> Setup:
     guard, clients = choose(list(GUARDS)), choose([4, 5, 6, 7, 8, 9])
     graph = choose(graphs(guard, clients))
     rest = {"bits": choose([8, 16, 32, 64]), "generator": choose(["aes128-ctr", "chacha20"]), "seed": seed}
+    rest["accept"] = choose([False, True])
     threshold = choose(thresholds(graph, clients))
     setup = Setup(guard=guard, clients=clients, graph=graph, threshold=threshold, **rest)
     try:
@@ -111,7 +114,7 @@ def setup_from(choose: Callable[[list], object], seed: int) -> Setup:
 
 
 @lru_cache
-def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
+def foreign_messages(guard: str, clients: int, accept: bool) -> tuple[bytes, ...]:
     """Everything that went over the wire in another round of the same people."""
     setup = Setup(
         guard=guard,
@@ -120,6 +123,7 @@ def foreign_messages(guard: str, clients: int) -> tuple[bytes, ...]:
         threshold=Majority(),
         bits=32,
         generator="aes128-ctr",
+        accept=accept,
         seed=0,
     )
     config, seen = setup.config(b"\xee" * 32), []
@@ -185,7 +189,7 @@ class World(HostileRound):
         self.actors: dict[int, Actor | None] = {i: Actor() for i in clients}
         self.asked: dict[int, set[bytes]] = defaultdict(set)
         self.latest: dict[int, bytes] = {}  # each client's last reply
-        self.log = list(foreign_messages(setup.guard, setup.clients))
+        self.log = list(foreign_messages(setup.guard, setup.clients, setup.accept))
         self.emitted: dict[int, list[bytes]] = defaultdict(list)
         self.accepted: dict[str, dict[int, bytes]] = defaultdict(dict)
         self.tainted: set[int] = set()  # who may mask with others than its neighbours believe
@@ -234,7 +238,7 @@ class World(HostileRound):
             self.requests = {}
         assert bool(self.requests) != self.server.finished
         self._note_requests()
-        assert self.closes <= len(steps_of(self.setup.guard))
+        assert self.closes <= len(steps_of(self.setup))
 
     def tamper_request(self, who: int, how: int, x: int, y: int) -> None:
         who %= self.setup.clients
@@ -351,23 +355,21 @@ class World(HostileRound):
             self.counts["fooled"] += 1
             if self._says_otherwise(who, read(data)):
                 self.tainted.add(who)
-        if isinstance(read(reply), m.Complaint):
-            assert not self.clean, "a complaint although nothing was changed"
-            self.counts["complaints"] += 1
+        if isinstance(read(reply), m.Accusing) and accused_in(reply):
+            assert not self.clean, "an accusation although nothing was changed"
+            self.counts["complaints" if isinstance(read(reply), m.Complaint) else "accusations"] += 1
         held = self.clients[who]._state
         if hasattr(held, "threshold"):
             self.least[who] = min(held.threshold, self.least.get(who, held.threshold))
         if isinstance(read(reply), m.UnmaskReply):
             self._note_released(who, state, read(data))
-        for kinds in ((*VECTORS, m.Complaint), (m.UnmaskReply,)):
+        for kinds in ((m.AcceptReply,), (*VECTORS, m.Complaint), (m.UnmaskReply,)):
             assert len({r for r in self.emitted[who] if isinstance(read(r), kinds)}) <= 1
 
     def _says_otherwise(self, who: int, believed: m.Message) -> bool:
         """Whether a request under ``curious`` has another word on who masks with whom than the server's."""
         alike = [read(data) for data in self.asked[who] if type(read(data)) is type(believed)]
-        names = {m.ShareRequest: ("neighbours", "masked"), m.MaskRequest: ("dropped",)}.get(
-            type(believed), ()
-        )
+        names = ("neighbours", "masked") if isinstance(believed, m.ShareRequest) else ()
         return any(getattr(own, name) != getattr(believed, name) for own in alike for name in names)
 
     def _note_released(self, who: int, state: Holding, request: m.Message) -> None:
@@ -438,7 +440,7 @@ class World(HostileRound):
 
     def end(self) -> None:
         """Whatever is left goes on without an adversary; the round is over after so many steps."""
-        for _ in steps_of(self.setup.guard):
+        for _ in steps_of(self.setup):
             self.everyone(0, 0)
             self.close()
         assert self.server.finished
@@ -466,16 +468,16 @@ class World(HostileRound):
         self.counts["corrected"] += bool(aggregate.evidence.wrong_shares)
 
     def _check_evidence(self) -> None:
-        """Nobody is blamed but with somebody of whom something was changed; all complaints are there."""
+        """Nobody is blamed but with somebody of whom something was changed; all accusations are there."""
         evidence = (self.server.failure or self.server.result()).evidence
         for pair in evidence.pairs(liars=len(self.touched)):
             assert pair & self.touched, f"{set(pair)} are blamed, and nobody touched either"
-        masked = {i: read(data) for i, data in self.accepted["mask"].items()}
         assert evidence.accusations == {
             (i, accused)
-            for i, said in masked.items()
-            if isinstance(said, m.Complaint)
-            for accused in m.unpack_ids("accused", said.accused, self.setup.clients).tolist()
+            for step in ("accept", "mask")
+            for i, data in self.accepted[step].items()
+            if isinstance(read(data), m.Accusing)
+            for accused in accused_in(data)
         }
 
     def _check_sum(self, found: np.ndarray, survivors: set[int]) -> None:

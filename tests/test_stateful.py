@@ -6,6 +6,7 @@ the few actions that it takes, to be pasted into a test here.
 
 import os
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -16,11 +17,12 @@ import adversary
 from adversary import Setup, World, setup_from
 from adversary_seeds import drawn, play, play_seed, shortest
 from adversary_tampering import TAMPERINGS, flip_in_field, rewrite_vector
-from attacks.relaxed import Weakened, in_step, weaken, without
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.errors import OrderError
 from ccesa.graphs import Complete
 from ccesa.protocol import summing
 from ccesa.protocol.client import Client
+from ccesa.protocol.curious import server_2_mask
 from ccesa.protocol.server import Server
 from ccesa.thresholds import Majority
 
@@ -127,6 +129,7 @@ def assert_varied(counts: Counter[str]) -> None:
         "aborts",
         "repeated",
         "complaints",
+        "accusations",
         "tampered replies taken",
         "TooFewClients",
         "Unreliable",
@@ -143,6 +146,7 @@ PLAIN = Setup(
     threshold=Majority(),
     bits=16,
     generator="aes128-ctr",
+    accept=False,
     seed=7,
 )
 
@@ -174,10 +178,13 @@ def add_but_one(round, state, reply):
         summing.add_vector(round, state, reply)
 
 
+_but_one = SimpleNamespace(take=relaxed(server_2_mask.take, add_vector=add_but_one))
+
+
 class LosesOne(Weakened, Server):
     """Client 0 is a survivor, and its vector is not in the sum."""
 
-    weaker = weaken(mask=in_step(take=without(add_vector=add_but_one)))
+    weaker = weaken(mask=in_step(take=without(server_2_mask=_but_one)))
 
 
 SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [
