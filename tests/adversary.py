@@ -471,7 +471,7 @@ class World(HostileRound):
         for pair in evidence.pairs(liars=len(self.touched)):
             assert pair & self.touched, f"{set(pair)} are blamed, and nobody touched either"
         masked = {i: read(data) for i, data in self.accepted["mask"].items()}
-        assert evidence.complaints == {
+        assert evidence.accusations == {
             (i, accused)
             for i, said in masked.items()
             if isinstance(said, m.Complaint)

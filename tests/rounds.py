@@ -89,11 +89,20 @@ class Play(HostileRound):
     """A round that a test drives: random inputs from a seed, under the guard of the configuration."""
 
     def __init__(
-        self, config: RoundConfig, *, server: type[Server] | None = None, seed: int = 0, **client_options
+        self,
+        config: RoundConfig,
+        *,
+        server: type[Server] | None = None,
+        seed: int = 0,
+        task: bytes = m.NO_TASK,
+        **client_options,
     ) -> None:
-        self.config, self.vectors = config, dict(enumerate(inputs(config, seed)))
+        self.config, self.vectors, self.task = config, dict(enumerate(inputs(config, seed))), task
         clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
-        made = new_server(config, federation_of(config)) if server is None else server(config)
+        if server is None:
+            made = new_server(config, federation_of(config), task=task)
+        else:
+            made = server(config, task=task)
         super().__init__(made, clients, self.vectors)
         #: What the server was sent, by step and client.
         self.said = defaultdict(dict)
@@ -103,6 +112,7 @@ class Play(HostileRound):
         super().hand_over(client, reply)
 
     def make_client(self, i: int, **options) -> Client:
+        options = {"task": self.task, **options}
         return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
 
 

@@ -14,6 +14,7 @@ from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.guards import guard_named
@@ -85,6 +86,7 @@ class Client:
             spending.check_named(checked_task(task))
         if not callable(vector):
             vector = words.check(vector, config.length, config.bits)
+        AGREEMENTS[config.agreement].check_installed()
         if used_rounds is not None:
             if config.round_id in used_rounds:
                 raise ConfigError("this series has had a round of this number; every round needs a fresh one")

@@ -17,12 +17,14 @@ from ccesa.config import MAX_NUMBER, RoundConfig
 from ccesa.errors import CcesaError, ConfigError, FaultyClient, MalformedMessage, OrderError, RoundFailed
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
+from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server import Aggregate, Server, check_id
 from ccesa.protocol.steps import HasSteps, Requests, steps_of
+from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 
 Party = TypeVar("Party", Client, Server)
@@ -162,6 +164,7 @@ class Series:
                 raise OrderError("close the exchange before the next one is opened")
             if self.finished:
                 raise OrderError("the series is over")
+            task = checked_task(task)
             starting = self._new_round() if self._starts else None
             masking = self.masking
             if masking is not None:
@@ -171,10 +174,7 @@ class Series:
                 self._start(*starting)
             self._exchange, self._is_open = self._exchange + 1, True
             due, self._due = self._due, {}
-            return {
-                client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
-                for client in sorted(set().union(*due.values()))
-            }
+            return _envelopes(due)
 
     def receive(self, client: int, reply: Data) -> None:
         """Take one reply, with messages of several rounds. What is right in it is taken in any case.
@@ -234,17 +234,90 @@ class Series:
             asked, self._asked = sorted(self._asked), set()
             return dict.fromkeys(asked, envelope.pack([]))
 
+    def checkpoint(self) -> bytes:
+        """Return what another series of this configuration goes on from.
+
+        Save it after ``open``, before the envelopes are sent, after ``receive``, before a client is told that
+        its reply has come, and after ``close``, along with the rounds that are over.
+
+        Raises:
+            ConfigError: Servers are made without ``openings``.
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            return checkpoints.encode(
+                checkpoints.SavedSeries(
+                    context=self.config.context,
+                    members=sorted(self.members),
+                    left=self._left,
+                    number=self._number,
+                    exchange=self._exchange,
+                    is_open=self._is_open,
+                    asked=sorted(self._asked),
+                    rounds={number: server.checkpoint() for number, server in self._servers.items()},
+                    due=sorted(self._due),
+                    lost={one.number: str(one.failure) for one in self._ended},
+                )
+            )
+
+    def restore(self, data: bytes) -> Requests:
+        """Go on from a checkpoint; only a series that has just been made can.
+
+        A round that has gone on since the checkpoint is lost (``StaleCheckpoint``), and so is one that was
+        started since; the others go on. One that was lost before, and not handed over by ``close`` yet, is a
+        ``RoundFailed`` with the same text.
+
+        Args:
+            data: The newest that ``checkpoint`` returned.
+
+        Returns:
+            The envelopes of the open exchange, as they were; none where none is open.
+
+        Raises:
+            OrderError: This series was opened or restored before, or another call is at work.
+            ConfigError: The bytes are damaged, or of another series or version; or servers are made without
+                ``openings``, or with others than before.
+        """
+        with self._exclusive:
+            if self._exchange >= 0:
+                raise OrderError("this series has been opened already; make a new one to restore another")
+            saved = checkpoints.decode(data, checkpoints.SavedSeries, self.config.context)
+            servers = {
+                number: made(self._make, numbered(self.config, number), Server) for number in saved.rounds
+            }
+            requests, lost = _restored(servers, saved.rounds)
+            self._servers = {number: servers[number] for number in requests}
+            before = [Ended(number=one, failure=RoundFailed(text)) for one, text in saved.lost.items()]
+            self._ended = before + lost
+            self.members, self._asked = set(saved.members), set(saved.asked)
+            self._left, self._number = saved.left, saved.number
+            self._exchange, self._is_open = saved.exchange, saved.is_open
+            if saved.is_open:
+                return _envelopes(requests)
+            self._due = {number: requests[number] for number in saved.due if number in requests}
+            return {}
+
     @property
     def _starts(self) -> bool:
         return self._left > 0 and self._schedule.starts(self._exchange + 1)
 
-    def _new_round(self) -> tuple[Server, Requests]:
-        server = made(self._make, numbered(self.config, self._number), Server)
-        return server, server.open(self.members)
+    def _new_round(self) -> tuple[Server, Requests | RoundFailed]:
+        """Make the server of the next round, and its first requests.
 
-    def _start(self, server: Server, requests: Requests) -> None:
-        self._servers[self._number], self._due[self._number] = server, requests
-        self._asked.update(requests)
+        There are none where the series was restored from before another server opened this round.
+        """
+        server = made(self._make, numbered(self.config, self._number), Server)
+        try:
+            return server, server.open(self.members)
+        except RoundFailed as failure:
+            return server, failure
+
+    def _start(self, server: Server, opened: Requests | RoundFailed) -> None:
+        if isinstance(opened, RoundFailed):
+            self._ended.append(Ended(number=self._number, failure=opened))
+        else:
+            self._servers[self._number], self._due[self._number] = server, opened
+            self._asked.update(opened)
         self._number, self._left = self._number + 1, self._left - 1
 
     def _take(self, client: int, message: Data) -> FaultyClient | None:
@@ -277,11 +350,39 @@ class Series:
         self._ended.append(ended)
 
 
+def _restored(
+    servers: dict[int, Server], rounds: dict[int, bytes]
+) -> tuple[dict[int, Requests], list[Ended]]:
+    """Restore these servers; return the requests of those that go on, and the rounds that are lost."""
+    requests: dict[int, Requests] = {}
+    lost = []
+    for number, data in rounds.items():
+        try:
+            requests[number] = servers[number].restore(data)
+        except RoundFailed as failure:
+            lost.append(Ended(number=number, failure=failure))
+    return requests, lost
+
+
+def _envelopes(due: dict[int, Requests]) -> Requests:
+    """Pack what is due of all rounds, by client."""
+    return {
+        client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
+        for client in sorted(set().union(*due.values()))
+    }
+
+
 def check_series(config: RoundConfig) -> None:
     """Refuse what cannot be a round of a series."""
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
     if not config.accept:
         raise ConfigError("rounds of a series have the step accept: make the configuration with accept=True")
+    longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
+    if longest > envelope.MAX_MESSAGE_BYTES:
+        raise ConfigError(
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, and an "
+            f"envelope carries at most {envelope.MAX_MESSAGE_BYTES}"
+        )
 
 
 def numbered(config: RoundConfig, number: int) -> RoundConfig:

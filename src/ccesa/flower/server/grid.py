@@ -41,7 +41,10 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         collusion: The fraction of nodes that may work with the server (0).
         clip: The bound on the change of a single parameter (2.0).
         metric_clip: The bound on a metric (1e6).
-        bits: Bits of a word (32).
+        bits: Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the
+            sum over all nodes.
+        precision: In place of ``bits``: how far a parameter of the mean may be off through rounding, where
+            every node has ``max_weight`` examples.
         max_weight: The most examples of a node (65,536).
         weighted_by: The metric that weights replies; by default what the strategy says, or ``num-examples``.
         metric_slots: The most metrics of a reply (16).
@@ -70,6 +73,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         clip: float | None = None,
         metric_clip: float | None = None,
         bits: int | None = None,
+        precision: float | None = None,
         max_weight: float | None = None,
         weighted_by: str | None = None,
         metric_slots: int | None = None,
@@ -86,6 +90,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             "clip": clip,
             "metric_clip": metric_clip,
             "bits": bits,
+            "precision": precision,
             "max_weight": max_weight,
             "weighted_by": weighted_by,
             "metric_slots": metric_slots,
@@ -144,6 +149,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         model = model_of(content)
         terms = self._rounds.terms(message_type, len(messages), model, weighted_by)
         packing = Packing(terms, model)
+        log.info_once(terms.fields.in_words)
         try:
             servers = self._rounds.servers(packing, content)
             reply = self._repeated(partial(self._round, servers, packing, messages), Deadline(timeout))
