@@ -131,7 +131,17 @@ def noticed(name, code):
 CURIOUS = ("0_advertise", "1_share", "1a_accept", "2_mask", "2_mask_at_once", "3_unmask")
 #: What a client reads and checks. A test that takes minutes and files that others move: so this is no test.
 PACKAGE = (
-    *("identity", "config", "quantize", "words", "wire", "charter/charter", "charter/toml"),
+    *(
+        "identity",
+        "config",
+        "fields",
+        "digits",
+        "quantize",
+        "words",
+        "wire",
+        "charter/charter",
+        "charter/toml",
+    ),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
     *("protocol/client", "protocol/dealing", "protocol/masking", "protocol/tasks"),
     *("floor", "parts", "thresholds"),

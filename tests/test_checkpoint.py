@@ -34,7 +34,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Shared
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_server
-from rounds import CONFIGURE, Play, configure, federation_of, inputs, read, revectored, total_of
+from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, total_of
 from strategies import altered, seeds
 
 #: Guards, with and without the step accept.
@@ -60,8 +60,8 @@ each_closing = pytest.mark.parametrize(
 )
 
 
-def durable(config, openings):
-    return new_server(config, federation_of(config), openings=openings)
+def durable(config, openings, **options):
+    return new_server(config, federation_of(config), openings=openings, **options)
 
 
 class DurablePlay(Play):
@@ -69,7 +69,10 @@ class DurablePlay(Play):
 
     def __init__(self, config, seed=0):
         self.openings = set()
-        super().__init__(config, server=lambda config: durable(config, self.openings), seed=seed)
+        super().__init__(config, server=self.new, seed=seed)
+
+    def new(self, config, **options):
+        return durable(config, self.openings, **options)
 
     def restored(self, data):
         """Another server, from a checkpoint."""
@@ -283,9 +286,9 @@ TASK = bytes(range(32))
 def test_what_else_a_closing_depends_on_is_restored(guard, how):
     """Whatever the server that is restored was made with: who was asked, the task, the dropout."""
     config, openings = configured(guard, 8), set()
-    asked, clients = range(1, 8), {i: Play.make_client(Vectors(config), i, task=TASK) for i in range(1, 8)}
+    asked, clients = range(1, 8), Play(config, task=TASK).clients
     given = {"task": TASK} if how == "made with it" else {}
-    server = new_server(config, federation_of(config), openings=openings, dropout=0, **given)
+    server = durable(config, openings, dropout=0, **given)
     requests = server.open(asked)
     if how == "told":
         server.work_on(TASK)
@@ -300,13 +303,6 @@ def test_what_else_a_closing_depends_on_is_restored(guard, how):
         assert other.checkpoint() == server.checkpoint()
         server, requests = other, other.close()
     assert server.result().survivors == tuple(asked)
-
-
-class Vectors:
-    """What clients are made from."""
-
-    def __init__(self, config):
-        self.config, self.vectors = config, inputs(config)
 
 
 def test_another_task_can_be_told_after_a_restore_until_clients_know_theirs():
@@ -441,7 +437,7 @@ class FullDisk(set):
 
 
 def test_a_step_that_cannot_be_remembered_is_not_opened():
-    play = Play(configure(6), server=lambda config: durable(config, FullDisk())).until("share")
+    play = Play(configure(6), server=lambda config, task: durable(config, FullDisk())).until("share")
     for client, reply in play.replies().items():
         play.hand_over(client, reply)
     with pytest.raises(OSError, match="no space"):
@@ -491,7 +487,7 @@ def test_a_checkpoint_may_lie_in_a_view():
 def test_of_another_configuration():
     play = DurablePlay(configure(5))
     server = durable(configure(5), play.openings)
-    with pytest.raises(ConfigError, match="another configuration: give the configuration that this round"):
+    with pytest.raises(ConfigError, match="give the configuration that it was opened with"):
         server.restore(play.server.checkpoint())
 
 
@@ -703,7 +699,7 @@ def test_a_front_end_cannot_speak_for_who_was_not_asked(guard):
 def test_what_was_read_is_not_shown():
     play = DurablePlay(configure(5)).until("unmask")
     log = checkpoint.Log(play.config.context, play.openings, tuple(step.name for step in steps("curious")))
-    assert repr(log.follow(play.server.checkpoint())) == "Saved(...)"
+    assert repr(log.follow(play.server.checkpoint())) == "SavedServer(...)"
 
 
 def test_the_sum_is_not_shared_with_the_bytes_that_it_came_from():

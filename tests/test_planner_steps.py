@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import enumeration
 from ccesa.charter import Charter
-from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.guards import guard_named
@@ -23,16 +22,16 @@ from ccesa.plan.planner import plan_or_complete
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.per_step import ORDER, PerStep
 from ccesa.probability.reliability import log_few
-from ccesa.protocol.steps import steps_of
-from ccesa.simulate import StepProbabilities, enrol, federate, simulate
+from ccesa.simulate import StepProbabilities, enrol, simulate
 from ccesa.thresholds import Fixed, Linear, Majority
+from rounds import CONFIGURE, federation_of, steps_under
 
 #: Of the truth, where it is a sum of many floats, and of the certificate.
 ROUNDING = 1e-9
 
 
 def people(clients, said, guard="curious", collusion=0.0):
-    steps = tuple(step.name for step in steps_of(guard))
+    steps = tuple(step.name for step in steps_under(guard))
     per_step = PerStep.of(said, steps, confirms=not guard_named(guard).dealer_counts)
     return Assumptions(clients=clients, dropout=per_step.total, collusion=collusion, per_step=per_step)
 
@@ -104,22 +103,13 @@ def test_rounds_are_lost_below_the_certificate_and_not_far_below(graph, threshol
     assert frequency >= fraction * certified
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_real_rounds_are_lost_as_often_as_counted_ones(guard):
-    n, rounds, said = 12, 150, dict.fromkeys([step.name for step in steps_of(guard)], 0.1)
+@pytest.mark.parametrize(("guard", "accept"), [("curious", False), ("curious", True), ("active", True)])
+def test_real_rounds_are_lost_as_often_as_counted_ones(guard, accept):
+    n, rounds, said = 12, 120, dict.fromkeys([step.name for step in steps_under(guard, accept)], 0.09)
     graph, threshold = Harary(degree=8), Majority()
-    federation = None
-    config = RoundConfig(clients=n, length=1, graph=graph, threshold=threshold)
-    if guard_named(guard).chartered:
-        federation = federate(n, graph=graph, threshold=threshold)
-        config = federation.charter.config(length=1)
+    config = CONFIGURE[guard](n, length=1, graph=graph, threshold=threshold, accept=accept)
     outcomes = [
-        simulate(
-            msgspec.structs.replace(config, round_id=seed.to_bytes(32, "big")),
-            dropout=StepProbabilities(said),
-            seed=seed,
-            federation=federation,
-        ).outcome
+        simulate(config, dropout=StepProbabilities(said), seed=seed, federation=federation_of(config)).outcome
         for seed in range(rounds)
     ]
     counted = lost(graph, threshold, people(n, said, guard), 20_000, np.random.default_rng(2))
@@ -206,6 +196,11 @@ def test_who_leaves_earlier_costs_no_more(name, q):
 
 
 def test_the_least_roster_follows_who_advertises():
+    everyone = plan(1000, dropout_per_step={"mask": 0.1}, guard="active")
+    assert everyone.notes == (
+        "nobody is said to leave in advertise, so a round needs all 1,000 clients at first",
+    )
+    assert plan(1000, dropout_per_step=0.026, guard="active").notes == ()
     assert plan(1000, dropout_per_step={"mask": 0.1}).least_roster == 1000
     assert plan(1000, dropout_per_step={"advertise": 0.1}).least_roster == plan(1000, 0.1).least_roster
 
@@ -299,8 +294,8 @@ def test_scaled_steps_come_to_the_new_total_or_a_little_less(said, total):
 
 
 def test_every_step_of_a_guard_has_its_place():
-    for guard in ("curious", "active"):
-        names = [step.name for step in steps_of(guard)]
+    for guard, accept in itertools.product(("curious", "active"), (False, True)):
+        names = [step.name for step in steps_under(guard, accept)]
         assert names == [name for name in ORDER if name in names]
 
 
@@ -359,3 +354,5 @@ def test_a_configuration_is_checked_with_steps():
     config = plan(1000, dropout_per_step=0.026).config()
     assert check(config, dropout_per_step=0.026).shortfalls == ()
     assert [line.split(":")[0] for line in check(config, 0.1).shortfalls] == ["reliability"]
+    with_accept = msgspec.structs.replace(config, accept=True)
+    assert check(with_accept, dropout_per_step=0.026).assumptions.per_step.each == (*(0.026,) * 4, 0.0, 0.026)

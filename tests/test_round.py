@@ -10,12 +10,11 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import steps_of
 from ccesa.thresholds import Fixed, Linear
-from rounds import LOOSE, Play, checked_outcome, configure
+from rounds import LOOSE, Play, checked_outcome, configure, steps_under
 from strategies import thresholds
 
-STEP_NAMES = [step.name for step in steps_of("curious")]
+STEP_NAMES = [step.name for step in steps_under("curious")]
 THREE_GRAPHS = {
     "erdos-renyi": ErdosRenyi(p=0.8),
     "harary": Harary(degree=16),

@@ -18,11 +18,10 @@ from ccesa.errors import (
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import dealing, rebuilding
 from ccesa.protocol.client import Client
-from ccesa.protocol.steps import steps_of
 from ccesa.thresholds import Fixed
-from rounds import Play, changed, configure, read, refuses, revectored
+from rounds import Play, changed, configure, read, refuses, revectored, steps_under
 
-STEP_NAMES = [step.name for step in steps_of("curious")]
+STEP_NAMES = [step.name for step in steps_under("curious")]
 
 
 def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
@@ -222,7 +221,7 @@ def test_c6_unknown_sender_and_wrong_name():
 def test_c7_repeated_conflicting_and_reordered(step):
     play = Play(configure(8)).until(step)
     replies = play.replies()
-    kind = steps_of("curious")[STEP_NAMES.index(step)].reply
+    kind = steps_under("curious")[STEP_NAMES.index(step)].reply
     field = kind.__struct_fields__[-1]
     honest = replies[0]
     other = bytearray(getattr(read(honest), field))
@@ -243,8 +242,8 @@ def test_c7_repeated_conflicting_and_reordered(step):
 
 @pytest.mark.parametrize("step", STEP_NAMES[1:])
 def test_c7_an_answer_to_a_step_that_has_not_opened(step):
-    ahead = Play(configure(8, round_id=bytes(32))).until(step)
-    behind = Play(configure(8, round_id=bytes(32)))
+    ahead = Play(configure(8, series_id=bytes(32))).until(step)
+    behind = Play(configure(8, series_id=bytes(32)))
     refuses(behind, 0, ahead.clients[0].receive(ahead.requests[0]), "not opened")
 
 
