@@ -112,17 +112,17 @@ class _Node:
 
     def _step(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> Answer:
         """Answer one step of a single round."""
-        steps, place = [step.name for step in steps_of(config)], _addressee(request.request, config)
+        steps, data = [step.name for step in steps_of(config)], request.request
         if request.step == steps[0]:
             memory.sweep(self._now)
-            client, born = make(place, config, UsedOnce(memory, ROUND)), None
+            client, born = make(_addressee(data, config), config, UsedOnce(memory, ROUND)), None
         else:  # taken out of the state: after a failure nothing of the round is left
             kept = self._suspended.take(request.config)
             if kept is None:
                 raise ConfigError("this node has no part in that round; was it restarted?")
-            client, born = make(place, config), kept.born
+            client, born = make(_addressee(data, config), config), kept.born
             client.resume(kept.client, UsedOnce(memory, STATE))
-        answer = client.receive(request.request)
+        answer = client.receive(data)
         if request.step != steps[-1]:
             self._suspended.put(request.config, client.suspend(), born)
         return Answer(answer)
@@ -132,11 +132,11 @@ class _Node:
 
         A round that is refused is over for this node, and the others go on.
         """
+        kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
         first = of_series.unpack(request.request)[:1]
         if not first:
             raise MalformedMessage("an exchange of a series without a message")
         place, used = _addressee(first[0], config), UsedOnce(memory, ROUND)
-        kept = self._suspended.take(request.config)
         series = SeriesClient(config, partial(make, place), used_rounds=used)
         if kept is None:
             memory.sweep(self._now)

@@ -20,12 +20,10 @@ from ccesa.flower.server.messages import check_alike, check_contributors, mean_r
 from ccesa.flower.server.preparing import Asked, Preparing
 from ccesa.flower.server.report import log_evidence, log_result
 from ccesa.flower.server.rounds import CharteredRounds, PlannedRounds, Rounds
-from ccesa.flower.server.series import KeptSeries
-from ccesa.flower.server.transport import RoundTransport, forget
+from ccesa.flower.server.running import KeptSeries, SingleRound
+from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
-from ccesa.protocol.round import run_round
 from ccesa.protocol.series import Series
-from ccesa.protocol.steps import steps_of
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
@@ -202,32 +200,30 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         series = Series(config, server=self._rounds.server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
+    def _single_round(self, packing: Packing) -> SingleRound:
+        server = self._rounds.server(self._rounds.config(packing, accept=False))
+        return SingleRound(self._grid, packing.terms.message_type, server)
+
     def _round(
         self, preparing: Preparing, packing: Packing, messages: list[Message], deadline: Deadline
     ) -> Message:
-        terms, series = packing.terms, preparing.series
-        task = terms.round_task(messages[0].content)
-        config = series.config if series else self._rounds.config(packing, accept=False)
-        preparing.told(terms.kind, len(steps_of(config)))
+        terms, task = packing.terms, packing.terms.round_task(messages[0].content)
+        by_client = self._client_ids.assign(messages, self._waiting, deadline)
+        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing))
         transport = RoundTransport(
             self._grid,
-            config=config,
+            config=running.config,
             terms=terms,
-            messages=self._client_ids.assign(messages, self._waiting, deadline),
+            messages=by_client,
             deadline=deadline,
             waiting=self._waiting,
             mod_seen=terms.message_type in self._mod_seen,
             around=self._rounds.around,
-            holding=series.holding if series else set(),
+            holding=running.holding,
         )
         lost = True
         try:
-            if series:
-                aggregate = series.run_round(transport, task)
-            else:
-                server = self._rounds.server(config)
-                server.work_on(task)
-                aggregate = run_round(server, transport.carry, transport.refuse)
+            aggregate = running.run(transport, task)
             survivors = len(aggregate.survivors)
             mean = packing.unpack(aggregate.vector, survivors)
             check_contributors(survivors, mean.nothing)
@@ -236,16 +232,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             raise transport.failed(failure) from failure
         finally:
             transport.report()
-            if series:
-                preparing.settle(lost=lost)
-            else:
-                left_behind = transport.holding - transport.answered_last
-                forget(self._grid, config, terms.message_type, left_behind, wait=lost)
+            running.end(lost=lost)
             if transport.has_answers:
                 self._mod_seen.add(terms.message_type)
         if terms.kind == "train":
             self.error_bound = mean.bound
-        neighbours = config.graph.mean_degree(len(messages))
+        neighbours = running.config.graph.mean_degree(len(messages))
         log_result(terms, survivors, mean, len(messages), neighbours)
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return mean_reply(messages[0], terms, mean)

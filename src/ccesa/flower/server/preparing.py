@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from flwr.app import Message
+
 from ccesa.flower.both import log
 from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.series import KeptSeries
+from ccesa.flower.server.running import KeptSeries, Running, SingleRound
 
 #: After so many changes in a row nothing is prepared, until the same is asked twice.
 _MISSES = 2
@@ -30,43 +32,32 @@ class Preparing:
     def __init__(self) -> None:
         self._asked: Asked | None = None
         self._misses = 0
+        #: Why there is another series, or none.
         self._why = ""
         self._series: KeptSeries | None = None
-
-    @property
-    def series(self) -> KeptSeries | None:
-        """The series whose next round is due; None for a single round."""
-        return None if self._series is None or self._series.finished else self._series
 
     def enter(self, asked: Asked, left: int | None, make: Callable[[int | None], KeptSeries]) -> None:
         """Take note of what the strategy asks now, with so many rounds left, as far as that is known."""
         changed = self._changed(asked)
-        if changed or self.series is None:
-            self.stop(wait=False)
         if self._asked is None:  # in a loop of somebody's own this may be the only round
             self._misses = _MISSES if left is None else 0
         else:
             self._misses = self._misses + 1 if changed else 0
-        self._asked, self._why = asked, changed or ("no other is to follow" if left == 1 else "")
+        self._asked, self._why = asked, changed
+        if changed or (self._series is not None and self._series.finished):
+            self.stop(wait=False)
         if self._series is None and self._misses < _MISSES and left != 1:
             self._series = make(left)
 
-    def told(self, kind: str, single: int) -> None:
-        """Log what kind of round is due; ``single`` is how many exchanges one takes that is in no series."""
-        why = f", because {self._why}" if self._why else ""
-        series = self.series
-        if series is None:
-            line = f"a single round: {single} exchanges{why}"
-        elif series.is_fresh:
-            line = f"the first round of a series: {series.exchanges} exchanges{why}"
-        else:
-            line = f"round {series.number + 1} of a series: {series.exchanges} exchanges"
-        log.info(f"{kind}, {line}")
-
-    def settle(self, *, lost: bool) -> None:
-        """After a round: nodes that were left behind by a series that is over drop their keys."""
-        if self._series is not None and self._series.finished:
-            self.stop(wait=lost)
+    def next_round(
+        self, kind: str, messages: dict[int, Message], task: bytes, single: Callable[[], SingleRound]
+    ) -> Running:
+        """Return the next round of the series, or a single one where there is no series, or no more of it."""
+        series, why, self._why = self._series, self._why, ""
+        there_is = series is not None and not series.finished and series.enter(messages, task)
+        found: Running = series if series is not None and there_is else single()
+        log.info(f"{kind}, {found}" + (f", because {why}" if why else ""))
+        return found
 
     def stop(self, *, wait: bool) -> None:
         """End the series, if there is one; nodes drop what they hold."""

@@ -74,7 +74,7 @@ class RoundTransport:
         size = self.config.vector_bytes if _trains(step) else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
         exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
-        self.holding |= asked.keys()
+        self.holding.update(asked)
         began = time.monotonic()
         for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
             self.has_answers = True
