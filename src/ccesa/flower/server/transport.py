@@ -121,9 +121,9 @@ class RoundTransport:
         """Take note of the nodes that did not answer in a step."""
         self._lost |= (exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)) | exchange.spent
         self._spent |= exchange.spent
-        # These keep nothing, if it is not a series; one that was sent nothing at first never had anything.
-        if not self.config.accept:
-            self.holding -= exchange.having(Outcome.REFUSED, Outcome.WITHOUT_MOD)
+        self.holding -= exchange.having(Outcome.WITHOUT_MOD)
+        if exchange.first or not self.config.accept:  # in a series it can refuse one round of several
+            self.holding -= exchange.having(Outcome.REFUSED)
         if exchange.first:
             self.holding -= exchange.having(Outcome.UNSENT)
             if not self.mod_seen:
