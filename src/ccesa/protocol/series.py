@@ -133,6 +133,11 @@ class Series:
         return not (self._servers or self._left or self._ended)
 
     @property
+    def rounds(self) -> tuple[int, ...]:
+        """Numbers of the rounds in flight."""
+        return tuple(sorted(self._servers))
+
+    @property
     def waiting(self) -> frozenset[int]:
         """Clients of whom some reply of the open exchange is still expected."""
         if not self._is_open:
