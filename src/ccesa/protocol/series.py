@@ -385,8 +385,8 @@ def check_series(config: RoundConfig) -> None:
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:
         raise ConfigError(
-            f"length = {config.length} is too long for a series: a message could have {longest} bytes, and an "
-            f"envelope carries at most {envelope.MAX_MESSAGE_BYTES}"
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an "
+            f"envelope carries {envelope.MAX_MESSAGE_BYTES}"
         )
 
 
