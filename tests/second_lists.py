@@ -130,10 +130,10 @@ def identity_file(text):
 # Charters
 
 KEYS = {
-    *("version", "serial", "expires", "members", "graph", "threshold", "generator", "bits", "least_roster"),
-    *("min_survivors", "attempts", "certificate", "learning"),
+    *("version", "serial", "expires", "members", "graph", "threshold", "generator", "agreement", "bits"),
+    *("least_roster", "min_survivors", "attempts", "certificate", "learning"),
 }
-NEEDED = KEYS - {"version", "generator", "bits", "attempts", "learning"}
+NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "learning"}
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
     "dropout": 1,
@@ -237,7 +237,7 @@ def check_charter(found):
         check_learning(found["learning"])
         check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
-    check_configuration({**fields, "length": 1, "round_id": bytes(32), "task": b""})
+    check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": False})
     check_floor(fields, {})
 
 
@@ -282,7 +282,15 @@ def charter_digest_of(found):
 
 # Configurations under a charter
 
-CHARTERED = {"type": str, "version": int, "charter": bytes, "round_id": bytes, "length": int, "task": bytes}
+CHARTERED = {
+    "type": str,
+    "version": int,
+    "charter": bytes,
+    "series_id": bytes,
+    "number": int,
+    "length": int,
+    "accept": bool,
+}
 
 
 def chartered_configuration(data, text):

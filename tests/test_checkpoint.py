@@ -34,16 +34,18 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Shared
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_server
-from rounds import CONFIGURE, Play, configure, federation_of, inputs, read, revectored, total_of
+from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, total_of
 from strategies import altered, seeds
 
-#: Guards, with and without the step accept.
-GUARDS = ("curious", "curious+accept", "active", "active+accept")
+#: Guards, with and without the step accept and the hybrid agreement that needs it.
+GUARDS = ("curious", "curious+accept", "curious+hybrid", "active", "active+accept", "active+hybrid")
 
 
 def configured(guard, clients, **options):
-    name, _, accept = guard.partition("+")
-    return msgspec.structs.replace(CONFIGURE[name](clients, **options), accept=bool(accept))
+    name, _, more = guard.partition("+")
+    if more == "hybrid":
+        options["agreement"] = "x25519-mlkem768"
+    return CONFIGURE[name](clients, **options, accept=bool(more))
 
 
 def steps(guard):
@@ -60,8 +62,8 @@ each_closing = pytest.mark.parametrize(
 )
 
 
-def durable(config, openings):
-    return new_server(config, federation_of(config), openings=openings)
+def durable(config, openings, **options):
+    return new_server(config, federation_of(config), openings=openings, **options)
 
 
 class DurablePlay(Play):
@@ -69,7 +71,10 @@ class DurablePlay(Play):
 
     def __init__(self, config, seed=0):
         self.openings = set()
-        super().__init__(config, server=lambda config: durable(config, self.openings), seed=seed)
+        super().__init__(config, server=self.new, seed=seed)
+
+    def new(self, config, **options):
+        return durable(config, self.openings, **options)
 
     def restored(self, data):
         """Another server, from a checkpoint."""
@@ -205,14 +210,15 @@ def sum_of(play, vectors):
 @pytest.mark.parametrize(("clients", "degree", "length"), [(12, 4, 50_000), (12, 8, 100), (30, 4, 100)])
 def test_a_checkpoint_has_one_vector_and_a_little_for_each_client_and_edge(guard, clients, degree, length):
     config = configured(guard, clients, graph=Harary(degree=degree), length=length, bits=32)
-    play = DurablePlay(config)
+    play, answers = DurablePlay(config), 0
     while play.requests:
+        kind = play.server.step.reply
+        answers += m.limit(kind, config) - config.vector_bytes * m.has_vector(kind)
         for client, reply in play.replies().items():
             play.hand_over(client, reply)
-        size = len(play.server.checkpoint())
+        # Every answer once, of which the largest has so many bytes for each of its neighbours, and one sum.
+        assert len(play.server.checkpoint()) <= config.vector_bytes + clients * answers + 300
         play.close()
-        # The constants are what answers have around their lists: keys, signatures, digests, heads.
-        assert size <= config.vector_bytes + clients * (1000 + degree * (80 + 32)) + 300
 
 
 def test_repeats_are_known_and_conflicts_refused_as_before():
@@ -283,9 +289,9 @@ TASK = bytes(range(32))
 def test_what_else_a_closing_depends_on_is_restored(guard, how):
     """Whatever the server that is restored was made with: who was asked, the task, the dropout."""
     config, openings = configured(guard, 8), set()
-    asked, clients = range(1, 8), {i: Play.make_client(Vectors(config), i, task=TASK) for i in range(1, 8)}
+    asked, clients = range(1, 8), Play(config, task=TASK).clients
     given = {"task": TASK} if how == "made with it" else {}
-    server = new_server(config, federation_of(config), openings=openings, dropout=0, **given)
+    server = durable(config, openings, dropout=0, **given)
     requests = server.open(asked)
     if how == "told":
         server.work_on(TASK)
@@ -300,13 +306,6 @@ def test_what_else_a_closing_depends_on_is_restored(guard, how):
         assert other.checkpoint() == server.checkpoint()
         server, requests = other, other.close()
     assert server.result().survivors == tuple(asked)
-
-
-class Vectors:
-    """What clients are made from."""
-
-    def __init__(self, config):
-        self.config, self.vectors = config, inputs(config)
 
 
 def test_another_task_can_be_told_after_a_restore_until_clients_know_theirs():
@@ -441,7 +440,7 @@ class FullDisk(set):
 
 
 def test_a_step_that_cannot_be_remembered_is_not_opened():
-    play = Play(configure(6), server=lambda config: durable(config, FullDisk())).until("share")
+    play = Play(configure(6), server=lambda config, task: durable(config, FullDisk())).until("share")
     for client, reply in play.replies().items():
         play.hand_over(client, reply)
     with pytest.raises(OSError, match="no space"):
@@ -491,7 +490,7 @@ def test_a_checkpoint_may_lie_in_a_view():
 def test_of_another_configuration():
     play = DurablePlay(configure(5))
     server = durable(configure(5), play.openings)
-    with pytest.raises(ConfigError, match="another configuration: give the configuration that this round"):
+    with pytest.raises(ConfigError, match="give the configuration that it was opened with"):
         server.restore(play.server.checkpoint())
 
 
@@ -571,6 +570,19 @@ def test_a_log_that_no_server_can_have_fails_by_name(guard, data):
     except CcesaError:
         return
     assert requests == play.requests or server.step.name == "advertise"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"step": "share"}, {"step": "nap"}, {"answers": []}, {"answers": [{}] * 4}, {"answers": [{}] * 9}],
+    ids=str,
+)
+def test_a_log_of_other_steps_than_it_says_is_refused(change):
+    play, fields = saved_in("mask")
+    data = resealed(fields | change)
+    for call in (durable(play.config, play.openings).restore, play.server.merge):
+        with pytest.raises(ConfigError, match="a checkpoint in step"):
+            call(data)
 
 
 @pytest.mark.parametrize("step", ["mask", "unmask"])
@@ -703,7 +715,7 @@ def test_a_front_end_cannot_speak_for_who_was_not_asked(guard):
 def test_what_was_read_is_not_shown():
     play = DurablePlay(configure(5)).until("unmask")
     log = checkpoint.Log(play.config.context, play.openings, tuple(step.name for step in steps("curious")))
-    assert repr(log.follow(play.server.checkpoint())) == "Saved(...)"
+    assert repr(log.follow(play.server.checkpoint())) == "SavedServer(...)"
 
 
 def test_the_sum_is_not_shared_with_the_bytes_that_it_came_from():

@@ -128,10 +128,11 @@ def secrets_of(play: Play) -> list[bytes]:
         for name in ("self_secret", "own_share"):
             found += [state[name]] if name in state else []
         found += [bytes(s) for s in state.get("shares", [])]
-        for sealing in state.get("sealings", {}).values():
-            found += [sealing.outgoing, sealing.incoming]
+        found += state.get("agreed", {}).values()
+        found += [seed for pair in state.get("seeds", {}).values() for seed in pair if seed]
+        found += [state["kem_seed"]] if state.get("kem_seed") else []
         if "mask_secret" in state:
-            found.append(state["mask_secret"].astype("<u2").tobytes())
+            found.append(bytes(np.asarray(state["mask_secret"])))
         for name in ("mask_private", "sealing_private"):
             found += [state[name].private_bytes_raw()] if name in state else []
     return found
@@ -202,7 +203,7 @@ def test_the_server_checks_shares_with_the_randomness_that_it_is_given():
 
 
 def _first_keys(queue) -> None:
-    queue.put(read(Play(configure(4, round_id=bytes(32))).replies()[0]).sealing_key)
+    queue.put(read(Play(configure(4, series_id=bytes(32))).replies()[0]).keys)
 
 
 def test_two_processes_do_not_draw_the_same_keys():

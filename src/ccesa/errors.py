@@ -335,6 +335,30 @@ class StaleCheckpoint(RoundFailed):
         )
 
 
+class CorruptSeeds(CorruptShares):
+    """Raised when the masks of a client that dropped out rest on other seeds than were promised.
+
+    It can be raised only under the agreement ``x25519-mlkem768``. To blame is this client: its secret was
+    rebuilt, and from that follow both the seeds that it gave its neighbours and those that it was given and
+    accepted. Run the round again without it.
+
+    Args:
+        client: Id of the client that the seeds belong to.
+
+    Attributes:
+        client: Id of the client that the seeds belong to.
+        what: What was wrong with them.
+    """
+
+    def __init__(self, client: int) -> None:
+        super().__init__(client, "a pair seed or a deposit is not what was promised")
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it did not tell the truth"
+        )
+
+
 class AttemptsSpent(RoundFailed):
     """Raised by ``SecureGrid`` when too few nodes may contribute to this task once more.
 

@@ -7,6 +7,7 @@ import pytest
 from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
+from ccesa.fields import Fields
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both.terms import Terms
 from flower_grid import (
@@ -423,6 +424,28 @@ def test_values_of_fifty_three_bits(said):
     assert bound < 1e-7  # of metrics; arrays are far more exact
     assert_mean(reply, number(NODES), model, error=2.5e-13)
     assert model_in(reply)["w"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({}, Fields(32, NODES)),
+        ({"bits": 8}, Fields.chosen(NODES, 8)),
+        ({"precision": 1e-3}, Fields.chosen(NODES, precision=1e-3, clip=2.0)),
+        ({"precision": 1e-3, "clip": 0.5}, Fields.chosen(NODES, precision=1e-3, clip=0.5)),
+    ],
+)
+def test_the_log_says_how_values_lie_in_words(options, fields, said):
+    model = {"w": np.zeros(3000, np.float32)}
+    train = with_metrics(**{"num-examples": 16})
+    grid = MemoryGrid(make_app(train), NODES)
+    secure = SecureGrid(grid, max_weight=16, metric_slots=1, **options)
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert sum(fields.in_words in line for line in said) == 1
+    assert_mean(reply, number(NODES), model, train, error=secure.error_bound + FLOAT32)
+    assert secure.error_bound <= options.get("precision", 2.0 / fields.most) * (1 + 1e-9) + 1e-6
+    sent = max(len(envelope_of(one.message)["reply"]) for one in grid.passed if not one.to_node)
+    assert 3000 * fields.bytes_each <= sent <= 3000 * fields.bytes_each + 2000
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])

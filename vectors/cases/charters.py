@@ -17,7 +17,7 @@ DESCRIPTION = (
     "'plain' says. Everything under a bad key must be refused with the named error; bad configurations are "
     "read under the charter 'plain'."
 )
-_ROUND: dict[str, Any] = {"round_id": sample("round id"), "length": 9, "task": sample("task")}
+_ROUND: dict[str, Any] = {"series_id": sample("series id"), "number": 300, "length": 9, "accept": True}
 
 
 def make() -> Case:
@@ -138,7 +138,9 @@ def _same() -> dict[str, str]:
         "another offset": text.replace("2100-01-01T00:00:00Z", "2100-01-01T01:00:00+01:00"),
         "a date begins at midnight UTC": text.replace("2100-01-01T00:00:00Z", "2100-01-01"),
         "seconds since 1970": text.replace("2100-01-01T00:00:00Z", "4102444800"),
-        "defaults left out": text.replace("attempts = 2\n", "").replace("bits = 32\n", ""),
+        "defaults left out": text.replace("attempts = 2\n", "")
+        .replace("bits = 32\n", "")
+        .replace('agreement = "x25519"\n', ""),
         "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
         "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
     }
@@ -175,6 +177,7 @@ def _bad() -> dict[str, str]:
         "one survivor": text.replace("min_survivors = 3", "min_survivors = 1"),
         "no attempt": text.replace("attempts = 2", "attempts = 0"),
         "24 bits": text.replace("bits = 32", "bits = 24"),
+        "an unknown agreement": text.replace('agreement = "x25519"', 'agreement = "x448"'),
         "no certificate": text[: text.index("\n[certificate]")],
         "a certificate of nan": text.replace("unmaskable = -inf", "unmaskable = nan"),
         "learning in words of 32 bits": f"{text}\n[learning]\n",
@@ -203,9 +206,11 @@ def _bad_configurations() -> dict[str, tuple[bytes, str]]:
         "the form of the guard curious": (changed(type="round"), malformed),
         "a field is missing": (msgspec.msgpack.encode(dict(list(values.items())[:-1])), malformed),
         "another order": (msgspec.msgpack.encode(dict(sorted(values.items()))), malformed),
-        "round_id of 31 bytes": (changed(round_id=bytes(31)), "ConfigError"),
+        "series_id of 31 bytes": (changed(series_id=bytes(31)), "ConfigError"),
         "no element": (changed(length=0), "ConfigError"),
-        "task of 65 bytes": (changed(task=bytes(65)), "ConfigError"),
+        "a number beyond the last": (changed(number=2**32), "ConfigError"),
+        "accept as a number": (changed(accept=1), malformed),
+        "accept as nil": (changed(accept=None), malformed),
         "length not minimal, uint8": (
             good.encode().replace(b"\xa6length\x09", b"\xa6length\xcc\x09"),
             malformed,

@@ -17,6 +17,7 @@ import msgspec
 from ccesa import files, labels
 from ccesa.charter import toml
 from ccesa.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.crypto.agreements import needs_accept
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
@@ -135,7 +136,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         graph: Who holds shares of whom; masks run on every edge.
         threshold: How many holders open a secret.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two members come to a common secret: ``x25519``.
+        agreement: How two members come to a common secret: ``x25519`` or ``x25519-mlkem768``.
         bits: Bits of a word, 8, 16, 32 or 64; 64 with learning.
         least_roster: The fewest members whose keys make a round, F.
         min_survivors: The fewest members in a sum.
@@ -203,7 +204,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
     def config(
-        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool = False
+        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool | None = None
     ) -> RoundConfig:
         """Return the configuration of one round of this federation.
 
@@ -211,13 +212,16 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             length: Words of a vector.
             series_id: 32 bytes, fresh for every series; random unless given.
             number: Of the round in its series.
-            accept: Whether members say, before they mask, whose shares they could open.
+            accept: Whether members say, before they mask, whose shares they could open; by default if the
+                agreement needs it.
 
         Raises:
             ConfigError: One of them cannot be.
         """
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
-        return self._config(length=length, number=number, accept=accept, charter=self.digest, **given)
+        if accept is not None:
+            given["accept"] = accept
+        return self._config(length=length, number=number, charter=self.digest, **given)
 
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
@@ -325,6 +329,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return toml.written(msgspec.to_builtins(self))
 
     def _config(self, **others: Any) -> RoundConfig:
+        others.setdefault("accept", needs_accept(self.agreement))
         return RoundConfig(
             clients=len(self.members),
             bits=self.bits,

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, MutableSet
 from contextlib import contextmanager
 from threading import Lock
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -35,10 +35,18 @@ _LOCK = Lock()
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Saves a server while a step is open."""
+    """Saves something that has a configuration."""
 
     version: Literal[1] = VERSION
     context: bytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class SavedServer(Saved, frozen=True, kw_only=True):
+    """Saves a server while a step is open."""
+
     #: Name of the open step.
     step: str
     #: Who was asked to take part, and what else is decided outside of messages, as ``Server`` has it.
@@ -50,11 +58,54 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     #: The sum of all vectors that were taken; empty before the step that takes them.
     total: bytes
 
-    def __repr__(self) -> str:
-        return "Saved(...)"
+
+class SavedSeries(Saved, frozen=True, kw_only=True):
+    """Saves a series between two calls, as ``Series`` has it."""
+
+    members: list[int]
+    left: int
+    number: int
+    exchange: int
+    is_open: bool
+    asked: list[int]
+    #: Checkpoints of the rounds in flight, and of which the requests have not been handed over.
+    rounds: dict[int, bytes]
+    due: list[int]
+    #: Why rounds were lost, in words, of which nobody was told yet.
+    lost: dict[int, str]
 
 
-_DECODER = msgspec.msgpack.Decoder(Saved)
+S = TypeVar("S", bound=Saved)
+
+
+def encode(saved: Saved) -> bytes:
+    """Return what is saved behind its digest."""
+    body = msgspec.msgpack.encode(saved)
+    return hashlib.sha256(body).digest() + body
+
+
+def decode(data: Data, kind: type[S], context: bytes) -> S:
+    """Read what was saved of this configuration; raise ConfigError for anything else."""
+    view = memoryview(m.measured(data, "checkpoint"))
+    digest, body = view[:_DIGEST_BYTES], view[_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ConfigError(
+            "these bytes are not a checkpoint, or are damaged: take another copy of the newest one, or run a "
+            "new round"
+        )
+    try:
+        saved = msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        if str(error).endswith("`$.version`"):
+            text = "a checkpoint of another version of ccesa: end the round with that one, or run a new round"
+            raise ConfigError(text) from None
+        raise ConfigError("these bytes are not a checkpoint of this kind, or not of this version") from None
+    if saved.context != context:
+        raise ConfigError(
+            "a checkpoint of another round, or of another configuration: give the configuration that it was "
+            "opened with"
+        )
+    return saved
 
 
 def without_vector(message: m.Message, data: Data) -> bytes:
@@ -109,11 +160,9 @@ class Log:
         """Return the log with the running sum and these fields, behind their digest."""
         self._remembered()
         content = b"" if total is None else cast(bytes, total.data)  # which is encoded without another copy
-        saved = Saved(context=self._context, answers=self.answers, total=content, **fields)
-        body = msgspec.msgpack.encode(saved)
-        return hashlib.sha256(body).digest() + body
+        return encode(SavedServer(context=self._context, answers=self.answers, total=content, **fields))
 
-    def follow(self, data: bytes) -> Saved:
+    def follow(self, data: bytes) -> SavedServer:
         """Read what this server goes on from; raise StaleCheckpoint if a later step has been opened."""
         openings, saved = self._remembered(), self._decode(data)
         opened = len(saved.answers)
@@ -127,7 +176,7 @@ class Log:
         self._before = opened
         return saved
 
-    def beside(self, data: bytes) -> Saved:
+    def beside(self, data: bytes) -> SavedServer:
         """Read what another server took in the same step; raise OverlappingSums if of the same clients."""
         saved = self._decode(data)
         if saved.answers[:-1] != self.answers[:-1]:
@@ -140,21 +189,8 @@ class Log:
             raise OverlappingSums(common)
         return saved
 
-    def _decode(self, data: bytes) -> Saved:
-        """Read a checkpoint of this round; raise ConfigError for anything else."""
-        view = memoryview(m.measured(data, "checkpoint"))
-        digest, body = view[:_DIGEST_BYTES], view[_DIGEST_BYTES:]
-        if hashlib.sha256(body).digest() != digest:
-            raise ConfigError(
-                "these bytes are not a checkpoint, or are damaged: take another copy of the newest one, or "
-                "run a new round"
-            )
-        saved = _read(body)
-        if saved.context != self._context:
-            raise ConfigError(
-                "a checkpoint of another round, or of another configuration: give the configuration that "
-                "this round was opened with"
-            )
+    def _decode(self, data: bytes) -> SavedServer:
+        saved = decode(data, SavedServer, self._context)
         if saved.step not in self._names or len(saved.answers) != self._names.index(saved.step) + 1:
             raise ConfigError(
                 f"a checkpoint in step {quoted(saved.step)} with {len(saved.answers)} steps in it"
@@ -172,13 +208,3 @@ class Log:
 
     def _entry(self, place: int) -> bytes:
         return self._context + bytes([place])
-
-
-def _read(body: memoryview) -> Saved:
-    try:
-        return _DECODER.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        if str(error).endswith("`$.version`"):
-            text = "a checkpoint of another version of ccesa: end the round with that one, or run a new round"
-            raise ConfigError(text) from None
-        raise ConfigError("these bytes are not a checkpoint of this version of ccesa") from None

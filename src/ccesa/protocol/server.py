@@ -14,6 +14,7 @@ from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -32,7 +33,7 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.checkpoint import Log, Saved, replaying, without_vector
+from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
@@ -112,6 +113,7 @@ class Server:
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
+        AGREEMENTS[config.agreement].check_installed()
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
@@ -354,7 +356,7 @@ class Server:
         self._place, self._expected = self._place + 1, frozenset(requests)
         return requests
 
-    def _replay(self, saved: Saved) -> Requests:
+    def _replay(self, saved: SavedServer) -> Requests:
         """Do what another server did; return the requests of the step that is open then."""
         self._round = replace(self._round, task=checked_task(saved.task), dropout=saved.dropout)
         requests: Requests = {}
@@ -389,7 +391,7 @@ class Server:
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
-        except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
+        except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
             add_vector(self._round, self._state, vector)
