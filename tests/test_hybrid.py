@@ -1,4 +1,4 @@
-"""Rounds under the hybrid agreement: honest ones, those with cheats (C13), and what was recorded of them (S28)."""
+"""Rounds under the hybrid agreement: honest ones, those with cheats (C13), and what was recorded (S28)."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys
 from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Hybrid, Opened
-from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyClient, FaultyServer, RoundFailed
+from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
 from ccesa.protocol import accepting, dealing, masking, signed_texts
 from ccesa.protocol import messages as m
-from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import Exactly, chartered, simulate
 from rounds import CONFIGURE, Play, changed, charter_of, federation_of, identity, read, refuses
@@ -405,7 +405,7 @@ def test_c13_one_victim_costs_no_round(guard, cheat):
 @given(victims=st.sets(others, min_size=1), also=st.sets(others, max_size=1))
 def test_c13_who_drops_out_is_held_to_what_was_promised(guard, cheat, victims, also):
     play = cheating(Play(configure(guard, graph=Complete())), cheat, victims)
-    gone = dict.fromkeys(("mask", "confirm", "unmask"), {CHEAT, *also})
+    gone = {key: {CHEAT, *also} for key in ("mask", "confirm", "unmask")}
     if victims <= also:  # then no mask that is left rests on what it changed
         assert checked(play, gone) == "aggregate"
         return
@@ -427,7 +427,7 @@ def test_c13_who_stays_has_changed_nothing(guard, cheat):
 @guards
 def test_wrong_shares_of_others_are_evidence_beside_wrong_seeds(guard):
     play = cheating(Play(configure(guard, graph=Complete())), EmptyDeposit, set(range(N)))
-    play.until("unmask", dict.fromkeys(("mask", "confirm"), {CHEAT}))
+    play.until("unmask", {key: {CHEAT} for key in ("mask", "confirm")})
 
     def spoil(i: int, reply: bytes) -> bytes:
         words = np.frombuffer(read(reply).shares, "<u2").reshape(-1, 16).astype(np.int64).copy()
@@ -467,7 +467,7 @@ class Recorded(Play):
 
 def recorded(guard: str, agreement: str) -> Recorded:
     play = Recorded(configure(guard, agreement=agreement))
-    play.finish(dict.fromkeys(("mask", "confirm", "unmask"), {2}))
+    play.finish({key: {2} for key in ("mask", "confirm", "unmask")})
     return play
 
 
