@@ -5,6 +5,7 @@ from attacks.client_cut import CUTS
 from attacks.server_choice import CHOICES
 from attacks.server_cut import CHOSEN_DROPOUTS
 from attacks.server_dropouts import DROPOUT_LIES
+from attacks.server_restored import RESTORED
 from attacks.server_roster import ROSTER_LIES
 from attacks.server_rounds import ROUND_LIES
 from attacks.server_secrets import SECRET_HUNTS
@@ -23,6 +24,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *CHOSEN_DROPOUTS,
             *CHOICES,
             *CUTS,
+            *RESTORED,
         ),
         key=lambda attack: int(attack.number[1:]),
     )

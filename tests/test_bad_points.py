@@ -200,7 +200,7 @@ def test_valid_edge_cases_are_let_in_by_both(value, guard, field):
 @fields
 def test_keys_of_another_size(size, guard, field):
     stand = Stand(guard)
-    with pytest.raises(FaultyClient, match=f"{field}: expected 32 bytes, got {size}|at most"):
+    with pytest.raises(FaultyClient, match=f"keys: expected 64 bytes, got {32 + size}|at most"):
         stand.server.receive(LIAR, stand.lie(field, b"\x09" * size))
     requests = stand.after(stand.said[LIAR])
     keys = read(requests[VICTIM]).keys

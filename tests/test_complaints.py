@@ -185,7 +185,7 @@ def test_c9_a_false_complaint_is_refused_and_the_vector_still_counts(guard, name
     near, gone, far = min(neighbours), max(neighbours), min(set(range(1, N)) - neighbours)
     play.step(gone={gone})
     refuses(play, 0, complaint(play, 0, make(near, gone, far)), match)
-    assert not play.server._complaints
+    assert not play.server._accusations
     aggregate = play.finish()
     assert aggregate.survivors == tuple(i for i in range(N) if i != gone)
     assert not aggregate.evidence

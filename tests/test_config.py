@@ -537,7 +537,7 @@ def test_a_field_given_twice_is_refused(name):
 @pytest.mark.parametrize(
     ("canonical", "other"),
     [
-        (b"\x8c", b"\xde\x00\x0c"),
+        (b"\x8e", b"\xde\x00\x0e"),
         (b"\xa7clients\x09", b"\xa7clients\xcc\x09"),
         (b"\xa7clients\x09", b"\xa7clients\xd3" + struct.pack(">q", 9)),
         (b"\xa6length\x04", b"\xd9\x06length\x04"),

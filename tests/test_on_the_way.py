@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
+from ccesa.protocol.dealing import split_keys
 from rounds import Play, accused_in, changed, configure, read, refuses, total_of
 
 N = 7
@@ -27,8 +28,7 @@ def flip(data: bytes, bit: int) -> bytes:
 
 def with_flipped_key(reply: bytes, bit: int) -> bytes:
     """An advertisement with one bit of its two keys changed."""
-    both = flip(read(reply).sealing_key + read(reply).mask_key, bit)
-    return changed(reply, sealing_key=both[:32], mask_key=both[32:])
+    return changed(reply, keys=flip(read(reply).keys, bit))
 
 
 class Carried(Play):
@@ -108,9 +108,8 @@ def test_a_public_key_changed_on_its_way_to_one_neighbour(recipient, place, bit,
 @given(clients)
 def test_the_two_keys_of_a_client_change_places_on_their_way(victim):
     def swap(i, reply):
-        message = read(reply)
-        both = {"sealing_key": message.mask_key, "mask_key": message.sealing_key}
-        return changed(reply, **both) if i == victim else reply
+        sealing, masking = split_keys(read(reply).keys)
+        return changed(reply, keys=masking + sealing) if i == victim else reply
 
     play = Carried()
     play.run("advertise", to_server=swap)

@@ -20,6 +20,12 @@ from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import charters
 from ccesa.thresholds import Fixed
 
+_Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability to drop out of a round, over all steps together; 0.1.", show_default=False
+    ),
+]
 _P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
 _MaskP = Annotated[
     float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
@@ -35,7 +41,8 @@ def simulate(
     clients: options.Clients = 100,
     length: options.Length = 10_000,
     bits: options.Bits = 32,
-    dropout: options.Dropout = 0.1,
+    dropout: _Dropout = None,
+    dropout_per_step: options.DropoutPerStep = None,
     graph: options.GraphName = BEST,
     p: _P = None,
     degree: options.Degree = None,
@@ -55,7 +62,8 @@ def simulate(
     3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
-    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, dropout, graph, guard)
+    leaving = options.leaving(dropout, dropout_per_step)
+    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, leaving, graph, guard)
     agreed |= {"bits": bits, "generator": generator}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
@@ -63,7 +71,7 @@ def simulate(
     with _progress() as progress:
         report = simulation.simulate(
             config,
-            dropout=simulation.Independent(dropout),
+            dropout=_dropouts(leaving),
             seed=seed,
             threads=threads,
             federation=federation,
@@ -92,9 +100,15 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, Any]:
+def _dropouts(leaving: options.Leaving) -> simulation.Dropout:
+    if leaving.per_step is not None:
+        return simulation.StepProbabilities(leaving.per_step)
+    return simulation.Independent(leaving.dropout or 0.0)
+
+
+def _planned(clients: int, leaving: options.Leaving, graph: str, guard: str) -> dict[str, Any]:
     """Return what the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph, guard)
+    planned = simulation.usual_plan(clients, leaving.dropout, graph, guard, leaving.per_step)
     for note in planned.notes:
         # It names options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)

@@ -2,7 +2,7 @@
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
 drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
-step.
+step where nobody says in which.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import numpy as np
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
+from ccesa.probability.per_step import PerStep
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 
@@ -34,7 +35,8 @@ class Shape:
     """What the cost of a round depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round.
+    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round, and
+    ``per_step`` says in which step, where that is known.
     """
 
     clients: int
@@ -47,6 +49,7 @@ class Shape:
     guard: str = CURIOUS.name
     agreement: str = "x25519"
     accept: bool = False
+    per_step: PerStep | None = None
 
     def __post_init__(self) -> None:
         guard_named(self.guard)
@@ -70,6 +73,8 @@ class Shape:
     @cached_property
     def alive(self) -> tuple[float, ...]:
         """How many clients are expected to have answered each step."""
+        if self.per_step is not None:
+            return tuple(self.clients * self.per_step.through(step.name) for step in self.steps)
         stay = 1 - step_dropout(self.dropout, len(self.steps))
         return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
 

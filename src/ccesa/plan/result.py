@@ -117,7 +117,7 @@ class Plan:
     def least_survivors(self) -> int:
         """Sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live neighbours, and t_i is above ``least_honest``.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``.
         """
         return max(3, self.least_honest or 0)
 
@@ -202,6 +202,7 @@ class Plan:
             bits=self.bits,
             dropout=self.assumptions.dropout,
             guard=self.guard,
+            per_step=self.assumptions.per_step,
         )
 
     @property

@@ -182,12 +182,12 @@ class Client:
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
 
     def leave(self) -> None:
-        """Drop all secrets and take no further part.
+        """Drop all secrets and take no further part; also after a call that was interrupted.
 
         Raises:
-            OrderError: Another call is at work, or one was interrupted.
+            OrderError: Another call is at work.
         """
-        with self._exclusive:
+        with self._exclusive.to_end():
             self._abort()
 
     def suspend(self) -> bytes:
