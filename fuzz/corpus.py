@@ -60,8 +60,10 @@ def seeds() -> dict[str, dict[str, bytes]]:
 def _accusing(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
-    kind = m.AcceptReply if stand.server.step.reply is m.AcceptReply else m.Complaint
-    return kind(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
+    head = {"context": stand.server.context, "client": 0, "accused": m.pack_ids(near)}
+    if stand.server.step.reply is m.AcceptReply:
+        return m.AcceptReply(**head, deposits=b"").encode()
+    return m.Complaint(**head).encode()
 
 
 def _envelopes() -> dict[str, bytes]:

@@ -426,7 +426,7 @@ class Reference:
 
     def accept_step(self, i):
         request = self.message("accept-request", i, self.unshared(i), *self.texts(i))
-        return request, self.message("accept-reply", i, ids(self.accused(i)))
+        return request, self.message("accept-reply", i, ids(self.accused(i)), b"")
 
     def mask(self, i):
         reply = self.masked("mask-reply", i)

@@ -43,7 +43,7 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
         m.ShareReply: {"commitment": 32, "sealed": 80 * degree},
         m.AcceptRequest: {"dropped": 4 * degree, "commitments": 32 * degree, "sealed": 80 * degree},
-        m.AcceptReply: {"accused": 4 * degree},
+        m.AcceptReply: {"accused": 4 * degree, "deposits": 0},
         m.MaskRequest: {"dropped": 4 * degree, "task": 32},
         m.MaskAtOnceRequest: {
             "dropped": 4 * degree,

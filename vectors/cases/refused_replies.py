@@ -110,7 +110,7 @@ def _wrong(played: Case, step: str) -> Iterator[tuple[bool, str, Wrong]]:
         "a request": (CLIENT, next(each["request"] for each in played[step] if each["client"] == CLIENT)),
         "a reply of a round with accept": (
             CLIENT,
-            m.AcceptReply(context=good.context, client=CLIENT, accused=b"").encode(),
+            m.AcceptReply(context=good.context, client=CLIENT, accused=b"", deposits=b"").encode(),
         ),
         "a reply of the guard active": (
             CLIENT,
