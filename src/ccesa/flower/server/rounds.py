@@ -1,12 +1,11 @@
 """Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from flwr.app import RecordDict
 
 from ccesa.charter import Charter
+from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.fields import Fields
 from ccesa.flower.both import log
@@ -23,8 +22,6 @@ from ccesa.protocol.server import ActiveServer, Server
 
 #: The fewest nodes of a round: no round has fewer clients.
 LEAST_NODES = 3
-#: Makes the server of a round; each has a round id of its own.
-MakeServer = Callable[[], Server]
 
 
 class PlannedRounds:
@@ -73,11 +70,13 @@ class PlannedRounds:
         """Return the width for so many nodes. A counter has a bound of its own, and is as precise as that."""
         return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
 
-    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
-        """Return what makes servers of rounds about the content of these messages."""
-        planned = self._plan(packing.terms.clients, packing.length)
-        task = packing.terms.round_task(content)
-        return lambda: Server(planned.config(), task=task)
+    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
+        return self._plan(packing.terms.clients, packing.length).config(accept=accept)
+
+    def server(self, config: RoundConfig) -> Server:
+        """Make the server of one round."""
+        return Server(config, dropout=self.dropout)
 
     def _plan(self, nodes: int, length: int) -> Plan:
         """Too few nodes for any plan are an error before the first round; later the round is lost."""
@@ -109,6 +108,7 @@ class CharteredRounds:
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
         """Return the charter's terms; every member has a place, whoever was sampled."""
+        self._charter.check_current()
         terms = Terms.under(self._charter, message_type)
         _one_weight(of_strategy, terms.weighted_by, "the charter")
         if terms.kind == "train":
@@ -119,15 +119,13 @@ class CharteredRounds:
                 )
         return terms
 
-    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
-        """Return what makes servers of rounds about the content of these messages."""
-        length, task = packing.length, packing.terms.round_task(content)
+    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
+        return self._charter.config(length=packing.length, accept=accept)
 
-        def made() -> Server:
-            self._charter.check_current()
-            return ActiveServer(self._charter.config(length=length), self._charter, task=task)
-
-        return made
+    def server(self, config: RoundConfig) -> Server:
+        """Make the server of one round."""
+        return ActiveServer(config, self._charter, dropout=self.dropout)
 
 
 Rounds = PlannedRounds | CharteredRounds
