@@ -20,12 +20,21 @@ from ccesa.errors import (
 )
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.round import run_series, series_in_memory
+from ccesa.protocol.round import run_series
 from ccesa.protocol.series import Ended, Schedule, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from rounds import read
-from series_rounds import GUARDS, SeriesPlay, configure_series, kinds, opened, survivors, task_of
+from series_rounds import (
+    GUARDS,
+    SeriesPlay,
+    configure_series,
+    kinds,
+    opened,
+    series_in_memory,
+    survivors,
+    task_of,
+)
 
 guards = pytest.mark.parametrize("guard", GUARDS)
 STEPS = {"curious": 5, "active": 6}
