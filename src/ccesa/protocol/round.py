@@ -58,7 +58,7 @@ def run_series(
     """Run a series. When the caller stops early, or something breaks, no client keeps keys.
 
     Args:
-        series: Not opened yet.
+        series: One that has not been opened.
         transport: Carries envelopes to the clients, and yields replies until the exchange is over.
         task: Gives 32 bytes, a digest of what the round of this number works on, when vectors are asked for.
         refused: Told of every faulty reply.
@@ -72,8 +72,7 @@ def run_series(
     """
     try:
         while not series.finished:
-            # Each pass is one exchange: round k is set up while round k - 1 is at work, so a round costs two
-            # of them (three under ``active``). The masks of k do not depend on its task, which comes late.
+            # Each pass is one exchange: round k is set up while k - 1 is at work. What k works on comes late.
             working = series.masking
             for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
                 try:
