@@ -10,6 +10,7 @@ from attacks.server_restored import RESTORED
 from attacks.server_roster import ROSTER_LIES
 from attacks.server_rounds import ROUND_LIES
 from attacks.server_secrets import SECRET_HUNTS
+from attacks.server_series import SERIES_LIES
 from attacks.server_tasks import TASK_LIES
 from attacks.server_views import DIFFERENT_VIEWS
 
@@ -22,6 +23,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *ROSTER_LIES,
             *ROUND_LIES,
             *TASK_LIES,
+            *SERIES_LIES,
             *CHOSEN_DROPOUTS,
             *CHOICES,
             *CUTS,
