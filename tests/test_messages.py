@@ -270,9 +270,10 @@ def test_every_field_declares_its_size(kind):
 
 def test_a_field_is_cut_into_one_item_per_neighbour():
     reply = m.ShareReply(context=bytes(32), client=0, commitment=bytes(32), sealed=bytes(80) + b"1" * 80)
-    assert m.each(reply, "sealed") == [bytes(80), b"1" * 80]
+    config = RoundConfig(clients=3, length=1)
+    assert m.each(reply, "sealed", config) == [bytes(80), b"1" * 80]
     with pytest.raises(MalformedMessage, match="sealed: expected 80 bytes, got 81"):
-        m.each(msgspec.structs.replace(reply, sealed=bytes(81)), "sealed")
+        m.each(msgspec.structs.replace(reply, sealed=bytes(81)), "sealed", config)
 
 
 @given(any_message, st.sampled_from(m.MESSAGES))
