@@ -148,7 +148,7 @@ def stories(draw: st.DrawFn):
     return Watched(CONFIGURE[guard](clients, **options)), draw(some), accused, gone, around
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(stories())
 def test_v2_is_as_the_rules_say_and_the_sum_is_exact_over_whoever_is_left(story):
     play, garblers, accused, gone, around = story
