@@ -14,7 +14,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, weaken
 from attacks.stage import Stage, changed, curious, inputs, opened
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys, shamir
+from ccesa.crypto import keys, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.graphs import Complete, Graph, Harary
@@ -135,8 +136,9 @@ def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
         fresh, reply = client_0_advertise.answer(round, state, request)
         secret = kept.setdefault(round.client, fresh.mask_secret)
         private = keys.mask_private_key(shamir.to_bytes(secret), round.context, round.client)
-        kept_again = replace(fresh, mask_secret=secret, mask_private=private)
-        return kept_again, msgspec.structs.replace(reply, keys=kept_again.public_keys)
+        public = fresh.public_keys[:PUBLIC_KEY_BYTES] + primitives.public_key(private)
+        kept_again = replace(fresh, mask_secret=secret, mask_private=private, public_keys=public)
+        return kept_again, msgspec.structs.replace(reply, keys=public)
 
     class KeepsKeys(Weakened, Client):
         weaker = weaken(advertise=in_step(answer=lambda _: advertise))

@@ -7,6 +7,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
+from ccesa.crypto.agreements import X25519, Decapsulate, Opened
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi
@@ -125,30 +126,27 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
 # S16
 
 
-def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neighbour: int) -> keys.Sealing:
-    key = keys.sealing(agreed, context, min(client, neighbour), max(client, neighbour)).outgoing
-    return keys.Sealing(key, key)
+class Undirected(X25519):
+    """Has one key for both directions, and binds the same data whoever of the two seals."""
+
+    def seal(self, agreed: bytes, content: Opened, context: bytes, ends: keys.Ends) -> bytes:
+        return super().seal(agreed, content, context, _sorted(ends))
+
+    def unseal(
+        self, agreed: bytes, decapsulate: Decapsulate, sealed: bytes, context: bytes, ends: keys.Ends
+    ) -> Opened:
+        return super().unseal(agreed, decapsulate, sealed, context, _sorted(ends))
 
 
-def between(
-    sender: int, recipient: int, sender_keys: bytes, recipient_keys: bytes, masked: bool, commitment: bytes
-) -> keys.Ends:
-    """Bind the same data, whoever of the two seals."""
-    (low, low_keys), (high, high_keys) = sorted([(sender, sender_keys), (recipient, recipient_keys)])
-    return keys.Ends(low, high, low_keys, high_keys, masked, commitment)
+def _sorted(ends: keys.Ends) -> keys.Ends:
+    """From the smaller id to the larger, whoever sends."""
+    low, high = sorted([(ends.sender, ends.sender_keys), (ends.recipient, ends.recipient_keys)])
+    return keys.Ends(low[0], high[0], low[1], high[1], ends.carries_masks, ends.commitment)
 
 
-class _Undirected:
-    """``keys`` for clients that seal without a direction."""
-
-    sealing = staticmethod(one_key_for_both_directions)
-    Ends = staticmethod(between)
-    seal_shares = staticmethod(keys.seal_shares)
-    unseal_shares = staticmethod(keys.unseal_shares)
-
-
-_deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, keys=_Undirected))
-_opened = relaxed(masking.opened, unseal=relaxed(masking.unseal, keys=_Undirected))
+_UNDIRECTED = {"x25519": Undirected()}
+_deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, AGREEMENTS=_UNDIRECTED))
+_opened = relaxed(masking.opened, unseal=relaxed(masking.unseal, AGREEMENTS=_UNDIRECTED))
 
 
 class NoDirections(Weakened, Client):

@@ -35,11 +35,11 @@ def secrets_of(value: object) -> list[bytes]:
         elif name in ("mask_private", "sealing_private"):
             found.append(part.private_bytes_raw())
         elif name == "mask_secret":
-            found.append(part.astype("<u2").tobytes())
+            found.append(bytes(np.asarray(part)))
         elif name == "shares":
             found += part
-        elif name == "sealings":
-            found += [key for sealing in part.values() for key in sealing]
+        elif name == "agreed":
+            found += part.values()
     return found
 
 

@@ -76,7 +76,7 @@ def configurations():
         yield from refused("chartered configuration", case, *found)
 
 
-BYTES = {"round_id", "task", "charter"}
+BYTES = {"series_id", "charter"}
 
 
 def lists():
@@ -140,11 +140,11 @@ def trees():
 
 def party_of(case, entry):
     """A client of round.json or active_round.json in the form of refused.json."""
-    return {name: case[name] for name in ("config", "charter") if name in case} | entry
+    return {name: case[name] for name in ("config", "charter", "task") if name in case} | entry
 
 
 def rounds():
-    for file in ("round", "active_round"):
+    for file in ("round", "active_round", "accept_round", "active_accept_round"):
         for case in loaded(file)["rounds"]:
             parties = {one["client"]: client.joined(party_of(case, one)) for one in case["clients"]}
             for step in case["steps"]:
@@ -174,8 +174,13 @@ def bytes_in(party, value, side):
 
 
 def exchanges():
-    parties = {party["name"]: party for party in loaded("refused")["parties"]}
-    for case in loaded("refused")["exchanges"]:
+    for file in ("refused", "refused_active", "refused_accept"):
+        yield from exchanges_in(loaded(file))
+
+
+def exchanges_in(told):
+    parties = {party["name"]: party for party in told["parties"]}
+    for case in told["exchanges"]:
         party = parties[case["party"]]
         found = client.joined(party)
         for each in party["exchanges"][: case["after"]]:

@@ -20,6 +20,7 @@ ORDER = [
     {"evidence"},
     {"errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"fields"},
     {"digits"},
     {"crypto", "quantize"},
     {"identity", "thresholds"},

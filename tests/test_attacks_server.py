@@ -45,9 +45,13 @@ STOPPED = {
     "S22": "refused before it made keys: the round differs from the charter in threshold",
     "S23": "refused before it made keys: the round differs from the charter in graph",
     "S24": "did not sign its keys as the server shows them",
+    "S25": "the mask between clients 3 and 0 stays on",
     "S26": "clients 0, 1, 2, 4, 5, 6, 7, 8 aborted: client 3 did not sign the survivors",
+    "S27": "step unmask of this round has been opened by another server",
     "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
     "S35": "1 honest left out, and with them 1 of the 3 liars",
+    "S36": r"sent no second vector .* contributed to this task 1 time",
+    "S37": "every client refused: an exchange that is over",
 }
 #: Rows whose harm is not a vector.
 NOTHING_STOLEN = {"S3", "S10", "S35"}
@@ -62,7 +66,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 
 def test_every_row_has_one():
-    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 25), 26, 34, 35]]
+    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 28), *range(34, 38)]]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
 
@@ -127,6 +131,13 @@ def test_s13_messages_of_another_round_are_noticed_too():
     told = run("S13", defended=True)[1]
     assert "client 0 aborted: a message of another round" in told
     assert "client 1 aborted: it cannot use what clients 2, 3, 4, 5, 6, 7, 8 sealed for it" in told
+
+
+def test_s25_replayed_mixed_and_repeated_messages_are_refused_too():
+    told = run("S25", defended=True)[1]
+    assert "client 0 refuses: messages of different exchanges in one envelope" in told
+    assert "client 1 refuses: messages of rounds that this client is not in" in told
+    assert "client 2 refuses: two messages of round 0 in one envelope" in told
 
 
 def drawn(kind: Graph, clients: int, colluders: int, seed: int) -> server_cut.Drawn:

@@ -14,11 +14,11 @@ import pytest
 from attacks.hostile import HostileRound
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active import server_0_advertise
-from ccesa.protocol.dealing import split_keys
 from ccesa.protocol.server import ActiveServer
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
@@ -143,7 +143,7 @@ class Stand(HostileRound):
         self.said = self.replies()
 
     def lie(self, field: str, key: bytes) -> bytes:
-        both = split_keys(read(self.said[LIAR]).keys)
+        both = AGREEMENTS["x25519"].public_keys(read(self.said[LIAR]).keys)
         reply = changed(self.said[LIAR], keys=key + both[1] if field == "sealing_key" else both[0] + key)
         if not isinstance(self.server, ActiveServer):
             return reply

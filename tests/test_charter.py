@@ -19,7 +19,7 @@ from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import charter, configure, identity
 from strategies import charters
 
-AGREED = charter(8, learning=Learning(metrics=("loss",), counters=("steps",)))
+AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
 
 
 def with_(agreed: Charter = AGREED, **fields) -> Charter:
@@ -65,7 +65,8 @@ OTHERS = {
     },
     Stated: dict.fromkeys(Stated.__struct_fields__, -3.5)
     | dict.fromkeys(["dropout", "collusion", "privacy_bits", "reliability_bits"], 0.5)
-    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3},
+    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3}
+    | {"dropout_per_step": (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)},
     Learning: {
         "message_types": ("train",),
         "weighted_by": "weight",
@@ -74,6 +75,7 @@ OTHERS = {
         "clip": 3.0,
         "metric_clip": 3.0,
         "max_weight": 3.0,
+        "field_bits": 18,
     },
     Seat: {"name": "another", "key": identity(77).public},
 }
@@ -95,14 +97,15 @@ def test_the_digest_is_over_every_field(kind, name):
     def changed(part):
         return msgspec.structs.replace(part, **{name: OTHERS[kind][name]})
 
+    agreed = with_(learning=None) if (kind, name) == (Charter, "bits") else AGREED  # it is 64 with learning
     made = {
-        Charter: lambda: changed(AGREED),
+        Charter: lambda: changed(agreed),
         Stated: lambda: with_(certificate=changed(AGREED.certificate)),
         Learning: lambda: with_(learning=changed(AGREED.learning)),
         Seat: lambda: with_(members=(changed(AGREED.members[0]), *AGREED.members[1:])),
     }[kind]()
-    assert made.digest != AGREED.digest
-    assert made.fingerprint != AGREED.fingerprint
+    assert made.digest != agreed.digest
+    assert made.fingerprint != agreed.fingerprint
     assert Charter.parse(str(made)) == made
 
 
@@ -164,7 +167,10 @@ def test_from_its_file(tmp_path):
         ("serial = 1", 'serial = "1"', "Expected `int`"),
         ("serial = 1", "serial = 0", r"serial of a charter lies in 1\.\."),
         ("version = 2", "version = 1", "Invalid enum value 1"),
-        ("bits = 16", "bits = 12", "Invalid enum value 12"),
+        ("\nbits = 64", "\nbits = 12", "Invalid enum value 12"),
+        ("\nbits = 64", "\nbits = 32", "a charter with learning has words of 64 bits, not 32"),
+        ("field_bits = 32", "field_bits = 4", "4 bits overflow with 8 clients; at most 7 clients fit"),
+        ("field_bits = 32", "field_bits = 65", "a field has 2 to 64 bits, not 65"),
         ("least_roster = 3", "least_roster = 9", r"least_roster of a charter lies in 3\.\.8, it is 9"),
         ("least_roster = 3", "least_roster = 2", r"least_roster of a charter lies in 3\.\.8, it is 2"),
         ("min_survivors = 2", "min_survivors = 9", r"min_survivors must lie in 2\.\.clients = 8"),

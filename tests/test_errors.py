@@ -19,6 +19,8 @@ EXAMPLES = [
     errors.Unreliable([2, 1]),
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
+    errors.OverlappingSums([2, 1]),
+    errors.StaleCheckpoint("mask"),
     errors.TaskSpent("no"),
     errors.AttemptsSpent("no"),
     errors.RoundsLost("no"),

@@ -176,9 +176,11 @@ def test_a_bare_array_is_no_model():
 
 def test_a_quantizer_for_fewer_clients_than_the_sum_has_is_found_out():
     quantizer = ccesa.Quantizer.for_model([np.ones(2)], clients=3, clip=1.0)
-    total = sum(quantizer.encode([np.ones(2)]).vector.astype(np.uint64) for _ in range(12))
-    with pytest.raises(VectorError, match="more weight"):
-        quantizer.decode(total.astype(np.uint32))
+    total = sum(quantizer.encode([np.ones(2)], weight=0.1).vector for _ in range(31))
+    with pytest.raises(VectorError, match="more in the sum than 3 clients can have"):
+        quantizer.decode(total)
+    with pytest.raises(VectorError, match="more in the sum than 3 clients can have"):
+        quantizer.decode(sum(quantizer.encode([np.ones(2)]).vector for _ in range(4)))
 
 
 @pytest.mark.parametrize("number", [np.int64(2), np.uint8(2)])

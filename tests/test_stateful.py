@@ -6,7 +6,6 @@ the few actions that it takes, to be pasted into a test here.
 
 import os
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -17,12 +16,11 @@ import adversary
 from adversary import Setup, World, setup_from
 from adversary_seeds import drawn, play, play_seed, shortest
 from adversary_tampering import TAMPERINGS, flip_in_field, rewrite_vector
-from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
+from attacks.relaxed import relaxed
 from ccesa.errors import OrderError
 from ccesa.graphs import Complete
 from ccesa.protocol import summing
 from ccesa.protocol.client import Client
-from ccesa.protocol.curious import server_2_mask
 from ccesa.protocol.server import Server
 from ccesa.thresholds import Majority
 
@@ -173,18 +171,14 @@ class TakesBeforeItChecks(Server):
         super()._receive(client, reply)
 
 
-def add_but_one(round, state, reply):
-    if reply.client:
-        summing.add_vector(round, state, reply)
+def vector_of_any_but_one(round, client, reply):
+    return summing.checked_vector(round, client, reply) if client else None
 
 
-_but_one = SimpleNamespace(take=relaxed(server_2_mask.take, add_vector=add_but_one))
-
-
-class LosesOne(Weakened, Server):
+class LosesOne(Server):
     """Client 0 is a survivor, and its vector is not in the sum."""
 
-    weaker = weaken(mask=in_step(take=without(server_2_mask=_but_one)))
+    _receive = relaxed(Server._receive, checked_vector=vector_of_any_but_one)
 
 
 SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [

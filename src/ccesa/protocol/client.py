@@ -14,6 +14,7 @@ from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.guards import guard_named
@@ -21,8 +22,9 @@ from ccesa.identity import Identity
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_states import Done, Joined, Membership, Round, TaskSource, VectorSource
+from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.masking import masks_ahead
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
@@ -84,6 +86,7 @@ class Client:
             spending.check_named(checked_task(task))
         if not callable(vector):
             vector = words.check(vector, config.length, config.bits)
+        AGREEMENTS[config.agreement].check_installed()
         if used_rounds is not None:
             if config.round_id in used_rounds:
                 raise ConfigError("this series has had a round of this number; every round needs a fresh one")
@@ -111,6 +114,11 @@ class Client:
         return self._round.client
 
     @property
+    def context(self) -> bytes:
+        """The 32-byte hash of the configuration, which is in every message."""
+        return self._round.context
+
+    @property
     def done(self) -> bool:
         """Whether no secret is left: the client has answered the last step, aborted, or was suspended."""
         return isinstance(self._state, Done)
@@ -123,7 +131,7 @@ class Client:
         complaint = m.expect(m.decode(self._last_reply, len(self._last_reply)), m.Complaint)
         return FaultyNeighbour(m.unpack_ids("accused", complaint.accused, self._round.config.clients))
 
-    def receive(self, request: bytes) -> bytes:
+    def receive(self, request: Data) -> bytes:
         """Answer the server's next request. The same request again gets the same answer.
 
         Args:
@@ -160,6 +168,27 @@ class Client:
                 self._abort()
                 raise FaultyServer(fault)
             return self._advance(state, fingerprint, reply)
+
+    def prepare(self) -> None:
+        """Sum the masks while the vector is still being made; step 2 is one addition then.
+
+        It does nothing before *accept* was answered, nor after step 2.
+
+        Raises:
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            if isinstance(self._state, Accepted) and self._round.ahead is None:
+                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
+
+    def leave(self) -> None:
+        """Drop all secrets and take no further part; also after a call that was interrupted.
+
+        Raises:
+            OrderError: Another call is at work.
+        """
+        with self._exclusive.to_end():
+            self._abort()
 
     def suspend(self) -> bytes:
         """Return what is needed to go on in another process of this node, secrets included.
@@ -198,7 +227,7 @@ class Client:
         with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            saved = suspended.decode(data)
+            saved = suspended.decode(data, suspended.Saved)
             if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
             names = [step.name for step in self._steps]
@@ -248,7 +277,7 @@ class Client:
         return self._last_reply
 
     def _forget_vector(self) -> None:
-        self._round = replace(self._round, vector=_forgotten)
+        self._round = replace(self._round, vector=_forgotten, ahead=None)
 
     def _abort(self) -> None:
         self._state = Done()

@@ -6,10 +6,12 @@ it is one function, and the one below keeps everything in memory. A client whose
 dropped out, and that is all that can go wrong between honest parties.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ccesa.errors import FaultyClient
 from ccesa.protocol.client import Client
+from ccesa.protocol.messages import NO_TASK
+from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
 
@@ -41,6 +43,46 @@ def run_round(
                 refused(fault)
         requests = server.close()
     return server.result()
+
+
+#: Carries the envelopes of an exchange to the clients; yields replies as they arrive, until it is over.
+SeriesTransport = Callable[[Requests], Iterable[tuple[int, bytes]]]
+
+
+def run_series(
+    series: Series,
+    transport: SeriesTransport,
+    task: Callable[[int], bytes] = lambda number: NO_TASK,
+    refused: Callable[[FaultyClient], None] = lambda fault: None,
+) -> Iterator[Ended]:
+    """Run a series. When the caller stops early, or something breaks, no client keeps keys.
+
+    Args:
+        series: One that has not been opened.
+        transport: Carries envelopes to the clients, and yields replies until the exchange is over.
+        task: Gives 32 bytes, a digest of what the round of this number works on, when vectors are asked for.
+        refused: Told of every faulty reply.
+
+    Yields:
+        Each round when it is over, before ``task`` is asked about the next one. A lost round costs one round
+        and not the series.
+
+    Raises:
+        ConfigError: A task has another size, a member was never enrolled, or a server cannot be made.
+    """
+    try:
+        while not series.finished:
+            # Each pass is one exchange: round k is set up while k - 1 is at work. What k works on comes late.
+            working = series.masking
+            for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
+                try:
+                    series.receive(client, reply)
+                except FaultyClient as fault:
+                    refused(fault)
+            yield from series.close()
+    finally:
+        for _ in transport(series.stop()):
+            pass
 
 
 def in_memory(

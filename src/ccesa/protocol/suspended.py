@@ -38,18 +38,18 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return "Saved(...)"
 
 
-def encode(saved: Saved) -> bytes:
+def encode(saved: msgspec.Struct) -> bytes:
     """Return the bytes of a saved client, behind their digest."""
     body = msgspec.msgpack.encode(saved)
     return hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes) -> Saved:
+def decode(data: bytes, kind: type[State]) -> State:
     """Read bytes from the node's own memory; damaged ones are refused, though they are nobody's message."""
     digest, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise ConfigError("these bytes are not a suspended client, or are damaged")
-    return decode_state(body, Saved)
+    return decode_state(body, kind)
 
 
 def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:

@@ -25,7 +25,7 @@ def answer(
 def check_confirmed(
     round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
-    """Require of every surviving neighbour a signature on the same V2 and task, of at least t one on V3."""
+    """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
     kinds = m.checked(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")

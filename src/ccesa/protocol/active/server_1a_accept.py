@@ -11,13 +11,13 @@ from collections import Counter
 from ccesa.charter import Charter
 from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
-from ccesa.protocol.accepting import accused_edges, take_accusations
+from ccesa.protocol.accepting import accused_edges, take_acceptance
 from ccesa.protocol.active.server_1_share import Among, among
 from ccesa.protocol.drawing import pruned
 from ccesa.protocol.server_states import Round
 from ccesa.protocol.steps import Requests
 
-take = take_accusations
+take = take_acceptance
 
 
 def close(

@@ -1,0 +1,281 @@
+"""A client of a series keeps one ``Client`` per round in flight, and hands each the message meant for it.
+
+It decides nothing else about a round: what one is asked, answers or refuses is the affair of its ``Client``,
+which has keys, a state and a context of its own. The series only takes freedom away from a server: exchanges
+go forward, numbers go up, each number has one client, and a round that an exchange passes over is over.
+"""
+
+import os
+from collections.abc import Callable, MutableSet
+from typing import NoReturn
+
+import msgspec
+
+from ccesa.config import RoundConfig
+from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.protocol import envelope, suspended
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.series import Schedule, check_series, made, numbered, without_frames
+from ccesa.wire import Data
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Saves a client of a series between two exchanges."""
+
+    series: bytes
+    exchange: int
+    last_number: int
+    over: bool
+    #: Each as ``Client.suspend`` gives it, by number.
+    clients: dict[int, bytes]
+    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
+    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
+
+    def __repr__(self) -> str:
+        return "Saved(...)"
+
+
+class SeriesClient:
+    """One client in a series. Calls must not overlap; after one that was interrupted there is only ``stop``.
+
+    Args:
+        config: The first round of the series.
+        client: Makes the client of a round from its configuration, with vector and task of that round, and
+            without ``used_rounds``. It is called when the round advertises, and when it is resumed.
+        used_rounds: Remembers rounds across processes; a second use of a number is refused.
+
+    Attributes:
+        faults: Why this client left rounds in the latest exchange, by number.
+
+    Raises:
+        ConfigError: The configuration has no *accept*.
+    """
+
+    def __init__(
+        self,
+        config: RoundConfig,
+        client: Callable[[RoundConfig], Client],
+        *,
+        used_rounds: MutableSet[bytes] | None = None,
+    ) -> None:
+        check_series(config)
+        self._config, self._make, self._used = config, client, used_rounds
+        self._schedule = Schedule.of(config)
+        self._clients: dict[int, Client] = {}
+        self._exchange, self._last_number, self._over = -1, config.number - 1, False
+        self._exclusive = OneCallAtATime("client of a series")
+        self.faults: dict[int, CcesaError] = {}
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """Numbers of the rounds of which this client may hold secrets."""
+        return tuple(sorted(number for number, client in self._clients.items() if not client.done))
+
+    def receive(self, request: Data) -> bytes:
+        """Answer one exchange. The same exchange again gets the same answer, but for a masked vector.
+
+        A round with a faulty message is over for this client, and ``faults`` says why; the others go on. So
+        is a round of which there is no message: the server goes on without this client.
+
+        Args:
+            request: An envelope with the due steps of the rounds in flight; an empty one ends the series.
+
+        Returns:
+            An envelope with the replies.
+
+        Raises:
+            FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
+            OrderError: The series is over, the client was suspended, or calls overlap.
+            UsageError: The request is not bytes.
+        """
+        view = m.measured(request, "request")
+        with self._exclusive:
+            try:
+                messages = envelope.unpack(view)
+            except MalformedMessage as error:
+                raise FaultyServer(str(error)) from error
+            if not messages:
+                self._end()
+                return envelope.pack([])
+            if self._over:
+                raise OrderError("this client has left the series, or was suspended; it answers nothing")
+            placed = self._placed(messages)
+            self._enter(placed)
+            replies = [self._answer(number, message) for number, (_, message) in placed.items()]
+            return envelope.pack(reply for reply in replies if reply is not None)
+
+    def prepare(self) -> None:
+        """Sum the masks of every round that is ready for it, so that masking the vector is one addition.
+
+        They live in memory and are never suspended: with the masked vector they are the vector.
+
+        Raises:
+            OrderError: Calls overlap.
+        """
+        with self._exclusive:
+            for client in self._clients.values():
+                client.prepare()
+
+    def stop(self) -> None:
+        """Leave the series, also after a call that was interrupted; all secrets are dropped.
+
+        Raises:
+            OrderError: Another call is at work.
+        """
+        with self._exclusive.to_end():
+            self._end()
+
+    def suspend(self) -> bytes:
+        """Return what is needed to go on in another process of this node, secrets included.
+
+        What ``Client.suspend`` says about its bytes holds for these.
+
+        Raises:
+            OrderError: Calls overlap.
+        """
+        with self._exclusive:
+            saved = Saved(
+                series=self._config.context,
+                exchange=self._exchange,
+                last_number=self._last_number,
+                over=self._over,
+                clients={number: client.suspend() for number, client in sorted(self._clients.items())},
+            )
+            self._end()
+            return suspended.encode(saved)
+
+    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+        """Go on from where ``suspend`` left off; only a client that has just been made can.
+
+        Args:
+            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
+
+        Raises:
+            OrderError: This client has answered already, or the bytes were resumed before.
+            ConfigError: The bytes are damaged, or of another series, guard or version.
+        """
+        with self._exclusive:
+            if self._exchange >= 0 or self._over:
+                raise OrderError("this client has answered already; make a new one to resume another")
+            saved = suspended.decode(data, Saved)
+            if saved.series != self._config.context:
+                raise ConfigError("a suspended client of another series")
+            clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
+            suspended.check_first_use(data, resumed)
+            self._clients = clients
+            self._exchange, self._last_number, self._over = saved.exchange, saved.last_number, saved.over
+
+    def __reduce__(self) -> NoReturn:
+        """Only ``suspend`` takes secrets out, and ends this object."""
+        raise TypeError("a SeriesClient cannot be copied or pickled: suspend it, or join the next round")
+
+    def _resumed(self, number: int, data: bytes) -> Client:
+        client = made(self._make, numbered(self._config, number), Client)
+        client.resume(data)
+        return client
+
+    def _placed(self, messages: list[memoryview]) -> dict[int, tuple[int, Data]]:
+        """Return exchange and message by number of the round; rounds that it is not in are passed over.
+
+        A client that missed something, or was started anew, may be asked about such rounds.
+        """
+        placed: dict[int, tuple[int, Data]] = {}
+        for message in messages:
+            number = self._number_of(message)
+            if number is None:
+                continue
+            exchange = self._schedule.exchange(number - self._config.number, m.named(message))
+            if exchange is None:
+                raise FaultyServer("a message that opens no step of this series")
+            if number in placed:
+                raise FaultyServer(f"two messages of round {number} in one envelope")
+            placed[number] = (exchange, message)
+        return placed
+
+    def _number_of(self, message: Data) -> int | None:
+        """Return the number of the round that a message is of; an advertise says a new one."""
+        context = m.context_of(message)
+        for number, client in self._clients.items():
+            if client.context == context:
+                return number
+        if m.named(message) is not m.AdvertiseRequest:
+            return None
+        most = m.limit(m.AdvertiseRequest, self._config)
+        try:
+            request = m.checked(m.expect(m.decode(message, most), m.AdvertiseRequest), self._config)
+        except MalformedMessage as error:
+            raise FaultyServer(str(error)) from error
+        number = int.from_bytes(request.number, "little")
+        if numbered(self._config, number).context != context:
+            raise FaultyServer("a message of another series")
+        return number
+
+    def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
+        """Go on to the exchange of these messages. What the caller's function raises changes nothing.
+
+        Each exchange from a round's first to its last has a step of it. A round without a message goes on
+        without this client, or is over: its secrets are dropped, and nothing can be asked of it later.
+        """
+        exchange = self._exchange_of(placed)
+        joined: dict[int, Client] = {}
+        faults = {} if exchange > self._exchange else self.faults
+        for number in placed.keys() - self._clients.keys():  # one at most: the round that starts here
+            try:
+                joined[number] = self._joined(number)
+            except CcesaError as error:
+                faults = {number: without_frames(error)} | faults
+        self._exchange, self.faults = exchange, faults
+        for number in self._clients.keys() - placed.keys():
+            self._drop(number)
+        self._clients |= joined
+
+    def _exchange_of(self, placed: dict[int, tuple[int, Data]]) -> int:
+        """Return the exchange that all messages belong to; it must not be older than the latest."""
+        exchanges = {exchange for exchange, _ in placed.values()}
+        if not exchanges:
+            raise FaultyServer("messages of rounds that this client is not in")
+        if len(exchanges) > 1:
+            raise FaultyServer("messages of different exchanges in one envelope")
+        (exchange,) = exchanges
+        if exchange < self._exchange:
+            raise FaultyServer("an exchange that is over")
+        return exchange
+
+    def _joined(self, number: int) -> Client:
+        """Return the only client that this number will ever have; no key exists yet."""
+        if number <= self._last_number:
+            raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
+        config = numbered(self._config, number)
+        if self._used is not None and config.round_id in self._used:
+            raise ConfigError("this series has had a round of this number; every round needs a fresh one")
+        client = made(self._make, config, Client)
+        if self._used is not None:
+            self._used.add(config.round_id)
+        self._last_number = number
+        return client
+
+    def _answer(self, number: int, message: Data) -> bytes | None:
+        """Hand a message to the client of its round; None if that does not answer."""
+        if number not in self._clients:
+            return None
+        try:
+            return self._clients[number].receive(message)
+        except OrderError:  # the masked vector again, which is not kept: the transport repeats it
+            return None
+        except CcesaError as error:
+            self._drop(number)
+            self.faults[number] = without_frames(error)
+            return None
+
+    def _drop(self, number: int) -> None:
+        """Drop all secrets of a round."""
+        self._clients.pop(number).leave()
+
+    def _end(self) -> None:
+        """Drop all secrets, for good."""
+        self._over = True
+        for number in tuple(self._clients):
+            self._drop(number)
