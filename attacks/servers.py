@@ -1,6 +1,7 @@
 """Every attack by the server, alone or with colluding clients."""
 
 from attacks.base import Attack
+from attacks.client_accusations import GANGS
 from attacks.client_cut import CUTS
 from attacks.server_choice import CHOICES
 from attacks.server_cut import CHOSEN_DROPOUTS
@@ -27,6 +28,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *CHOICES,
             *CUTS,
             *RESTORED,
+            *GANGS,
         ),
         key=lambda attack: int(attack.number[1:]),
     )

@@ -61,7 +61,8 @@ def _accusing(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
     kind = m.AcceptReply if stand.server.step.reply is m.AcceptReply else m.Complaint
-    return kind(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
+    more = {"deposits": b""} if kind is m.AcceptReply else {}
+    return kind(context=stand.server.context, client=0, accused=m.pack_ids(near), **more).encode()
 
 
 def _envelopes() -> dict[str, bytes]:

@@ -211,7 +211,7 @@ class Client:
 
     def accept_request(self, dropped, commitments, sealed):
         self.open_all(self.left(dropped, self.bundles), commitments, sealed)
-        return "accept-reply", ids(self.accused)
+        return "accept-reply", ids(self.accused), b""
 
     def mask_request(self, dropped, task):
         return self.mask_among(self.left(dropped, self.shown), task, "mask-reply")

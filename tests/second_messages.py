@@ -29,7 +29,7 @@ REQUESTS = {
 REPLIES = {
     "advertise-reply": 1,
     "share-reply": 2,
-    "accept-reply": 1,
+    "accept-reply": 2,
     "mask-reply": 4,
     "complaint": 1,
     "unmask-reply": 1,

@@ -8,6 +8,7 @@ import pytest
 
 from attacks import server_cut
 from attacks.base import Outcome
+from attacks.client_accusations import gang
 from attacks.registry import ATTACKS, find
 from attacks.relaxed import relaxed, skip
 from attacks.server_views import split_view
@@ -48,11 +49,12 @@ STOPPED = {
     "S26": "clients 0, 1, 2, 4, 5, 6, 7, 8 aborted: client 3 did not sign the survivors",
     "S27": "step unmask of this round has been opened by another server",
     "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
+    "S35": "1 honest left out, and with them 1 of the 3 liars",
     "S36": r"sent no second vector .* contributed to this task 1 time",
     "S37": "every client refused: an exchange that is over",
 }
 #: Rows whose harm is not a vector.
-NOTHING_STOLEN = {"S3", "S10"}
+NOTHING_STOLEN = {"S3", "S10", "S35"}
 #: As many clients as show it; the command takes a thousand.
 SMALLER = {"S2": partial(split_view, clients=60, degree=10.0)}
 
@@ -64,7 +66,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 
 def test_every_row_has_one():
-    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 28), 34, 36, 37]]
+    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 28), *range(34, 38)]]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
 
@@ -112,6 +114,13 @@ def test_s6_a_late_vector_leaves_the_sum_as_it_is():
     told = run("S6", defended=True)[1]
     assert "step mask has closed" in told
     assert "unchanged" in told
+
+
+def test_s35_under_curious_nobody_is_left_out_but_for_the_one_that_is_believed_to_lie():
+    assert gang(True, lambda line: None, "curious").summary.startswith("0 honest left out, and with them 0")
+    outcome = gang(False, lambda line: None, "curious")
+    assert outcome.succeeded
+    assert outcome.summary.startswith("1 honest left out, and with them 0")
 
 
 def test_s9_swapped_keys_and_bundles_are_noticed_too():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
     ConflictingMessage,
@@ -18,7 +19,6 @@ from ccesa.errors import (
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import dealing, rebuilding
 from ccesa.protocol.client import Client
-from ccesa.protocol.dealing import split_keys
 from ccesa.thresholds import Fixed
 from rounds import Play, changed, configure, read, refuses, revectored, steps_under
 
@@ -154,7 +154,7 @@ def test_c3_shares_of_the_wrong_size(size):
 def test_c4_low_order_or_malformed_key(field, key):
     play = Play(configure(8))
     reply = play.clients[3].receive(play.requests[3])
-    sealing, masking = split_keys(read(reply).keys)
+    sealing, masking = AGREEMENTS["x25519"].public_keys(read(reply).keys)
     lied = key + masking if field == "sealing_key" else sealing + key
     refuses(play, 3, changed(reply, keys=lied), "key")
     play.step(gone={3})
@@ -166,7 +166,7 @@ def test_c5_the_same_key_under_two_ids():
     play = Play(configure(8))
     replies = play.replies()
     play.server.receive(0, replies[0])
-    (_, other), (sealing, masking) = (split_keys(read(replies[i]).keys) for i in (0, 1))
+    (_, other), (sealing, masking) = (AGREEMENTS["x25519"].public_keys(read(replies[i]).keys) for i in (0, 1))
     for pair in ((sealing, other), (other, masking), (masking, masking)):
         refuses(play, 1, changed(replies[1], keys=b"".join(pair)), "advertised before")
     play.server.receive(1, replies[1])

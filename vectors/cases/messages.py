@@ -50,7 +50,7 @@ def _small() -> list[m.Message]:
         m.AcceptRequest(
             **head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80)
         ),
-        m.AcceptReply(**head, accused=ids[4:]),
+        m.AcceptReply(**head, accused=ids[4:], deposits=sample("deposits", 48)),
         m.MaskRequest(**head, dropped=ids[:4], task=sample("task")),
         m.MaskAtOnceRequest(
             **head,
@@ -75,7 +75,7 @@ def _large() -> list[m.Message]:
     return [
         *large,
         m.UnmaskRequest(context=CONTEXT, client=0, dropped=b""),
-        m.AcceptReply(context=CONTEXT, client=0, accused=b""),
+        m.AcceptReply(context=CONTEXT, client=0, accused=b"", deposits=b""),
     ]
 
 

@@ -76,6 +76,7 @@ def _accept(plan: rounds.Plan, played: Case) -> dict[str, Wrong]:
     complaint = m.Complaint(context=good.context, client=sender, accused=packed(shared[0])).encode()
     return {
         **{f"accused {reason}": (sender, changed(good, accused=ids)) for reason, ids in wrong.items()},
+        "deposits where there are none": (sender, changed(good, deposits=bytes(48 * len(shared)))),
         "another one than before": (sender, changed(good, accused=packed(shared[0]))),
         "a complaint": (sender, complaint),
         "of another round": (sender, changed(good, context=flipped(good.context))),
@@ -110,7 +111,7 @@ def _wrong(played: Case, step: str) -> Iterator[tuple[bool, str, Wrong]]:
         "a request": (CLIENT, next(each["request"] for each in played[step] if each["client"] == CLIENT)),
         "a reply of a round with accept": (
             CLIENT,
-            m.AcceptReply(context=good.context, client=CLIENT, accused=b"").encode(),
+            m.AcceptReply(context=good.context, client=CLIENT, accused=b"", deposits=b"").encode(),
         ),
         "a reply of the guard active": (
             CLIENT,

@@ -39,7 +39,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     Args:
         grid: The grid that Flower gives to the ServerApp.
         charter: What the federation has agreed on: rounds are under the guard ``active``, and none of the
-            settings from ``dropout`` to ``metric_slots`` may be given besides.
+            settings from ``dropout`` to ``post_quantum`` may be given besides.
         dropout: The fraction of nodes that rounds are planned to lose (0.1).
         collusion: The fraction of nodes that may work with the server (0).
         clip: The bound on the change of a single parameter (2.0).
@@ -51,6 +51,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         max_weight: The most examples of a node (65,536).
         weighted_by: The metric that weights replies; by default what the strategy says, or ``num-examples``.
         metric_slots: The most metrics of a reply (16).
+        post_quantum: Whether what is recorded today stays secret when X25519 falls (no); it costs about 3.8 kB
+            per neighbour and round.
         step_timeout: Seconds that a step waits once its messages are out; by default as many as the
             strategy's timeout leaves.
         enough: The fraction of the nodes in (0, 1] whose answers are enough to close a step.
@@ -80,6 +82,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         max_weight: float | None = None,
         weighted_by: str | None = None,
         metric_slots: int | None = None,
+        post_quantum: bool | None = None,
         step_timeout: float | None = None,
         enough: float = 1.0,
         grace: float = 10.0,
@@ -97,6 +100,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             "max_weight": max_weight,
             "weighted_by": weighted_by,
             "metric_slots": metric_slots,
+            "post_quantum": post_quantum,
         }
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")

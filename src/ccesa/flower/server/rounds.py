@@ -6,6 +6,7 @@ import msgspec
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.fields import Fields
 from ccesa.flower.both import log
@@ -42,6 +43,7 @@ class PlannedRounds:
         weighted_by: str | None = None,
         bits: int | None = None,
         precision: float | None = None,
+        post_quantum: bool = False,
         **bounds: Any,
     ) -> None:
         Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
@@ -49,6 +51,7 @@ class PlannedRounds:
         weight = power_of_two(max_weight)
         self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)
         self._bits, self._precision = bits, precision
+        self._agreement = POST_QUANTUM if post_quantum else DEFAULT
         _ = Packing(self._terms, {}).length, self._field_bits(LEAST_NODES)
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
@@ -72,7 +75,8 @@ class PlannedRounds:
 
     def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        return self._plan(packing.terms.clients, packing.length).config(accept=accept)
+        planned = self._plan(packing.terms.clients, packing.length)
+        return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
     def server(self, config: RoundConfig) -> Server:
         """Make the server of one round."""
@@ -121,6 +125,7 @@ class CharteredRounds:
 
     def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
+        accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
 
     def server(self, config: RoundConfig) -> Server:
