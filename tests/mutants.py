@@ -85,7 +85,14 @@ def _changed(tree, number, change):
 # The second implementation, in this process
 
 
-SECOND = ("second_config", "second_lists", "second_messages", "second_client", "second_quantizer", "second_series")
+SECOND = (
+    "second_config",
+    "second_lists",
+    "second_messages",
+    "second_client",
+    "second_quantizer",
+    "second_series",
+)
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
     "second_config": ("configurations", "charters", "joining", "exchanges"),

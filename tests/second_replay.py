@@ -212,9 +212,7 @@ def series():
 
 
 def refused_envelopes(told, case):
-    mine = [
-        one for each in told["exchanges"] for one in each["envelopes"] if one["client"] == case["client"]
-    ]
+    mine = [one for each in told["exchanges"] for one in each["envelopes"] if one["client"] == case["client"]]
     party = {"exchanges": mine}
     found = series_of.joined(told, case["client"], client.joined)
     for each in mine[: case["after"]]:

@@ -25,9 +25,7 @@ def unpacked(data):
     while data:
         if len(found) == 3:
             raise Refused("FaultyServer")
-        if len(data) < 4:
-            raise Refused("FaultyServer")
-        (length,) = words_of(data[:4], 32)
+        (length,) = words_of(data[:4], 32)  # fewer than four bytes leave none for a message
         data = data[4:]
         if length < 1:
             raise Refused("FaultyServer")

@@ -134,9 +134,7 @@ class Scene:
     @cached_property
     def history(self) -> list[tuple[bytes, bytes]]:
         """Envelopes and answers of one client that misses nothing."""
-        every = [
-            one for each in self.case["exchanges"] for one in each["envelopes"] if one["client"] == WHO
-        ]
+        every = [one for each in self.case["exchanges"] for one in each["envelopes"] if one["client"] == WHO]
         return [(one["request"], one["reply"]) for one in every]
 
     def messages(self, exchange: int) -> list[bytes]:
@@ -182,8 +180,9 @@ def _wrong(scene: Scene, first: int) -> dict[str, Steps]:
         "half a length": right + b"\x01\x00\x00",
         "a message of no bytes": right + bytes(4),
         "a length beyond the end": right[:-1],
+        "a length beyond the end, of what would be passed over": right + b"\x02\x00\x00\x00\xc0",
         "the largest length": b"\xff" * 4 + right,
-        "four messages": pack([*mine, older, older]),
+        "four messages, two of which would be passed over": pack([b"\xc0", b"\xc0", *mine]),
         "two messages of one round": pack([mine[0], mine[0]]),
         "in another order": pack(reversed(mine)),
         "messages of two exchanges": pack([older, advertise]),
