@@ -139,9 +139,8 @@ def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
 
 
 def accused_in(reply: bytes) -> set[int]:
-    """Whom a complaint names."""
-    complaint = m.expect(read(reply), m.Complaint)
-    return set(m.unpack_ids("accused", complaint.accused, MAX_CLIENTS).tolist())
+    """Whom a client accuses, in the step *accept* or in a complaint."""
+    return set(m.unpack_ids("accused", read(reply).accused, MAX_CLIENTS).tolist())
 
 
 def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:

@@ -37,13 +37,15 @@ from ccesa.simulate.enrolment import new_server
 from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, total_of
 from strategies import altered, seeds
 
-#: Guards, with and without the step accept.
-GUARDS = ("curious", "curious+accept", "active", "active+accept")
+#: Guards, with and without the step accept and the hybrid agreement that needs it.
+GUARDS = ("curious", "curious+accept", "curious+hybrid", "active", "active+accept", "active+hybrid")
 
 
 def configured(guard, clients, **options):
-    name, _, accept = guard.partition("+")
-    return msgspec.structs.replace(CONFIGURE[name](clients, **options), accept=bool(accept))
+    name, _, more = guard.partition("+")
+    if more == "hybrid":
+        options["agreement"] = "x25519-mlkem768"
+    return CONFIGURE[name](clients, **options, accept=bool(more))
 
 
 def steps(guard):
@@ -208,14 +210,15 @@ def sum_of(play, vectors):
 @pytest.mark.parametrize(("clients", "degree", "length"), [(12, 4, 50_000), (12, 8, 100), (30, 4, 100)])
 def test_a_checkpoint_has_one_vector_and_a_little_for_each_client_and_edge(guard, clients, degree, length):
     config = configured(guard, clients, graph=Harary(degree=degree), length=length, bits=32)
-    play = DurablePlay(config)
+    play, answers = DurablePlay(config), 0
     while play.requests:
+        kind = play.server.step.reply
+        answers += m.limit(kind, config) - config.vector_bytes * m.has_vector(kind)
         for client, reply in play.replies().items():
             play.hand_over(client, reply)
-        size = len(play.server.checkpoint())
+        # Every answer once, of which the largest has so many bytes for each of its neighbours, and one sum.
+        assert len(play.server.checkpoint()) <= config.vector_bytes + clients * answers + 300
         play.close()
-        # The constants are what answers have around their lists: keys, signatures, digests, heads.
-        assert size <= config.vector_bytes + clients * (1000 + degree * (80 + 32)) + 300
 
 
 def test_repeats_are_known_and_conflicts_refused_as_before():
@@ -567,6 +570,19 @@ def test_a_log_that_no_server_can_have_fails_by_name(guard, data):
     except CcesaError:
         return
     assert requests == play.requests or server.step.name == "advertise"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"step": "share"}, {"step": "nap"}, {"answers": []}, {"answers": [{}] * 4}, {"answers": [{}] * 9}],
+    ids=str,
+)
+def test_a_log_of_other_steps_than_it_says_is_refused(change):
+    play, fields = saved_in("mask")
+    data = resealed(fields | change)
+    for call in (durable(play.config, play.openings).restore, play.server.merge):
+        with pytest.raises(ConfigError, match="a checkpoint in step"):
+            call(data)
 
 
 @pytest.mark.parametrize("step", ["mask", "unmask"])

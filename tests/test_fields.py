@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ccesa
@@ -154,6 +154,7 @@ def test_fields_that_cannot_be_are_refused(bits, clients, text):
 
 
 @pytest.mark.parametrize("field_bits", [8, 12, 16, 18, 21, 32, 64])
+@settings(max_examples=10)
 @given(seed=seeds, size=st.integers(1, 9))
 def test_a_secure_round_gives_the_plain_mean(field_bits, seed, size):
     n, rng = 7, np.random.default_rng(seed)

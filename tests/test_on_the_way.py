@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
-from ccesa.protocol.dealing import split_keys
 from rounds import Play, accused_in, changed, configure, read, refuses, total_of
 
 N = 7
@@ -108,7 +108,7 @@ def test_a_public_key_changed_on_its_way_to_one_neighbour(recipient, place, bit,
 @given(clients)
 def test_the_two_keys_of_a_client_change_places_on_their_way(victim):
     def swap(i, reply):
-        sealing, masking = split_keys(read(reply).keys)
+        sealing, masking = AGREEMENTS["x25519"].public_keys(read(reply).keys)
         return changed(reply, keys=masking + sealing) if i == victim else reply
 
     play = Carried()

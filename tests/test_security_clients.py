@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
     ConflictingMessage,
@@ -153,7 +154,9 @@ def test_c3_shares_of_the_wrong_size(size):
 def test_c4_low_order_or_malformed_key(field, key):
     play = Play(configure(8))
     reply = play.clients[3].receive(play.requests[3])
-    refuses(play, 3, changed(reply, **{field: key}), "key")
+    sealing, masking = AGREEMENTS["x25519"].public_keys(read(reply).keys)
+    lied = key + masking if field == "sealing_key" else sealing + key
+    refuses(play, 3, changed(reply, keys=lied), "key")
     play.step(gone={3})
     aggregate = play.finish()
     assert aggregate.survivors == (0, 1, 2, 4, 5, 6, 7)
@@ -163,9 +166,9 @@ def test_c5_the_same_key_under_two_ids():
     play = Play(configure(8))
     replies = play.replies()
     play.server.receive(0, replies[0])
-    refuses(play, 1, changed(replies[1], mask_key=read(replies[0]).mask_key), "advertised before")
-    refuses(play, 1, changed(replies[1], sealing_key=read(replies[0]).mask_key), "advertised before")
-    refuses(play, 1, changed(replies[1], sealing_key=read(replies[1]).mask_key), "advertised before")
+    (_, other), (sealing, masking) = (AGREEMENTS["x25519"].public_keys(read(replies[i]).keys) for i in (0, 1))
+    for pair in ((sealing, other), (other, masking), (masking, masking)):
+        refuses(play, 1, changed(replies[1], keys=b"".join(pair)), "advertised before")
     play.server.receive(1, replies[1])
 
 
@@ -182,7 +185,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
     play = Play(configure(8)).until("mask")
     reply = play.clients[0].receive(play.requests[0])
     monkeypatch.setattr(messages, "_DECODER", None)  # parsing would fail with another error
-    refuses(play, 0, reply.ljust(5000), "expected at most 138 bytes, got 5000")
+    refuses(play, 0, reply.ljust(5000), "expected at most 202 bytes, got 5000")
 
 
 @pytest.mark.parametrize(

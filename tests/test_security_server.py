@@ -11,12 +11,12 @@ import pytest
 
 from attacks.stage import ids
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.dealing import split_keys
 from ccesa.thresholds import Fixed
 from rounds import Play, accused_in, changed, configure, read, total_of
 
@@ -194,7 +194,7 @@ def test_s14_all_public_keys_differ_between_rounds():
     seen = set()
     for _ in range(3):
         for reply in Play(configure(8)).replies().values():
-            keys = set(split_keys(read(reply).keys))
+            keys = set(AGREEMENTS["x25519"].public_keys(read(reply).keys))
             assert len(keys) == 2
             assert seen.isdisjoint(keys)
             seen |= keys

@@ -35,7 +35,7 @@ def test_a_report_says_what_it_cost():
         progress=lambda step, done, of: seen.append((step, done, of)),
     )
     assert (report.degree_mean, report.mask_degree_mean) == (8, 4)
-    assert report.client_bytes["sent"] == pytest.approx(400 + 8 * (80 + 32), abs=400)
+    assert report.client_bytes["sent"] == pytest.approx(400 + 8 * (80 + 32) + 3 * 64, abs=400)
     assert report.client_bytes["received"] == pytest.approx(8 * (69 + 32 + 80), abs=400)
     assert all(ms > 0 for ms in report.client_ms.values())
     assert report.server_ms > 0

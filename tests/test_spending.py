@@ -46,11 +46,12 @@ class Site:
             return Client(config, 0, vector, **self.limit, **options)
         return ActiveClient(config, identity(0), charter_of(config), vector, **options)
 
-    def round(self, task: bytes = TASK, **options) -> Play:
+    def round(self, task: bytes = TASK, unknown: bool = False, **options) -> Play:
+        """A task that is unknown before step 2 is one that a function makes there."""
         config = self.config()
         play = Play(config, task=task)
         play.vectors[0] = np.ones(5, np.uint16)
-        play.clients[0] = self.client(config, **{"task": task, **options})
+        play.clients[0] = self.client(config, task=(lambda: task) if unknown else task, **options)
         return play
 
     def finish(self, task: bytes = TASK) -> Aggregate:
@@ -180,7 +181,7 @@ def test_a_memory_of_tasks_needs_a_task(guard):
 @guards
 def test_a_task_that_turns_out_to_be_none_is_refused_before_the_vector_is_made(guard):
     site, made = Site(guard), []
-    play = site.round(m.NO_TASK, task=lambda: m.NO_TASK, vector=lambda: made.append(1)).until("mask")
+    play = site.round(m.NO_TASK, vector=lambda: made.append(1), unknown=True).until("mask")
     for _ in range(2):  # and nothing has changed
         with pytest.raises(ConfigError, match="and works on none"):
             play.clients[0].receive(play.requests[0])

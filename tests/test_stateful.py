@@ -127,6 +127,7 @@ def assert_varied(counts: Counter[str]) -> None:
         "aborts",
         "repeated",
         "complaints",
+        "accusations",
         "tampered replies taken",
         "TooFewClients",
         "Unreliable",
@@ -143,6 +144,7 @@ PLAIN = Setup(
     threshold=Majority(),
     bits=16,
     generator="aes128-ctr",
+    accept=False,
     seed=7,
 )
 
@@ -254,13 +256,13 @@ def test_a_failing_story_is_cut_down_to_what_it_takes():
     assert set(shortest(actions, lambda some: needed <= set(some))) == needed
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_a_masked_vector_and_its_digest_that_somebody_replaces_change_the_sum_and_nothing_tells(guard):
-    """The limit that the model states: under both guards the transport has to protect the vector."""
+@pytest.mark.parametrize(("guard", "changed"), [("curious", 1), ("active", 0)])
+def test_who_replaces_a_masked_vector_and_its_digest_changes_the_sum_unless_it_is_signed(guard, changed):
+    """The limit that the model states: under ``curious`` the transport has to protect the vector."""
     rewrite = TAMPERINGS.index(rewrite_vector)
     setup = setup_from(lambda options: guard if guard in options else options[0], 3)
-    story = [*TO_UNMASK[:4], ("tamper_reply", 0, rewrite, 0, 3)]
-    assert play(setup, story)["vectors changed"] == 1
+    counts = play(setup, [*TO_UNMASK[:4], ("tamper_reply", 0, rewrite, 0, 3)])
+    assert (counts["vectors changed"], counts["refused"], counts["sums"]) == (changed, 1 - changed, 1)
 
 
 @pytest.mark.parametrize("guard", ["curious", "active"])

@@ -73,16 +73,20 @@ def test_no_keys_stay_on_nodes_after_an_exception(step, why, clock):
     assert clock.now <= 5.1
 
 
-def test_an_exception_of_the_strategy_between_rounds_leaves_nothing():
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_an_exception_of_the_strategy_between_rounds_leaves_what_was_prepared_until_it_is_stopped(rounds):
+    """A grid is not told of it."""
+
     class Broken(flower.FedAvg):
         def aggregate_train(self, server_round, replies):
             raise ZeroDivisionError
 
     grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", 1003))
+    secure = SecureGrid(grid, step_timeout=5.0)
     with pytest.raises(ZeroDivisionError):
-        Broken().start(
-            grid=SecureGrid(grid, step_timeout=5.0), initial_arrays=as_record(new_model()), num_rounds=3
-        )
+        Broken().start(grid=secure, initial_arrays=as_record(new_model()), num_rounds=rounds)
+    assert holding(grid) == (list(number(NODES)) if rounds > 1 else [])
+    secure.stop()
     assert holding(grid) == []
 
 

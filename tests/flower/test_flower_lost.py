@@ -10,6 +10,9 @@ from ccesa.flower.server import strategy as calling
 from flower_grid import ERROR, MemoryGrid, as_record, make_app, new_model, number
 from flower_rounds import NODES, messages
 
+#: In a series a round begins with *mask*, if it was set up before.
+EVERY = ["advertise", "share", "accept", "mask", "unmask", "forget"]
+
 
 class Train(flower.FedAvg):
     """Remembers how far it came."""
@@ -26,14 +29,15 @@ class Train(flower.FedAvg):
 def losing(*lost: int, kind: str = "train") -> MemoryGrid:
     """A grid in which the rounds with these numbers, counted by messages of this kind, are lost."""
     grid = MemoryGrid(make_app(), NODES)
-    begun = dict.fromkeys(number(NODES), 0)
+    begun, before = dict.fromkeys(number(NODES), 0), dict.fromkeys(number(NODES), EVERY[-1])
 
     def faults(step: str, node: int, count: int) -> str | None:
         message = next(one.message for one in reversed(grid.passed) if one.to_node)
         if message.metadata.message_type != kind:
             return None
-        begun[node] += step == "advertise"
-        return ERROR if begun[node] in lost and step == "share" else None
+        begun[node] += EVERY.index(step) <= EVERY.index(before[node])
+        before[node] = step
+        return ERROR if begun[node] in lost and step in ("share", "mask") else None
 
     grid.faults = faults
     return grid

@@ -20,6 +20,7 @@ from ccesa.flower.both import envelope
 from ccesa.flower.node import memory
 from ccesa.flower.node import mod as node_side
 from ccesa.flower.node.memory import (
+    MASK,
     ROUND,
     STATE,
     TASK,
@@ -30,6 +31,7 @@ from ccesa.flower.node.memory import (
     UsedOnce,
 )
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
+from ccesa.flower.server import running
 from ccesa.protocol.spending import Spending
 from flower_grid import (
     ERROR,
@@ -46,7 +48,7 @@ from flower_grid import (
 )
 from flower_rounds import NODES, STEPS, assert_mean, enrol, envelope_of, one_round
 
-KEY, OTHER = bytes(32), b"\1" * 32
+KEY, OTHER, THIRD = bytes(32), b"\1" * 32, b"\2" * 32
 
 
 class Now(Clock):
@@ -107,16 +109,16 @@ def test_used_is_used(kept):
 def test_contributions_are_counted(kept):
     counts = TaskCounts(kept)
     assert (dict(counts), len(counts)) == ({}, 0)
-    spend = Spending(counts, KEY, 2)
+    spend = Spending(counts, 2)
     for count in (1, 2):
-        spend.check()
-        spend()
-        assert dict(counts) == {KEY: count}
+        spend.check(OTHER)
+        spend(OTHER)
+        assert dict(counts) == {OTHER: count}
     for refused in (spend.check, spend):
         with pytest.raises(TaskSpent, match=r"contributed to this task 2 time\(s\), as often as it may"):
-            refused()
-    Spending(counts, OTHER, 1)()
-    assert dict(counts) == {KEY: 2, OTHER: 1}
+            refused(OTHER)
+    Spending(counts, 1)(THIRD)
+    assert dict(counts) == {OTHER: 2, THIRD: 1}
 
 
 def test_counts_go_up_one_by_one(kept):
@@ -138,10 +140,10 @@ def test_of_many_at_once_only_as_many_contribute_as_may(tmp_path):
     start, done = threading.Barrier(8), []
 
     def contribute() -> None:
-        spend = Spending(TaskCounts(FolderMemory(tmp_path)), KEY, 3)
+        spend = Spending(TaskCounts(FolderMemory(tmp_path)), 3)
         start.wait()
         try:
-            spend()
+            spend(OTHER)
         except TaskSpent:
             return
         done.append(1)
@@ -182,16 +184,14 @@ def test_other_files_in_the_folder_do_no_harm(name, tmp_path):
 
 def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
     kept = FolderMemory(tmp_path)
-    for kind in (ROUND, STATE, TASK):
+    for kind in (ROUND, STATE, MASK, TASK):
         kept.add(Entry(kind, KEY))
         kept.add(Entry(kind, OTHER))
         os.utime(tmp_path / f"{kind}-{KEY.hex()}-1", (0, 0))
         os.utime(tmp_path / f"{kind}-{OTHER.hex()}-1", (86400, 86400))
     kept.sweep(30 * 86400 + 1)
-    assert [set(kept.entries(kind)) for kind in (ROUND, STATE)] == [
-        {Entry(ROUND, OTHER)},
-        {Entry(STATE, OTHER)},
-    ]
+    for kind in (ROUND, STATE, MASK):
+        assert set(kept.entries(kind)) == {Entry(kind, OTHER)}
     assert set(kept.entries(TASK)) == {Entry(TASK, KEY), Entry(TASK, OTHER)}
 
 
@@ -276,7 +276,7 @@ def test_a_node_of_its_own_remembers_in_the_folder_of_flower(own_process):
     (folder,) = (own_process / "ccesa").iterdir()
     assert folder.name == "1002"
     kinds = sorted(path.name.split("-")[0] for path in folder.iterdir())
-    assert kinds == ["round", "state", "state", "state", "task"]
+    assert kinds == ["mask", "round", "state", "state", "state", "task"]
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -343,7 +343,7 @@ def test_a_round_id_is_used_once_even_in_another_run(tmp_path, said):
     first = next(one.message for one in grid.passed if one.to_node and one.step == "advertise")
     again = MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))
     assert again._work(copy(first), 1001).has_error()
-    assert any("this round id was used before" in line for line in said)
+    assert any("has had a round of this number" in line for line in said)
 
 
 # As often as a node allows
@@ -470,9 +470,7 @@ def kill_at(grid, step: str) -> None:
 @pytest.fixture
 def without_forget(monkeypatch):
     """A server that is killed does not tell its nodes to forget."""
-    from ccesa.flower.server.transport import RoundTransport
-
-    monkeypatch.setattr(RoundTransport, "end", lambda self, *, lost: None)
+    monkeypatch.setattr(running, "forget", lambda *arguments, wait: None)
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
@@ -541,7 +539,7 @@ def test_at_most_two_rounds_sleep_and_none_older_than_one_that_went_on(events):
     context, clock, expected = new_context(1, {}), 0.0, []
     for name, event in events:
         clock += 1.0
-        config, sleeping = bytes([name]), SuspendedClients(context, clock)
+        config, sleeping = bytes([name]), SuspendedClients(context, "train", clock)
         if event == "begin":
             sleeping.put(config, b"keys")
             expected = [*(one for one in expected if one != config), config][-2:]
@@ -555,9 +553,23 @@ def test_at_most_two_rounds_sleep_and_none_older_than_one_that_went_on(events):
             assert clients(context) == expected[1:]
             sleeping.put(config, b"keys", taken.born)
         elif event == "go on":
-            with pytest.raises(ConfigError, match="no part in that round"):
-                sleeping.take(config)
+            assert sleeping.take(config) is None
         assert clients(context) == expected
+
+
+def test_each_type_of_message_has_suspended_clients_of_its_own():
+    """A training that goes on does not end an evaluation that began before it."""
+    context = new_context(1, {})
+    for born, (message_type, config) in enumerate([("evaluate", b"1"), ("train", b"2"), ("train", b"3")]):
+        SuspendedClients(context, message_type, float(born)).put(config, b"keys")
+    training, evaluation = (SuspendedClients(context, kind, 9.0) for kind in ("train", "evaluate"))
+    assert training.take(b"1") is None
+    assert training.take(b"3").client == b"keys"
+    assert clients(context) == [b"1"]
+    training.wipe(b"1")
+    assert clients(context) == [b"1"]
+    evaluation.wipe(b"1")
+    assert clients(context) == []
 
 
 def clients(context) -> list[bytes]:

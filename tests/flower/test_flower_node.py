@@ -169,7 +169,7 @@ def test_different_models_are_refused_by_the_node(said):
     grid.tamper = cheat
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1004])
     assert len([one for one in grid.replies("mask") if one.has_error()]) == 1
-    assert any("not those that this round was announced for" in line for line in said)
+    assert any("for another task than the one this client works on" in line for line in said)
     assert ("train", 1004) not in app.calls
 
 
@@ -185,7 +185,7 @@ def test_different_settings_are_refused_by_the_node(said):
     grid.tamper = cheat
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1004])
     assert len([one for one in grid.replies("mask") if one.has_error()]) == 1
-    assert any("not those that this round was announced for" in line for line in said)
+    assert any("for another task than the one this client works on" in line for line in said)
 
 
 def test_different_settings_are_refused_by_the_grid():
@@ -235,7 +235,7 @@ def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, s
         ({"weighted_by": "loss"}, "weighted by 'loss', this node weights by 'num-examples'"),
         ({"field_bits": 16}, "not those that this round was announced for"),
         ({"clients": 3}, "terms for 3 clients"),
-        ({"clip": 3.0}, "not those that this round was announced for"),
+        ({"clip": 3.0}, "for another task than the one this client works on"),
         ({"metric_clip": 0.0}, "metric_clip"),
         ({"slots": -1}, "-1 metrics"),
         ({"metrics": ["=a"]}, "1 names that are not names of 16 slots"),

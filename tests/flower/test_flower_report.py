@@ -15,7 +15,7 @@ from ccesa.errors import (
     TooFewClients,
     Unreliable,
 )
-from ccesa.evidence import Complained, Evidence, WrongShare
+from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.flower import secure_mod
 from ccesa.flower.server.report import Tally, as_nodes, in_nodes, nodes_text, suspected
 from ccesa.protocol import messages as m
@@ -75,7 +75,7 @@ def test_equal_reasons_are_one_line_and_different_ones_do_not_fill_the_log():
 
 EVIDENCE = Evidence(
     wrong_shares=frozenset({WrongShare(3, 5, 9), WrongShare(3, 6, 9)}),
-    complaints=frozenset({Complained(7, 3)}),
+    accusations=frozenset({Accusation(7, 3)}),
 )
 
 

@@ -110,7 +110,7 @@ def test_s30_a_server_that_chooses_terms_is_refused(name, tmp_path, said):
     grid = MemoryGrid(app, NODES, node_configs=configs)
     assert lied_to(grid, charter, LIES[name][0]) is None
     assert app.calls == []
-    refused = "not those that this round was announced for"
+    refused = "for another task than the one this client works on"
     assert sum(refused in line or "elements in a round of" in line for line in said) == NODES
 
 
@@ -257,7 +257,7 @@ def test_s33_rounds_over_one_model_end_after_the_attempts_of_the_charter(attempt
 
 
 def test_s33_a_node_that_does_not_count_is_the_difference(tmp_path, monkeypatch):
-    monkeypatch.setattr(Spending, "check", lambda self: None)
+    monkeypatch.setattr(Spending, "check", lambda self, task: None)
     charter, configs = enrol(tmp_path, NODES, attempts=1)
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert is_victims(with_and_without(SecureGrid(grid, charter=charter), grid))

@@ -96,7 +96,7 @@ def test_an_app_that_fails_later_is_no_app_without_the_mod():
 
     def failing(message: Message, context: Context, call_next) -> Message:
         times[context.node_id] = times.get(context.node_id, 0) + 1
-        if times[context.node_id] == 5:
+        if times[context.node_id] == 6:
             raise RuntimeError("no memory")
         return call_next(message, context)
 

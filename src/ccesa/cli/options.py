@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
 from ccesa.crypto.masks import GENERATORS
 from ccesa.errors import ConfigError, quoted
 from ccesa.graphs import NAMES
@@ -35,8 +36,21 @@ Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (
 GraphName = Annotated[str, _one_of(NAMES, "Assignment graph; the planner chooses what is left open.")]
 GuardName = Annotated[str, _one_of(GUARDS, "What the server may do: look at everything, or also lie.")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
+PostQuantum = Annotated[
+    bool,
+    typer.Option(
+        "--post-quantum",
+        help=f"Agree by {POST_QUANTUM}: what is recorded today stays secret when X25519 falls.",
+    ),
+]
 Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+def agreement(post_quantum: bool) -> str:
+    """Return the name of the agreement that was chosen."""
+    return POST_QUANTUM if post_quantum else DEFAULT
+
 
 #: What a round is planned for where nothing is said.
 USUAL_DROPOUT = 0.1

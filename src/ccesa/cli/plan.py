@@ -12,6 +12,7 @@ from rich.console import Console
 from ccesa.cli import options
 from ccesa.cli.charter import Agreement, Values
 from ccesa.cli.output import lines, table
+from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import BEST
@@ -114,6 +115,7 @@ def plan(
     value_bits: _ValueBits = None,
     precision: _Precision = None,
     clip: _Clip = 2.0,
+    post_quantum: options.PostQuantum = False,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -155,6 +157,7 @@ def plan(
         graph,
         exact_dropout,
         leaving.per_step,
+        options.agreement(post_quantum),
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
@@ -196,6 +199,8 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
+    if made.agreement != DEFAULT:
+        yield "agreement", made.agreement
     if fields is not None:
         yield "words", fields.in_words
     if promise := report.promise_in_words(made):

@@ -14,6 +14,7 @@ from ccesa import simulate as simulation
 from ccesa.cli import LOST, WENT_WRONG, options
 from ccesa.cli.output import lines
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.guards import CURIOUS, Guard, guard_named
@@ -51,6 +52,7 @@ def simulate(
     threshold: _Threshold = None,
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
+    post_quantum: options.PostQuantum = False,
     seed: _Seed = None,
     threads: options.Threads = 1,
     as_json: options.Json = False,
@@ -64,7 +66,7 @@ def simulate(
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     leaving = options.leaving(dropout, dropout_per_step)
     agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, leaving, graph, guard)
-    agreed |= {"bits": bits, "generator": generator}
+    agreed |= {"bits": bits, "generator": generator, "agreement": options.agreement(post_quantum)}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
     config, federation = _configured(guard_named(guard), clients, length, agreed)
@@ -84,7 +86,8 @@ def _configured(
     guard: Guard, clients: int, length: int, agreed: dict[str, Any]
 ) -> tuple[RoundConfig, simulation.Federation | None]:
     if not guard.chartered:
-        return RoundConfig(clients=clients, length=length, **agreed), None
+        accept = needs_accept(agreed["agreement"])
+        return RoundConfig(clients=clients, length=length, accept=accept, **agreed), None
     federation = simulation.federate(clients, **agreed)
     return federation.charter.config(length=length), federation
 

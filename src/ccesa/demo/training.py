@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ccesa import words
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.demo import learning
 from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed
@@ -69,6 +70,7 @@ def train(
     dropout: float,
     graph: Graph,
     seed: int,
+    agreement: str = DEFAULT,
     threads: int = 1,
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
@@ -78,7 +80,7 @@ def train(
     secure = plain = learning.new_model()
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
-        config = _config(graph, quantizer)
+        config = _config(graph, quantizer, agreement)
         dropouts = Independent(dropout).draw(steps_of(config), config.clients, rng)
         history.count(dropouts)
         secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
@@ -99,8 +101,15 @@ def _quantizer(data: Dataset) -> Quantizer[Model]:
     return Quantizer.for_model(learning.new_model(), clients=len(sizes), clip=CLIP, max_weight=max(sizes))
 
 
-def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
-    return RoundConfig(clients=quantizer.clients, length=quantizer.length, bits=WORD_BITS, graph=graph)
+def _config(graph: Graph, quantizer: Quantizer[Model], agreement: str = DEFAULT) -> RoundConfig:
+    return RoundConfig(
+        clients=quantizer.clients,
+        length=quantizer.length,
+        bits=WORD_BITS,
+        graph=graph,
+        agreement=agreement,
+        accept=needs_accept(agreement),
+    )
 
 
 def _secure_round(
@@ -139,7 +148,7 @@ def _secure_round(
 
 def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
     """Average the updates of all that would have sent a vector: who has not dropped out by the mask step."""
-    gone = dropouts["advertise"] | dropouts["share"] | dropouts["mask"]
+    gone = frozenset().union(*(dropouts.get(step, ()) for step in ("advertise", "share", "accept", "mask")))
     members = [client for client in range(len(data.sizes)) if client not in gone]
     if not members:
         return model

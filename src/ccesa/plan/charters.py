@@ -64,6 +64,7 @@ def charter(
         members=tuple(Seat(one.name, one.public) for one in members.members),
         graph=plan.graph,
         threshold=plan.threshold,
+        agreement=plan.agreement,
         bits=WORD_BITS if others.get("learning") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Complete, Harary, kind_named
 from ccesa.guards import CURIOUS, guard_named
@@ -32,6 +33,7 @@ def plan(
     graph: str = BEST,
     exact_dropout: bool = False,
     dropout_per_step: float | Mapping[str, float] | None = None,
+    agreement: str = DEFAULT,
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
@@ -55,6 +57,8 @@ def plan(
             client leaves in a step, if it has answered those before; one number for each step of a round
             without *accept*, or numbers by the names advertise, share, accept, mask, confirm, unmask, where
             others lose nobody.
+        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret when X25519 falls. No graph depends
+            on it, but what a round costs.
 
     Raises:
         ImpossiblePlan: No graph works; its ``options`` are what would.
@@ -63,11 +67,19 @@ def plan(
     leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
     kind_named(graph)
-    RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
+    RoundConfig(  # refuses what cannot be
+        clients=clients,
+        length=length,
+        bits=bits,  # type: ignore[arg-type]
+        graph=Harary(degree=2),
+        agreement=agreement,
+        accept=needs_accept(agreement),
+    )
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
-    return _certified(demand, length, bits, replace(found, notes=(*found.notes, *_all_needed(demand))))
+    found = replace(found, notes=(*found.notes, *_all_needed(demand)))
+    return replace(_certified(demand, length, bits, found), agreement=agreement)
 
 
 def check(
@@ -99,7 +111,7 @@ def check(
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
     leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
     demand = _demand(config.clients, leaving, collusion, *bits)
-    return _certified(demand, config.length, config.bits, found)
+    return replace(_certified(demand, config.length, config.bits, found), agreement=config.agreement)
 
 
 def plan_or_complete(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ccesa.crypto.agreements import POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
@@ -131,7 +132,8 @@ class Rates:
         key_pair: A private key from its seed, and its public key.
         agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
         verification: One signature checked.
-        sealing: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
+        sealing: For one neighbour: its keys checked, one pair of shares sealed and another opened.
+        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with.
         splitting: Both secrets of a client, by holders times threshold: the matrix product.
         joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
         masking: One keystream made and added, by bytes.
@@ -143,6 +145,7 @@ class Rates:
     agreement: float
     verification: float
     sealing: float
+    hybrid_sealing: float
     splitting: Curve
     joining: Curve
     masking: Curve
@@ -237,7 +240,7 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
         len(shape.steps) * _CLIENT_HANDLINGS * rates.taking.at(0)
         + 2 * rates.key_pair
         + (shape.degree + shape.mask_degree) * rates.agreement
-        + shape.degree * rates.sealing
+        + shape.degree * (rates.hybrid_sealing if shape.agreement == POST_QUANTUM else rates.sealing)
         + _verifications(shape) * rates.verification
         + rates.splitting.at((shape.degree + 1) * shape.threshold)
         + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)

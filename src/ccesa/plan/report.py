@@ -17,7 +17,17 @@ from ccesa.probability.per_step import ORDER
 IMPOSSIBLE = -1e9
 #: What a plan has under the same name.
 _FIGURES = (
-    *("clients", "guard", "privacy_bits", "reliability_bits", "length", "bits", "degree", "mask_degree"),
+    *(
+        "clients",
+        "guard",
+        "agreement",
+        "privacy_bits",
+        "reliability_bits",
+        "length",
+        "bits",
+        "degree",
+        "mask_degree",
+    ),
     *("least_honest", "least_roster", "least_survivors", "colluders", "around"),
 )
 

@@ -403,7 +403,7 @@ def exactly(name: str, data: bytes, size: int) -> bytes:
 def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
     """Cut a packed list into its ``count`` items of ``size`` bytes."""
     exactly(name, data, count * size)
-    return [data[first : first + size] for first in range(0, count * size, size)]
+    return [data[place * size : (place + 1) * size] for place in range(count)]
 
 
 def set_bytes(clients: int) -> int:

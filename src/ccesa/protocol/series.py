@@ -133,6 +133,11 @@ class Series:
         return not (self._servers or self._left or self._ended)
 
     @property
+    def rounds(self) -> tuple[int, ...]:
+        """Numbers of the rounds in flight."""
+        return tuple(sorted(self._servers))
+
+    @property
     def waiting(self) -> frozenset[int]:
         """Clients of whom some reply of the open exchange is still expected."""
         if not self._is_open:
@@ -380,8 +385,8 @@ def check_series(config: RoundConfig) -> None:
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:
         raise ConfigError(
-            f"length = {config.length} is too long for a series: a message could have {longest} bytes, and an "
-            f"envelope carries at most {envelope.MAX_MESSAGE_BYTES}"
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an "
+            f"envelope carries {envelope.MAX_MESSAGE_BYTES}"
         )
 
 

@@ -1,5 +1,7 @@
 """Protocol bytes in Flower's records and back, and all that a node says in the clear instead."""
 
+from typing import NamedTuple
+
 import msgspec
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
@@ -31,6 +33,14 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     request: bytes = b""
 
 
+class Answer(NamedTuple):
+    """One reply of the protocol, or of several rounds of a series."""
+
+    reply: bytes
+    #: Of a refusal that is not about the whole request: another round of the series is answered.
+    code: int = 0
+
+
 def kind_of(message_type: object) -> str:
     """Return ``train``, ``evaluate`` or ``query``: what a message's type begins with."""
     return str(message_type).split(".")[0]
@@ -50,20 +60,28 @@ def request_in(message: Message) -> Envelope | None:
         raise MalformedMessage(f"not a request of secure aggregation: {error}") from error
 
 
-def answer(message: Message, reply: bytes) -> Message:
-    """Make the reply of a node that answers. There is nothing in it beside one reply of the protocol."""
-    return Message(RecordDict({KEY: ConfigRecord({"reply": reply})}), reply_to=message)
+def answer(message: Message, given: Answer) -> Message:
+    """Make the reply of a node that answers. There is nothing in it beside one reply, and a code if any."""
+    refused = {"code": given.code} if given.code else {}
+    return Message(RecordDict({KEY: ConfigRecord({"reply": given.reply, **refused})}), reply_to=message)
 
 
-def answer_in(message: Message) -> bytes:
+def answer_in(message: Message) -> Answer:
     """Return the protocol's reply in a node's; MalformedMessage where there is none."""
     record = _record(message)
     if record is None:
         raise MalformedMessage("no answer of secure aggregation; is secure_mod among the mods of its app?")
-    reply = record.get("reply")
+    reply, code = record.get("reply"), record.get("code", 0)
     if not isinstance(reply, bytes):
         raise MalformedMessage("not an answer of secure aggregation: it has no reply")
-    return reply
+    if not isinstance(code, int) or code not in {0, *_SENTENCES}:
+        raise MalformedMessage("not an answer of secure aggregation: its code is none of a node's")
+    return Answer(reply, code)
+
+
+def sentence(code: int) -> str:
+    """Return what a node says with a code."""
+    return _SENTENCES[code]
 
 
 def refusal(message: Message, code: int) -> Message:

@@ -22,12 +22,13 @@ from ccesa.flower.both import log
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.state import Kept
 
-#: A round that was answered, a suspended client that was resumed, a task that was contributed to.
-ROUND, STATE, TASK = "round", "state", "task"
+#: A round that was answered, a suspended client that was resumed, a round that was trained for, a task that
+#: was contributed to.
+ROUND, STATE, MASK, TASK = "round", "state", "mask", "task"
 #: Entries about each of these that a node's state has at most; the oldest go.
-_MOST = {ROUND: 4096, STATE: 16, TASK: 4096}
+_MOST = {ROUND: 4096, STATE: 16, MASK: 4096, TASK: 4096}
 _RECORD = "ccesa-memory"
-#: Seconds that a folder remembers rounds and states: their keys are gone long before. Tasks stay.
+#: Seconds that a folder remembers rounds, states and masks: their keys are gone long before. Tasks stay.
 _REMEMBERED = 30 * 86400.0
 
 
@@ -75,7 +76,7 @@ class FolderMemory:
 
     def sweep(self, now: float) -> None:
         """Forget what is too old to matter."""
-        for entry in [entry for about in (ROUND, STATE) for entry in self.entries(about)]:
+        for entry in [entry for about in (ROUND, STATE, MASK) for entry in self.entries(about)]:
             path = self._path(entry)
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 if now - path.lstat().st_mtime > _REMEMBERED:

@@ -3,34 +3,43 @@
 Nothing of the app's reply leaves the node but under masks.
 
 Between messages the client is suspended in the node's own state (``context.state``), which stays on the node,
-and is wiped when the round is over. A node that was restarted has no state and refuses the rest of the round.
+and is wiped when the round, or the series of rounds, is over. A node that was restarted has no state, refuses
+the rest of the rounds in flight, and is in the next one that is begun.
 
 What the server hears in the clear does not depend on the node's data: an app that fails, or whose reply
 cannot be used, contributes zeros and a count under the masks. All reasons are in the node's own log.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 from flwr.app import Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, TaskSpent, shown
+from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError, TaskSpent, shown
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Envelope, kind_of
+from ccesa.flower.both.envelope import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope, kind_of
 from ccesa.flower.both.introduction import introduce
 from ccesa.flower.both.model import model_of
 from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.node import reply
-from ccesa.flower.node.memory import ROUND, STATE, Memory, TaskCounts, UsedOnce, open_memory
+from ccesa.flower.node.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce, open_memory
 from ccesa.flower.node.settings import NodeSettings
-from ccesa.flower.node.suspended import SuspendedClients
+from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
+from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of
+from ccesa.wire import Data
 from ccesa.words import Vector
+
+#: Makes the client of a round from its id and configuration, and the rounds that were used before.
+MakeClient = Callable[..., Client]
 
 _ALLOWING = "; ccesa-plain=true would allow it"
 _COUNTING = " (ccesa-attempts, or attempts in the charter)"
@@ -66,18 +75,14 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
         return envelope.not_in_clear(message)
     try:
         answer = _Node(message, context, call_next, settings).answer(request)
-    except TaskSpent as error:
-        code = SPENT
-        log.warn(f"step {shown(request.step)} refused: {_reason(error)}{_COUNTING}")
     except CcesaError as error:
-        code = REFUSED
-        log.warn(f"step {shown(request.step)} refused: {_reason(error)}")
+        answer = Answer(b"", _refused(f"step {shown(request.step)}", error))
     except Exception as error:  # Flower would send its text to the server
-        code = FAILED
         log.fail(f"step {shown(request.step)} failed", error)
-    else:
-        return envelope.answer(message, answer)
-    return envelope.refusal(message, code)
+        answer = Answer(b"", FAILED)
+    if answer.code and not answer.reply:
+        return envelope.refusal(message, answer.code)
+    return envelope.answer(message, answer)
 
 
 class _Node:
@@ -88,42 +93,83 @@ class _Node:
     ) -> None:
         self._message, self._context, self._call_next = message, context, call_next
         self._settings, self._now = settings, time.time()
-        self._suspended = SuspendedClients(context, self._now)
+        self._suspended = SuspendedClients(context, str(message.metadata.message_type), self._now)
 
-    def answer(self, request: Envelope) -> bytes:
+    def answer(self, request: Envelope) -> Answer:
         self._suspended.sweep(self._settings.forget_after)
         if request.step == INTRODUCE:
             identity, charter = self._settings.identity, self._settings.charter
-            return introduce(identity, self._context.node_id, request.request, charter.digest)
+            return Answer(introduce(identity, self._context.node_id, request.request, charter.digest))
         if request.step == FORGET:
             self._suspended.wipe(request.config)
-            return b""
-        return self._step(request)
-
-    def _step(self, request: Envelope) -> bytes:
+            return Answer(b"")
         config, terms = self._agreed(request)
-        steps = [step.name for step in steps_of(config)]
-        if request.step not in steps:
+        if request.step not in [step.name for step in steps_of(config)]:
             raise ConfigError(f"there is no step {request.step!r}")
         memory = open_memory(self._settings, self._context)
+        answer = self._exchange if config.accept else self._step
+        return answer(request, config, partial(self._client, terms, memory), memory)
+
+    def _step(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> Answer:
+        """Answer one step of a single round."""
+        steps, data = [step.name for step in steps_of(config)], request.request
         if request.step == steps[0]:
             memory.sweep(self._now)
-            client = self._client(config, terms, request.request, memory, UsedOnce(memory, ROUND))
-            born = None
+            client, born = make(_addressee(data, config), config, UsedOnce(memory, ROUND)), None
         else:  # taken out of the state: after a failure nothing of the round is left
             kept = self._suspended.take(request.config)
-            client, born = self._client(config, terms, request.request, memory), kept.born
+            if kept is None:
+                raise ConfigError("this node has no part in that round; was it restarted?")
+            client, born = make(_addressee(data, config), config), kept.born
             client.resume(kept.client, UsedOnce(memory, STATE))
-        answer = client.receive(request.request)
+        answer = client.receive(data)
         if request.step != steps[-1]:
             self._suspended.put(request.config, client.suspend(), born)
-        return answer
+        return Answer(answer)
+
+    def _exchange(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> Answer:
+        """Answer one exchange of a series: what is due in each of its rounds.
+
+        A round that is refused is over for this node, and the others go on.
+        """
+        kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
+        first = of_series.unpack(request.request)[:1]
+        if not first:
+            raise MalformedMessage("an exchange of a series without a message")
+        place, used = _addressee(first[0], config), UsedOnce(memory, ROUND)
+        series = SeriesClient(config, partial(make, place), used_rounds=used)
+        if kept is None:
+            memory.sweep(self._now)
+        else:
+            try:
+                series.resume(kept.client, UsedOnce(memory, STATE))
+            except (OrderError, ConfigError) as error:  # this node can still be in rounds that begin now
+                _refused("rounds in flight are", error)
+                series = SeriesClient(config, partial(make, place), used_rounds=used)
+        try:
+            answer = series.receive(request.request)
+        except FaultyServer:  # not one exchange, or an older one: nothing has changed
+            self._keep(request.config, series, kept)
+            raise
+        codes = [
+            _refused(f"step {request.step}: round {number} of a series is", fault)
+            for number, fault in sorted(series.faults.items())
+        ]
+        self._keep(request.config, series, kept)
+        return Answer(answer, max(codes, default=0))
+
+    def _keep(self, config: bytes, series: SeriesClient, kept: SuspendedClient | None) -> None:
+        """Suspend a series until its next exchange, unless nothing secret is left of it."""
+        if series.rounds:
+            self._suspended.put(config, series.suspend(), kept.born if kept else None)
 
     def _client(
-        self, config: RoundConfig, terms: Terms, request: bytes, memory: Memory, used: UsedOnce | None = None
+        self, terms: Terms, memory: Memory, place: int, config: RoundConfig, used: UsedOnce | None = None
     ) -> Client:
+        """Make the client of a round; ``place`` is its id, which a node with a charter knows itself."""
+
         def vector() -> Vector:
-            return self._vector(config, terms, TaskCounts(memory))
+            return self._vector(config, terms, memory)
 
         def task() -> bytes:
             return terms.round_task(envelope.without(self._message.content))
@@ -133,8 +179,7 @@ class _Node:
             return ActiveClient(
                 config, own.identity, own.charter, vector, task=task, used_rounds=used, tasks=None
             )
-        client = _addressee(request, config)
-        return Client(config, client, vector, task=task, floor=own.floor, used_rounds=used)
+        return Client(config, place, vector, task=task, floor=own.floor, used_rounds=used)
 
     def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
         """Return what this round is, and how replies become vectors in it.
@@ -157,14 +202,18 @@ class _Node:
         self._settings.check_terms(message_type, terms)
         return config, terms
 
-    def _vector(self, config: RoundConfig, terms: Terms, counts: TaskCounts) -> Vector:
-        """Step 2, after everything was checked: what this node contributes, counted before it leaves."""
+    def _vector(self, config: RoundConfig, terms: Terms, memory: Memory) -> Vector:
+        """Step 2, after everything was checked: what this node contributes, counted before it leaves.
+
+        It trains at most once for one round: two vectors under the same masks tell their difference.
+        """
         content = envelope.without(self._message.content)
         packing = Packing(terms, model_of(content))
         if packing.length != config.length:
             raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
-        spend, counted = Spending(counts, self._settings.attempts), terms.counted_task(content)
+        spend, counted = Spending(TaskCounts(memory), self._settings.attempts), terms.counted_task(content)
         spend.check(counted)
+        UsedOnce(memory, MASK).add(config.context)
         self._message.content = content
         vector = self._contribution(packing)
         spend(counted)
@@ -181,11 +230,18 @@ class _Node:
         return packing.nothing()
 
 
+def _refused(what: str, error: CcesaError) -> int:
+    """Say why in the log of this node, and return the code, which is all that the server hears of it."""
+    spent = isinstance(error, TaskSpent)
+    log.warn(f"{what} refused: {_reason(error)}{_COUNTING * spent}")
+    return SPENT if spent else REFUSED
+
+
 def _reason(error: CcesaError) -> str:
     return shown(str(error), _REASON)
 
 
-def _addressee(request: bytes, config: RoundConfig) -> int:
+def _addressee(request: Data, config: RoundConfig) -> int:
     """Return which client of the round this node is; the client checks that every request is for it."""
     most = max(m.limit(step.request, config) for step in steps_of(config))
     return m.decode(request, most).client

@@ -41,10 +41,9 @@ class Outcome(Enum):
     WITHOUT_MOD = auto()
     #: ``secure_mod`` answered with an error, and keeps nothing of the round.
     REFUSED = auto()
-    SPENT = auto()
 
 
-_BY_CODE = {REFUSED: Outcome.REFUSED, FAILED: Outcome.REFUSED, SPENT: Outcome.SPENT}
+_CODES = {REFUSED, FAILED, SPENT}
 
 
 @dataclass
@@ -58,6 +57,8 @@ class Exchange:
     first: bool = False
     #: By node.
     outcomes: dict[int, Outcome] = field(default_factory=dict)
+    #: Nodes that have contributed as often as they may; in a series they can have answered something else.
+    spent: set[int] = field(default_factory=set)
     _missing: Tally = field(default_factory=Tally)
     #: What one of the nodes without the mod said.
     _without_mod: str = ""
@@ -109,7 +110,7 @@ class Exchange:
     def check_mod(self) -> None:
         """Raise NoSecureMod if most of the nodes answered, and nobody as ``secure_mod`` does."""
         without = self.having(Outcome.WITHOUT_MOD)
-        with_mod = self.having(Outcome.ANSWERED, Outcome.REFUSED, Outcome.SPENT)
+        with_mod = self.having(Outcome.ANSWERED, Outcome.REFUSED)
         if 2 * len(without) > len(self.outcomes) and not with_mod:
             raise NoSecureMod(self._hint(f"no node has secure_mod: {nodes_text(without)}"))
 
@@ -129,7 +130,8 @@ class Exchange:
         if reply.has_error():
             code, reason = reply.error.code, shown(str(reply.error.reason), most=200)
             raised = self.first and code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
-            self._lost(node, Outcome.WITHOUT_MOD if raised else _BY_CODE.get(code, Outcome.BROKEN), reason)
+            refused = Outcome.REFUSED if code in _CODES else Outcome.BROKEN
+            self._lost(node, Outcome.WITHOUT_MOD if raised else refused, reason, code)
             return None
         try:
             answer = envelope.answer_in(reply)
@@ -138,11 +140,15 @@ class Exchange:
             outcome = Outcome.BROKEN if broken else Outcome.WITHOUT_MOD
             self._lost(node, outcome, shown(str(error), most=200))
             return None
+        if answer.code:  # it is out of one round of a series, and answers in another
+            self._lost(node, Outcome.REFUSED, envelope.sentence(answer.code), answer.code)
         self.outcomes[node] = Outcome.ANSWERED
-        return answer
+        return answer.reply
 
-    def _lost(self, node: int, outcome: Outcome, reason: str) -> None:
+    def _lost(self, node: int, outcome: Outcome, reason: str, code: int = 0) -> None:
         self.outcomes[node] = outcome
+        if code == SPENT:
+            self.spent.add(node)
         if outcome is Outcome.WITHOUT_MOD:
             self._without_mod = self._without_mod or reason
         else:

@@ -1,12 +1,12 @@
 """Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from flwr.app import RecordDict
 
 from ccesa.charter import Charter
+from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.fields import Fields
 from ccesa.flower.both import log
@@ -23,8 +23,6 @@ from ccesa.protocol.server import ActiveServer, Server
 
 #: The fewest nodes of a round: no round has fewer clients.
 LEAST_NODES = 3
-#: Makes the server of a round; each has a round id of its own.
-MakeServer = Callable[[], Server]
 
 
 class PlannedRounds:
@@ -45,6 +43,7 @@ class PlannedRounds:
         weighted_by: str | None = None,
         bits: int | None = None,
         precision: float | None = None,
+        post_quantum: bool = False,
         **bounds: Any,
     ) -> None:
         Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
@@ -52,6 +51,7 @@ class PlannedRounds:
         weight = power_of_two(max_weight)
         self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)
         self._bits, self._precision = bits, precision
+        self._agreement = POST_QUANTUM if post_quantum else DEFAULT
         _ = Packing(self._terms, {}).length, self._field_bits(LEAST_NODES)
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
@@ -73,11 +73,14 @@ class PlannedRounds:
         """Return the width for so many nodes. A counter has a bound of its own, and is as precise as that."""
         return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
 
-    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
-        """Return what makes servers of rounds about the content of these messages."""
+    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
         planned = self._plan(packing.terms.clients, packing.length)
-        task = packing.terms.round_task(content)
-        return lambda: Server(planned.config(), task=task)
+        return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
+
+    def server(self, config: RoundConfig) -> Server:
+        """Make the server of one round."""
+        return Server(config, dropout=self.dropout)
 
     def _plan(self, nodes: int, length: int) -> Plan:
         """Too few nodes for any plan are an error before the first round; later the round is lost."""
@@ -109,6 +112,7 @@ class CharteredRounds:
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
         """Return the charter's terms; every member has a place, whoever was sampled."""
+        self._charter.check_current()
         terms = Terms.under(self._charter, message_type)
         _one_weight(of_strategy, terms.weighted_by, "the charter")
         if terms.kind == "train":
@@ -119,15 +123,14 @@ class CharteredRounds:
                 )
         return terms
 
-    def servers(self, packing: Packing, content: RecordDict) -> MakeServer:
-        """Return what makes servers of rounds about the content of these messages."""
-        length, task = packing.length, packing.terms.round_task(content)
+    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
+        accept = accept or needs_accept(self._charter.agreement)
+        return self._charter.config(length=packing.length, accept=accept)
 
-        def made() -> Server:
-            self._charter.check_current()
-            return ActiveServer(self._charter.config(length=length), self._charter, task=task)
-
-        return made
+    def server(self, config: RoundConfig) -> Server:
+        """Make the server of one round."""
+        return ActiveServer(config, self._charter, dropout=self.dropout)
 
 
 Rounds = PlannedRounds | CharteredRounds

@@ -34,6 +34,11 @@ class Start(NamedTuple):
     current: int
     last: int
 
+    @property
+    def left(self) -> int:
+        """Rounds that are left, the current one included."""
+        return self.last - self.current + 1
+
 
 def check_caller() -> str | None:
     """Refuse a strategy that needs single updates; return what it weights replies by, if it says so."""

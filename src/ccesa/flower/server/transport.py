@@ -1,4 +1,4 @@
-"""The transport of one round: requests out as Flower's messages, replies in as they arrive."""
+"""The transport of one round, alone or in a series: requests out as Flower's messages, replies in."""
 
 import time
 from collections.abc import Iterator
@@ -39,9 +39,13 @@ _OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
 
 @dataclass
 class RoundTransport:
-    """Carries the messages of one round to the nodes that take part, by their client ids in it."""
+    """Carries the messages of one round to the nodes that take part, by their client ids in it.
+
+    In a series they are envelopes, in which set-up of the rounds after it rides along.
+    """
 
     grid: Grid
+    #: Of the round, or of the first round of its series.
     config: RoundConfig
     terms: Terms
     messages: dict[int, Message]
@@ -56,8 +60,10 @@ class RoundTransport:
     #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
     _lost: set[int] = field(default_factory=set)
     _spent: set[int] = field(default_factory=set)
-    #: Nodes that may hold keys of this round.
-    _holding: set[int] = field(default_factory=set)
+    #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
+    holding: set[int] = field(default_factory=set)
+    #: Nodes that have answered the last step.
+    answered_last: set[int] = field(default_factory=set)
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
     _refused: Tally = field(default_factory=Tally)
@@ -68,12 +74,12 @@ class RoundTransport:
         size = self.config.vector_bytes if _trains(step) else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
         exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
-        self._holding |= asked.keys()
+        self.holding.update(asked)
         began = time.monotonic()
         for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
             self.has_answers = True
             if step == self._steps[-1]:
-                self._holding.discard(node)
+                self.answered_last.add(node)
             yield asked[node], answer
         self._close(exchange)
 
@@ -97,22 +103,10 @@ class RoundTransport:
             return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
         return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
 
-    def end(self, *, lost: bool) -> None:
-        """Report the replies that were refused, and let nodes drop the keys of a round that is over for them.
-
-        Nodes that wait for a message which will not come are given a moment if the round is lost: it may be
-        the last one. After a round that went well nobody waits for those that were left behind.
-        """
+    def report(self) -> None:
+        """Log the replies that were refused."""
         for line in self._refused.lines():
             log.warn(line)
-        content = envelope.request_with(RecordDict(), Envelope(step=FORGET, config=self.config.encode()))
-        requests = [Message(content, node, self.terms.message_type) for node in sorted(self._holding)]
-        if requests:
-            exchange = Exchange(self.grid, FORGET)
-            for _ in exchange.answers(requests, lambda: time.monotonic() + (_GOODBYE if lost else 0.0)):
-                pass
-            if lost:
-                exchange.report()
 
     @cached_property
     def nodes(self) -> dict[int, int]:
@@ -125,12 +119,13 @@ class RoundTransport:
 
     def _close(self, exchange: Exchange) -> None:
         """Take note of the nodes that did not answer in a step."""
-        self._lost |= exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)
-        self._spent |= exchange.having(Outcome.SPENT)
-        # These keep nothing; one that was sent nothing at first never had anything.
-        self._holding -= exchange.having(Outcome.REFUSED, Outcome.SPENT, Outcome.WITHOUT_MOD)
+        self._lost |= (exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)) | exchange.spent
+        self._spent |= exchange.spent
+        self.holding -= exchange.having(Outcome.WITHOUT_MOD)
+        if exchange.first or not self.config.accept:  # in a series it can refuse one round of several
+            self.holding -= exchange.having(Outcome.REFUSED)
         if exchange.first:
-            self._holding -= exchange.having(Outcome.UNSENT)
+            self.holding -= exchange.having(Outcome.UNSENT)
             if not self.mod_seen:
                 exchange.check_mod()
         self._missing = exchange.report()
@@ -162,6 +157,22 @@ class RoundTransport:
             ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
             group_id=given.metadata.group_id,
         )
+
+
+def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], *, wait: bool) -> None:
+    """Let nodes drop the keys of a round or a series that is over for them.
+
+    They are given a moment if it is lost: it may have been the last one. After one that went well nobody
+    waits for those that were left behind.
+    """
+    content = envelope.request_with(RecordDict(), Envelope(step=FORGET, config=config.encode()))
+    requests = [Message(content, node, message_type) for node in sorted(nodes)]
+    if requests:
+        exchange = Exchange(grid, FORGET)
+        for _ in exchange.answers(requests, lambda: time.monotonic() + (_GOODBYE if wait else 0.0)):
+            pass
+        if wait:
+            exchange.report()
 
 
 def _trains(step: Step) -> bool:

@@ -1,0 +1,126 @@
+"""A round as a strategy's call runs it: alone, or as the next one of a series that is kept between calls."""
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from ccesa.errors import FaultyClient
+from ccesa.flower.both import log
+from ccesa.flower.server.report import in_nodes
+from ccesa.flower.server.transport import RoundTransport, forget
+from ccesa.protocol.round import run_round
+from ccesa.protocol.series import Ended, Schedule, Series
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.steps import Requests, steps_of
+
+
+class SingleRound:
+    """A round that nothing is prepared with."""
+
+    def __init__(self, grid: Grid, message_type: str, server: Server) -> None:
+        self.config = server.config
+        #: Nodes that may hold keys.
+        self.holding: set[int] = set()
+        self._grid, self._message_type, self._server = grid, message_type, server
+
+    def __str__(self) -> str:
+        return f"a single round: {len(steps_of(self.config))} exchanges"
+
+    def run(self, transport: RoundTransport, task: bytes) -> Aggregate:
+        """Return the sum, or raise the RoundFailed that says why there is none."""
+        self._server.work_on(task)
+        try:
+            return run_round(self._server, transport.carry, transport.refuse)
+        finally:
+            self.holding -= transport.answered_last
+
+    def end(self, *, lost: bool) -> None:
+        """Tell whoever may hold keys to drop them."""
+        forget(self._grid, self.config, self._message_type, self.holding, wait=lost)
+
+
+class KeptSeries:
+    """A series with some nodes, for as long as a strategy asks the same of them.
+
+    Each call works on its next round, and sets up those after it.
+    """
+
+    def __init__(self, grid: Grid, message_type: str, series: Series) -> None:
+        self.config = series.config
+        #: Nodes that may hold keys.
+        self.holding: set[int] = set()
+        self._grid, self._message_type, self._series = grid, message_type, series
+        self._schedule, self._steps = Schedule.of(series.config), steps_of(series.config)
+        #: The exchange that is open, or was last, and its requests.
+        self._exchange, self._requests = -1, Requests()
+        #: The round that was entered, and which node is which of its clients.
+        self._number, self._nodes = 0, dict[int, int]()
+
+    @property
+    def finished(self) -> bool:
+        """Whether no round is left in it."""
+        return self._series.finished
+
+    def __str__(self) -> str:
+        """Say which round was entered, and what it takes if it goes well."""
+        left = self._schedule.ends(self._number) - self._exchange + 1
+        return f"round {self._number + 1} of a series: {left} exchanges"
+
+    def enter(self, messages: dict[int, Message], task: bytes) -> bool:
+        """Begin to work on the next round, with these clients; False if no round is left.
+
+        A round that was lost while it was set up has cost nobody anything: the one after it takes its place.
+        """
+        self._nodes = {client: int(one.metadata.dst_node_id) for client, one in messages.items()}
+        self._series.members = set(messages)
+        self._open(task)
+        while not self._series.rounds:
+            self._warn(self._series.close())
+            if self.finished:
+                return False
+            self._open(task)
+        self._number = self._series.rounds[0]
+        return True
+
+    def run(self, transport: RoundTransport, task: bytes) -> Aggregate:
+        """Run the round that was entered; return the sum, or raise what says why there is none."""
+        while (ended := self._pass(transport)) is None:
+            self._open(task)
+        if self.finished:
+            self.holding -= transport.answered_last
+        return ended.result()
+
+    def end(self, *, lost: bool) -> None:
+        """After a round: if it was the last one, whoever was left behind is told to drop all keys."""
+        if self.finished:
+            self.stop(wait=lost)
+
+    def stop(self, *, wait: bool) -> None:
+        """End the series: whoever may hold keys is told to drop them."""
+        self._series.stop()
+        holding, self.holding = self.holding, set()
+        forget(self._grid, self.config, self._message_type, holding, wait=wait)
+
+    def _open(self, task: bytes) -> None:
+        self._requests = self._series.open(task)
+        self._exchange += 1
+
+    def _pass(self, transport: RoundTransport) -> Ended | None:
+        """Carry the open exchange, by the name that it has for the round that was entered; return its end."""
+        step = self._steps[self._exchange - self._schedule.exchange(self._number, self._steps[0].name)]
+        for client, reply in transport.carry(step, self._requests):
+            try:
+                self._series.receive(client, reply)
+            except FaultyClient as fault:
+                transport.refuse(fault)
+        over = self._series.close()
+        self._warn([ended for ended in over if ended.number != self._number])
+        return next((ended for ended in over if ended.number == self._number), None)
+
+    def _warn(self, lost: list[Ended]) -> None:
+        for ended in lost:
+            if ended.failure is not None:
+                why = in_nodes(ended.failure, self._nodes)
+                log.warn(f"round {ended.number + 1} of a series is lost while it is set up: {why}")
+
+
+Running = SingleRound | KeptSeries
