@@ -1,4 +1,4 @@
-"""The series of the vectors, replayed by the package: what clients answer, and what the server makes of it."""
+"""Series of the vectors, replayed by the package: what clients answer, and what a server makes of it."""
 
 import numpy as np
 import pytest

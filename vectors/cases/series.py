@@ -24,11 +24,11 @@ from ccesa.protocol.server import ActiveServer, Server
 DESCRIPTION = (
     "Whole series. Feed each client the envelopes of the exchanges in order and compare its answers, feed "
     "the server the answers in order and compare its envelopes and what has ended with the exchange. A "
-    "reply of null is a client that misses this exchange. config is that of the first round; tasks, and for "
-    "each client seeds and vectors, are by the place of the round. refused: feed the named client of the "
-    "named series so many exchanges (after), then the envelopes of steps in order; each has a reply, or the "
-    "name of a refusal. A number in place of bytes is that of the exchange whose envelope for this client, or "
-    "answer, it is."
+    "reply of null is a client that misses this exchange. config is that of the first round; tasks, and "
+    "for each client seeds and vectors, are by the place of the round. refused: feed the named client of "
+    "the named series so many exchanges (after), then the envelopes of steps in order; each has a reply, "
+    "or the name of a refusal. A number in place of bytes is that of the exchange whose envelope for this "
+    "client, or answer, it is."
 )
 ROUNDS, WHO = 3, 1
 Steps = bytes | list[bytes]
