@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -60,7 +61,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
 def _accusing(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
-    head = {"context": stand.server.context, "client": 0, "accused": m.pack_ids(near)}
+    head: dict[str, Any] = {"context": stand.server.context, "client": 0, "accused": m.pack_ids(near)}
     if stand.server.step.reply is m.AcceptReply:
         return m.AcceptReply(**head, deposits=b"").encode()
     return m.Complaint(**head).encode()
