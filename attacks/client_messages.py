@@ -35,7 +35,7 @@ class UnlimitedServer(Server):
 class ForgetfulServer(Server):
     """Without a memory of who has answered."""
 
-    def receive(self, client: int, reply: bytes) -> None:
+    def receive(self, client: int, reply: bytes | memoryview) -> None:
         self._answered.pop(client, None)
         super().receive(client, reply)
 
