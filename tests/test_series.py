@@ -476,6 +476,7 @@ def test_waiting_names_who_owes_something():
     play.open()
     play.series.receive(2, play.clients[2].receive(play.requests[2]))
     assert play.series.waiting == {0, 1, 3, 4, 5}
+    assert play.series.rounds == (0,)
     play.series.close()
     assert play.series.waiting == frozenset()
 
