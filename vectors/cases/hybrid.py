@@ -21,8 +21,8 @@ from ccesa.protocol import messages as m
 
 DESCRIPTION = (
     "The agreement x25519-mlkem768. kem: key pairs of ML-KEM-768 from their seeds d || z, ciphertexts and "
-    "the secrets in them; the message of each encapsulation is SHA-256 of the recipient's public key, where a "
-    "client draws a fresh one. sealing: open sealed with the recipient's keys. bad_sealing: the first of "
+    "the secrets in them; the message of each encapsulation is SHA-256 of the recipient's public key, where "
+    "a client draws a fresh one. sealing: open sealed with the recipient's keys. bad_sealing: the first of "
     "sealing with these fields in place of its own does not open, or has another seed than it promises."
 )
 ROUND_DESCRIPTION = (
