@@ -118,19 +118,23 @@ def test_a_seed_that_is_not_the_promised_one_is_refused_although_the_text_opens(
 def test_neither_secret_alone_gives_the_key():
     """The key of a text changes with either secret, and with all that is public about them."""
     between = ends()
-    right = (bytes(32), bytes(32), bytes(1088), CONTEXT, between)
+    beside = keys.Beside(bytes(1088), bytes(32))
+    right = (bytes(32), bytes(32), CONTEXT, between, beside)
     others = [
         (b"\x01" * 32, *right[1:]),
         (right[0], b"\x01" * 32, *right[2:]),
-        (*right[:2], b"\x01" * 1088, *right[3:]),
-        (*right[:3], b"\x01" * 32, between),
+        (*right[:2], b"\x01" * 32, between, beside),
+        (*right[:4], beside._replace(ciphertext=b"\x01" * 1088)),
+        (*right[:4], beside._replace(commitment=b"\x01" * 32)),
         *(
-            (*right[:4], between._replace(**change))
+            (*right[:3], between._replace(**change), beside)
             for change in (
                 {"sender": 3},
                 {"recipient": 3},
                 {"sender_keys": bundle(3)},
                 {"recipient_keys": bundle(3)},
+                {"carries_masks": False},
+                {"commitment": b"\x01" * 32},
             )
         ),
     ]
@@ -245,7 +249,7 @@ def with_coefficient(place: int, value: int) -> bytes:
 
 
 def test_honest_keys_pass_and_are_three():
-    HYBRID.check_keys(bundle(1))
+    HYBRID.check_keys(*HYBRID.public_keys(bundle(1)))
     parts = HYBRID.public_keys(bundle(1))
     assert [len(part) for part in parts] == [32, 32, 1184]
     assert b"".join(parts) == bundle(1)
@@ -255,17 +259,17 @@ def test_honest_keys_pass_and_are_three():
 @given(st.integers(0, 767), st.integers(0, 4095))
 def test_numbers_from_the_modulus_on_are_refused(place, value):
     if value < MODULUS:
-        HYBRID.check_keys(with_coefficient(place, value))
+        HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
     else:
         with pytest.raises(primitives.BadKey, match="none of ML-KEM-768"):
-            HYBRID.check_keys(with_coefficient(place, value))
+            HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_other_keys_are_checked_as_ever(place):
     low = bundle(1)[: 32 * place] + bytes(32) + bundle(1)[32 * place + 32 :]
     with pytest.raises(primitives.LowOrderKey):
-        HYBRID.check_keys(low)
+        HYBRID.check_keys(*HYBRID.public_keys(low))
 
 
 def test_a_library_without_ml_kem_is_refused_by_name(monkeypatch):

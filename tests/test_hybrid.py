@@ -14,7 +14,7 @@ from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Hybrid, Opened
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
-from ccesa.protocol import accepting, dealing, masking, signed_texts
+from ccesa.protocol import accepting, dealing, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
@@ -338,12 +338,11 @@ class Only(Hybrid):
 def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
     """Replace one client by one that does all it does by another agreement of the same name."""
     known = {POST_QUANTUM: Only(cheat(), victims)}
-    seal = relaxed(dealing.seal, AGREEMENTS=known)
+    dealt = {name: relaxed(getattr(dealing, name), AGREEMENTS=known) for name in ("seal", "contents_for")}
     steps = weaken(
-        share=in_step(answer=without(deal=relaxed(dealing.deal, seal=seal))),
+        share=in_step(answer=without(deal=relaxed(dealing.deal, **dealt))),
         accept=in_step(
             answer=without(
-                opened=relaxed(masking.opened, AGREEMENTS=known),
                 accept_reply=relaxed(accepting.accept_reply, AGREEMENTS=known),
             )
         ),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.keys import Ends, Half
+from ccesa.crypto.keys import Beside, Ends, Half
 from ccesa.crypto.primitives import (
     CIPHERTEXT_BYTES,
     KEM_KEY_BYTES,
@@ -62,10 +62,10 @@ class X25519:
         """Return the public keys of a client: that of c_i, that of s_i, and what else there is."""
         return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]
 
-    def check_keys(self, bundle: bytes) -> None:
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         """Refuse public keys that no honest client can have; raises BadKey."""
-        for key in self.public_keys(bundle)[:2]:
-            primitives.check_public_key(key)
+        primitives.check_public_key(sealing_key)
+        primitives.check_public_key(mask_key)
 
     def seal(self, agreed: bytes, content: Opened, context: bytes, ends: Ends) -> bytes:
         """Seal shares and a seed for a neighbour with whom this client has agreed by c_i."""
@@ -128,21 +128,21 @@ class Hybrid(X25519):
 
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
         """Return the public keys of a client: that of c_i, that of s_i, that of ML-KEM."""
-        both = super().bundle_bytes
-        return (*super().public_keys(bundle[:both]), bundle[both:])
+        both = 2 * PUBLIC_KEY_BYTES
+        return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:both], bundle[both:]
 
-    def check_keys(self, bundle: bytes) -> None:
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         """Refuse public keys that no honest client can have; raises BadKey."""
-        super().check_keys(bundle)
-        primitives.check_kem_key(self.public_keys(bundle)[2])
+        super().check_keys(sealing_key, mask_key)
+        for key in more:
+            primitives.check_kem_key(key)
 
     def seal(self, agreed: bytes, content: Opened, context: bytes, ends: Ends) -> bytes:
         """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
-        encapsulated, ciphertext = primitives.encapsulate(self.public_keys(ends.recipient_keys)[2])
+        encapsulated, ciphertext = primitives.encapsulate(ends.recipient_keys[-KEM_KEY_BYTES:])
         promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
-        key = keys.hybrid_sealing(agreed, encapsulated, ciphertext, context, ends)
-        associated = ends.associated(context, ciphertext, promised)
-        return ciphertext + keys.seal_once(key, content.shares + content.seed, associated) + promised
+        key = keys.hybrid_sealing(agreed, encapsulated, context, ends, Beside(ciphertext, promised))
+        return ciphertext + keys.seal_once(key, content.shares + content.seed) + promised
 
     def decapsulating(self, kem_seed: bytes) -> Decapsulate:
         """Return what opens the ciphertexts for one key; one that is not for it gives a random secret."""
@@ -154,8 +154,10 @@ class Hybrid(X25519):
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
         promised = sealed[-self.commitment_bytes :]
-        key = keys.hybrid_sealing(agreed, decapsulate(ciphertext), ciphertext, context, ends)
-        opened = keys.unseal_once(key, text, ends.associated(context, ciphertext, promised))
+        beside = Beside(ciphertext, promised)
+        opened = keys.unseal_once(
+            keys.hybrid_sealing(agreed, decapsulate(ciphertext), context, ends, beside), text
+        )
         found = Opened(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
         if self.seed_commitment(found.seed, context, ends.sender, ends.recipient) != promised:
             raise primitives.SealBroken("a pair seed that is not the promised one")

@@ -112,7 +112,7 @@ def _sealings(name: str) -> _Work:
     ends, decapsulate = keys.Ends(0, 1, bundle, bundle, True, bytes(32)), agreement.decapsulating(kem_seed)
 
     def one() -> bytes:
-        agreement.check_keys(bundle)
+        agreement.check_keys(*agreement.public_keys(bundle))
         seed = agreement.pair_seed(secret, _CONTEXT, 0, 1)
         sealed = agreement.seal(secret, Opened(shares, seed), _CONTEXT, ends)
         opened = agreement.unseal(secret, decapsulate, sealed, _CONTEXT, ends)

@@ -54,10 +54,7 @@ def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Tex
         other: unseal(round, state, decapsulate, ends_of(round, state, other, other in partners, one), text)
         for other, one, text in zip(live.neighbours, promised, texts, strict=True)
     }
-    seeds = {
-        other: (agreement.pair_seed(state.mask_secret, round.context, round.client, other), opened.seed)
-        for other, opened in found.items()
-    }
+    seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
     found[round.client] = Opened(state.own_share, b"")
     return {
         "near": live,

@@ -51,7 +51,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         max_weight: The most examples of a node (65,536).
         weighted_by: The metric that weights replies; by default what the strategy says, or ``num-examples``.
         metric_slots: The most metrics of a reply (16).
-        post_quantum: Whether what is recorded today stays secret when X25519 falls (no); it costs about 3.8 kB
+        post_quantum: Whether what is recorded today stays secret when X25519 falls (no). It costs 3.8 kB
             per neighbour and round.
         step_timeout: Seconds that a step waits once its messages are out; by default as many as the
             strategy's timeout leaves.
