@@ -6,7 +6,7 @@ Each refusal is a statement of its own, so that ``mutants.py`` can take one away
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from second import LABELS, agreed, associated_data, framed, hashed, hkdf, le4
+from second import LABELS, agreed, framed, hashed, hkdf, le4
 from second_config import Refused
 from second_messages import unsealed
 
@@ -36,32 +36,30 @@ def promise_of(seed, context, giver, receiver):
     return hashed(LABELS["seed commitment"], context, le4(giver), le4(receiver), seed)
 
 
-def one_time(common, encapsulated, ciphertext, context, sender, recipient, *both):
-    info = framed(LABELS["hybrid sealing"], context, le4(sender), le4(recipient), *both, ciphertext)
-    return hkdf(common + encapsulated, info, 28)
+def one_time(common, encapsulated, context, ends, ciphertext, promise):
+    """Key and nonce for one text, from all that is bound to it."""
+    sender, recipient, *both, masked, commitment = ends
+    bound = le4(sender), le4(recipient), *both, bytes([masked]), commitment, ciphertext, promise
+    return hkdf(common + encapsulated, framed(LABELS["hybrid sealing"], context, *bound), 28)
 
 
 def sealed(private, context, ends, row, seed):
     """For a neighbour; ``ends`` as in 6.1."""
-    sender, recipient, sender_keys, recipient_keys, *_ = ends
+    sender, recipient, _, recipient_keys, *_ = ends
     encapsulated, ciphertext = MLKEM768PublicKey.from_public_bytes(recipient_keys[64:]).encapsulate()
     promise = promise_of(seed, context, sender, recipient)
     common = agreed(private, recipient_keys[:32])
-    given = encapsulated, ciphertext, context, sender, recipient, sender_keys, recipient_keys
-    key = one_time(common, *given)
-    associated = associated_data(context, *ends) + framed(ciphertext, promise)
-    return ciphertext + AESGCM(key[:16]).encrypt(key[16:], row + seed, associated) + promise
+    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    return ciphertext + AESGCM(key[:16]).encrypt(key[16:], row + seed, b"") + promise
 
 
 def opened(private, kem_seed, context, ends, text):
     """Row of shares and seed."""
-    sender, recipient, sender_keys, recipient_keys, *_ = ends
+    sender, recipient, sender_keys, *_ = ends
     ciphertext, promise = text[:1088], text[-32:]
     common, encapsulated = agreed(private, sender_keys[:32]), decapsulated(kem_seed, ciphertext)
-    given = encapsulated, ciphertext, context, sender, recipient, sender_keys, recipient_keys
-    key = one_time(common, *given)
-    associated = associated_data(context, *ends) + framed(ciphertext, promise)
-    found = unsealed(key, text[1088:-32], associated)
+    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    found = unsealed(key, text[1088:-32], b"")
     if promise_of(found[64:], context, sender, recipient) != promise:
         raise Refused("SealBroken")
     return found[:64], found[64:]

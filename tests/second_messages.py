@@ -14,8 +14,8 @@ from second_config import Refused, decoded, most_degree
 
 #: 6.3: keys of a client, a sealed text, a deposit.
 SIZES = {"x25519": (64, 80, 0), "x25519-mlkem768": (1248, 1232, 48)}
-# Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are. Keys and texts for
-# each neighbour, as large as 6.3 has them, are counted apart.
+# Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are. Keys and texts
+# for each neighbour, as large as 6.3 has them, are counted apart.
 KEYS = ("share-request", "roster-request")
 TEXTS = ("accept-request", "mask-at-once-request", "mask-among-at-once-request")
 REQUESTS = {

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from cases import active_rounds, rounds
 from cases.active_rounds import plan_of
-from cases.common import STREAM, Case, configurations, sample, secret
+from cases.common import STREAM, Case, Stream, configurations, sample, secret
 from cases.encapsulation import encapsulate
 from cases.parties import Party, changed, flipped
 from cases.refused_curious import from_round
@@ -230,8 +230,9 @@ def _broken_promise() -> bytes:
     ends = _ends(3, 7)
     encapsulated, ciphertext = primitives.encapsulate(ends.recipient_keys[64:])
     promised = keys.seed_commitment(_seed(3, 7), _CONTEXT, 3, 7)
-    key = keys.hybrid_sealing(_agreed(3, 7), encapsulated, ciphertext, _CONTEXT, ends)
-    text = keys.seal_once(key, _shares(3, 7) + _seed(3, 5), ends.associated(_CONTEXT, ciphertext, promised))
+    beside = keys.Beside(ciphertext, promised)
+    key = keys.hybrid_sealing(_agreed(3, 7), encapsulated, _CONTEXT, ends, beside)
+    text = keys.seal_once(key, _shares(3, 7) + _seed(3, 5))
     return ciphertext + text + promised
 
 
@@ -307,7 +308,7 @@ def _with_text(shown: Any, texts: list[bytes], text: bytes) -> bytes:
 def _unkept(party: Party, text: bytes) -> bytes:
     """Seal for client 0 as client 1 does, but for the seed, which is not the promised one."""
     plan, told, shown = plans()[0], party.request(1), party.request(2)
-    random = rounds.Stream(rounds.seed(plan, 1))
+    random = Stream(rounds.seed(plan, 1))
     drawn = b""
     while len(drawn) < 32:  # the secret of its mask key pair comes first
         word = random(2)
@@ -316,7 +317,7 @@ def _unkept(party: Party, text: bytes) -> bytes:
     agreed = primitives.agree(private, primitives.load_public_key(own[:32]))
     ends = keys.Ends(1, 0, told.keys[:1248], own, True, shown.commitments[:32])
     encapsulated, ciphertext = primitives.encapsulate(own[64:])
-    key = keys.hybrid_sealing(agreed, encapsulated, ciphertext, party.context, ends)
-    content = bytes(64) + sample("another seed")
-    sealed = keys.seal_once(key, content, ends.associated(party.context, ciphertext, text[-32:]))
+    beside = keys.Beside(ciphertext, text[-32:])
+    key = keys.hybrid_sealing(agreed, encapsulated, party.context, ends, beside)
+    sealed = keys.seal_once(key, bytes(64) + sample("another seed"))
     return ciphertext + sealed + text[-32:]
