@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, fields, flower, imports, large, liars, report, rounds, versus
+from bench import active, client, fields, flower, hybrid, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "liars", "imports", "fields"],
+        choices=["table", "million", "flower", "large", "active", "liars", "imports", "fields", "hybrid"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -86,6 +86,7 @@ def main() -> None:
         "liars": _liars,
         "imports": _imports,
         "fields": _fields,
+        "hybrid": _hybrid,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -102,6 +103,11 @@ def main() -> None:
 def _million() -> dict[str, float]:
     _say("one client, a million parameters")
     return client.million()
+
+
+def _hybrid() -> dict[str, Any]:
+    _say("one client under both agreements")
+    return hybrid.compare()
 
 
 def _active() -> dict[str, Any]:

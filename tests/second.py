@@ -37,6 +37,11 @@ LABELS = {
     "masked vector": b"ccesa/2/16 masked vector",
     "masked among": b"ccesa/2/17 masked among",
     "handed over": b"ccesa/2/18 handed over",
+    "hybrid sealing": b"ccesa/2/19 hybrid sealing",
+    "pair seed": b"ccesa/2/20 pair seed",
+    "seed commitment": b"ccesa/2/21 seed commitment",
+    "deposit": b"ccesa/2/22 deposit",
+    "pair secret": b"ccesa/2/23 pair secret",
 }
 
 
