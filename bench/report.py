@@ -188,9 +188,9 @@ def _hybrid(found: dict[str, Any]) -> str:
         for name, one in found.items()
     ]
     return (
-        "One client through all steps with *accept*, 38 neighbours, 18 masks, a million words of 32 bits, one "
-        "thread; processor time, medians of 60 clients, the agreements in turn (`bench/hybrid.py`). The hybrid "
-        f"takes {_slower(found):.2f} times as long.\n\n" + "\n".join(rows)
+        "One client through all steps with *accept*, 38 neighbours, 18 masks, a million words of 32 bits, "
+        "one thread; processor time, medians of 60 clients, the agreements in turn (`bench/hybrid.py`). The "
+        f"hybrid takes {_slower(found):.2f} times as long.\n\n" + "\n".join(rows)
     )
 
 

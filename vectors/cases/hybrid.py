@@ -11,8 +11,8 @@ from ccesa.crypto.keys import Beside, Ends, Half
 DESCRIPTION = (
     "The agreement x25519-mlkem768, section 15 of docs/protocol.md. decapsulation: the secret behind a "
     "ciphertext, also behind one that is for another key, which gives a secret that nobody else has. keys: "
-    "all public keys of a client as they travel. sealed: open with recipient_private (of c), recipient_kem_seed "
-    "and what stands beside. seeds: what follows from the secret behind s_i for another client, and the "
+    "all public keys of a client as they travel. sealed: open with recipient_private (of c), "
+    "recipient_kem_seed and what stands beside. seeds: what follows from the secret behind s_i for another client, and the "
     "deposit that i leaves of the seed received. pairs: from an agreement by s_i and s_j and both seeds to "
     "the key of the mask. Cases under bad must be refused by the operation that the list is about."
 )
@@ -45,7 +45,7 @@ def _kem_seed(client: int) -> bytes:
 
 
 def _secret_behind(client: int, ciphertext: bytes) -> bytes:
-    return _AGREEMENT.decapsulating(_kem_seed(client))(ciphertext)
+    return _AGREEMENT.decapsulate_each(_kem_seed(client), [ciphertext])[0]
 
 
 def _decapsulated(client: int, sender: int, recipient: int) -> Case:
