@@ -12,9 +12,9 @@ DESCRIPTION = (
     "The agreement x25519-mlkem768, section 15 of docs/protocol.md. decapsulation: the secret behind a "
     "ciphertext, also behind one that is for another key, which gives a secret that nobody else has. keys: "
     "all public keys of a client as they travel. sealed: open with recipient_private (of c), "
-    "recipient_kem_seed and what stands beside. seeds: what follows from the secret behind s_i for another client, and the "
-    "deposit that i leaves of the seed received. pairs: from an agreement by s_i and s_j and both seeds to "
-    "the key of the mask. Cases under bad must be refused by the operation that the list is about."
+    "recipient_kem_seed and what stands beside. seeds: what follows from the secret behind s_i for another "
+    "client, and the deposit that i leaves of the seed received. pairs: from an agreement by s_i and s_j and "
+    "both seeds to the key of the mask. Cases under bad must be refused by the operation of their list."
 )
 _AGREEMENT = AGREEMENTS[POST_QUANTUM]
 _CONTEXT = configurations()["harary"].context
