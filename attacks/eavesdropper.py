@@ -207,7 +207,7 @@ class Eavesdropper:
         elif isinstance(reply, m.ShareReply):
             texts = m.each(reply, "sealed", self.config)
             seen.commitment, seen.sealed = reply.commitment, dict(zip(seen.neighbours, texts, strict=True))
-        elif isinstance(reply, m.AcceptReply):
+        elif isinstance(reply, m.AcceptReply) and reply.deposits:
             size, shared = self.agreement.deposit_bytes, [j for j in self.holding(client) if j != client]
             deposits = m.items("deposits", reply.deposits, len(shared), size)
             seen.deposits = dict(zip(shared, deposits, strict=True))

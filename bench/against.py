@@ -22,11 +22,11 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / "other"
-        _git("worktree", "add", "--quiet", "--detach", str(other), given.commit)
+        git("worktree", "add", "--quiet", "--detach", str(other), given.commit)
         try:
             _compare(other, given.times)
         finally:
-            _git("worktree", "remove", "--force", str(other))
+            git("worktree", "remove", "--force", str(other))
 
 
 def _compare(other: Path, times: int) -> None:
@@ -53,7 +53,7 @@ def _work(root: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def _git(*arguments: str) -> None:
+def git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(ROOT), *arguments], check=True)  # noqa: S603, S607
 
 

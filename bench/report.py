@@ -32,6 +32,8 @@ def page(results: dict[str, Any]) -> str:
         _million(results["million"]),
         "## Fields in words",
         _fields(results["fields"]),
+        "## Masks ahead",
+        _ahead(results["ahead"]),
         "## Beside Flower's SecAgg+",
         _flower(results["flower"], results["machine"]["flwr"]),
         "## The guard `active`",
@@ -126,6 +128,18 @@ def _million(found: dict[str, float]) -> str:
 def _each(found: dict[str, Any]) -> float:
     """Bytes of a mask reply for each parameter."""
     return float(found["reply_bytes"] / found["length"])
+
+
+def _ahead(found: dict[str, Any]) -> str:
+    ms = {name: f"{found[f'{name}_ms']:.1f}" for name in ("prepare", "ahead", "at_once")}
+    return (
+        f"{found['length']:,} words of 32 bits, {found['degree']:.0f} neighbours, masks with "
+        f"{found['mask_degree']:.0f} of them, one thread (`bench/ahead.py`). In a series a client agrees on "
+        "masks before its vector is there. Summed ahead (`SeriesClient.prepare`, "
+        f"{ms['prepare']} ms while it trains), they leave {ms['ahead']} ms for the mask step: one addition, "
+        f"the digest of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
+        f"{found['ratio']:.1f} times as long."
+    )
 
 
 def _fields(found: dict[str, Any]) -> str:

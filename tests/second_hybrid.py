@@ -1,4 +1,4 @@
-"""The hybrid agreement a second time, from section 15 of docs/protocol.md; only the libraries are shared."""
+"""The hybrid agreement a second time, from section 6.4 of docs/protocol.md; only the libraries are shared."""
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey

@@ -13,6 +13,7 @@ import second_config as config
 import second_lists as lists_of
 import second_messages as parts
 import second_quantizer as quantizer
+import second_series as series_of
 from second import raw
 from second_config import Refused
 
@@ -197,6 +198,31 @@ def exchanges_in(told):
                 yield from compared(f"{name}, after it", outcome(found.receive, request), "OrderError")
 
 
+def series():
+    every = {case["name"]: case for case in loaded("series")["series"]}
+    for case in every.values():
+        parties = [series_of.joined(case, one["client"], client.joined) for one in case["clients"]]
+        for exchange in case["exchanges"]:
+            for each in exchange["envelopes"]:
+                if each["reply"] is not None:
+                    found = outcome(parties[each["client"]].receive, raw(each["request"]))
+                    yield from compared(case["name"], found, raw(each["reply"]))
+    for case in loaded("series")["refused"]:
+        yield from refused_envelopes(every[case["series"]], case)
+
+
+def refused_envelopes(told, case):
+    mine = [one for each in told["exchanges"] for one in each["envelopes"] if one["client"] == case["client"]]
+    party = {"exchanges": mine}
+    found = series_of.joined(told, case["client"], client.joined)
+    for each in mine[: case["after"]]:
+        found.receive(raw(each["request"]))
+    for step in case["steps"]:
+        wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
+        request = bytes_in(party, step["request"], "request")
+        yield from compared(case["reason"], outcome(found.receive, request), wanted)
+
+
 def joining():
     for case in loaded("refused")["joining"]:
         yield from refused("joining", case, client.joined, case)
@@ -253,6 +279,7 @@ SECTIONS = {
     "joining": joining,
     "active_refused": active_refused,
     "quantizers": quantizers,
+    "series": series,
     "rounds": rounds,
     "many": many,
 }

@@ -62,6 +62,7 @@ class SeriesWorld(SeriesPlay):
         self.clients = {i: self.client(i, used_rounds=self.memories[i]) for i in range(clients)}
         self.log: list[tuple[int, bytes]] = []
         self.latest: dict[int, bytes] = {}
+        self.answered: dict[int, bytes] = {}
         #: What each client said, by its id, the context and the kind of message.
         self.said: dict[tuple[int, bytes, type[m.Message]], bytes] = {}
         #: Who was told something that no honest server says, or has lost its memory.
@@ -237,8 +238,8 @@ class SeriesWorld(SeriesPlay):
             key = (who, m.context_of(one), m.named(one))
             assert self.said.setdefault(key, one) == one, "two answers of one kind in one round"
         assert len(client.rounds) <= envelope.MOST
-        if reply:
-            self.latest[who] = reply
+        if reply and self.answered.get(who) != request:  # a repeat lacks the vector: the transport has that
+            self.latest[who], self.answered[who] = reply, request
             self.log.append((who, reply))
 
     def hand_over(self, who: int, reply: bytes) -> None:

@@ -1,6 +1,7 @@
 """Series for tests: real clients and servers under either guard, and plain sums to compare with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ccesa.guards import guard_named
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.round import run_series, series_in_memory
+from ccesa.protocol.round import SeriesTransport, run_series
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Server
@@ -113,3 +114,19 @@ def opened(data: bytes) -> list[bytes]:
 def kinds(data: bytes) -> list[str]:
     """The names of the messages in an envelope."""
     return [type(m.decode(one, len(one))).__name__ for one in opened(data)]
+
+
+def series_in_memory(
+    clients: Mapping[int, SeriesClient],
+    misses: Callable[[int, int], bool] = lambda exchange, client: False,
+) -> SeriesTransport:
+    """Return a transport without a network. ``misses`` says who misses which exchange, counted from 0."""
+    exchanges = count()
+
+    def carry(requests):
+        exchange = next(exchanges)
+        for client, request in requests.items():
+            if not misses(exchange, client):
+                yield client, clients[client].receive(request)
+
+    return carry

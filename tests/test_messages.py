@@ -5,6 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS
@@ -36,30 +37,35 @@ def example(kind: type[m.Message], size: int = 5) -> m.Message:
 def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
     """The fields of a client whose neighbourhood is as large as the graph allows, at their sizes."""
     degree, members = config.graph.max_degree(config.clients), -(-config.clients // 8)
+    agreement = AGREEMENTS[config.agreement]
     paths = min((degree + 1) * config.clients.bit_length(), 2 * config.clients)
     sizes = {
         m.AdvertiseRequest: {"number": 4},
-        m.AdvertiseReply: {"keys": 64},
-        m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
-        m.ShareReply: {"commitment": 32, "sealed": 80 * degree},
-        m.AcceptRequest: {"dropped": 4 * degree, "commitments": 32 * degree, "sealed": 80 * degree},
-        m.AcceptReply: {"accused": 4 * degree, "deposits": 0},
+        m.AdvertiseReply: {"keys": agreement.bundle_bytes},
+        m.ShareRequest: {"neighbours": 4 * degree, "keys": agreement.bundle_bytes * degree, "masked": degree},
+        m.ShareReply: {"commitment": 32, "sealed": agreement.text_bytes * degree},
+        m.AcceptRequest: {
+            "dropped": 4 * degree,
+            "commitments": 32 * degree,
+            "sealed": agreement.text_bytes * degree,
+        },
+        m.AcceptReply: {"accused": 4 * degree, "deposits": agreement.deposit_bytes * degree},
         m.MaskRequest: {"dropped": 4 * degree, "task": 32},
         m.MaskAtOnceRequest: {
             "dropped": 4 * degree,
             "commitments": 32 * degree,
-            "sealed": 80 * degree,
+            "sealed": agreement.text_bytes * degree,
             "task": 32,
         },
         m.MaskReply: {"vector": config.vector_bytes, "digest": 32, "among": 32, "task": 32},
         m.Complaint: {"accused": 4 * degree},
         m.UnmaskRequest: {"dropped": 4 * degree},
         m.UnmaskReply: {"shares": 32 * (degree + 1)},
-        m.SignedAdvertiseReply: {"keys": 64, "signature": 64},
+        m.SignedAdvertiseReply: {"keys": agreement.bundle_bytes, "signature": 64},
         m.RosterRequest: {
             "v1": members,
             "root": 32,
-            "keys": 64 * degree,
+            "keys": agreement.bundle_bytes * degree,
             "signatures": 64 * degree,
             "proof": 32 * paths,
         },
@@ -67,7 +73,7 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.MaskAmongAtOnceRequest: {
             "v2": members,
             "commitments": 32 * degree,
-            "sealed": 80 * degree,
+            "sealed": agreement.text_bytes * degree,
             "task": 32,
         },
         m.SignedMaskReply: {

@@ -29,7 +29,7 @@ ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
 ]
 #: How the page counts the bytes of a field: d, k, l and e are neighbours, m w is the vector, S a set, B the
-#: keys of a client, T a sealed text.
+#: keys of a client, T a sealed text, Q a deposit.
 UNITS = {
     "": "constant",
     **dict.fromkeys(["d", "k", "l", "e"], "per_neighbour"),
@@ -40,6 +40,7 @@ UNITS = {
     "B": "bundles",
     "B d": "bundles_per_neighbour",
     **dict.fromkeys(["T d", "T k", "T l"], "texts_per_neighbour"),
+    "Q k": "deposits_per_neighbour",
 }
 X25519 = AGREEMENTS["x25519"]
 #: Steps of a round in the order in which the tables of sizes have their messages.
@@ -91,14 +92,16 @@ def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
 
 
 def test_the_agreements_are_listed_with_their_sizes():
-    found = rows_of(["`agreement`", "keys of i", "B", "T"])
-    sizes = {name: (int(bundle), int(text)) for name, _, bundle, text in found}
-    assert sizes == {name: (one.bundle_bytes, one.text_bytes) for name, one in AGREEMENTS.items()}
+    found = rows_of(["`agreement`", "keys of i", "B", "T", "Q"])
+    sizes = {name: tuple(map(int, told)) for name, _, *told in found}
+    assert sizes == {
+        name: (one.bundle_bytes, one.text_bytes, one.deposit_bytes) for name, one in AGREEMENTS.items()
+    }
 
 
 def told_limit(cell: str) -> int:
     """A number, B, T or a sum of them, for x25519."""
-    known = {"B": X25519.bundle_bytes, "T": X25519.text_bytes}
+    known = {"B": X25519.bundle_bytes, "T": X25519.text_bytes, "Q": X25519.deposit_bytes}
     return sum(known[part] if part in known else int(part) for part in cell.split(" + "))
 
 
@@ -274,9 +277,9 @@ def test_the_worked_example_of_the_curious_guard():
     config = RoundConfig(series_id=bytes(range(32)), clients=4, length=2, bits=8)
     secret = np.arange(1, 17, dtype="<u2").tobytes()
     drawn = iter([secret, bytes(range(0x20, 0x40))])
-    reply = Client(config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn)).receive(
-        m.AdvertiseRequest(context=config.context, client=3, number=bytes(4)).encode()
-    )
+    reply = Client(
+        config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn) if count else b""
+    ).receive(m.AdvertiseRequest(context=config.context, client=3, number=bytes(4)).encode())
     message = m.expect(m.decode(reply, 200), m.AdvertiseReply)
     block = PAGE.split("## 12. Worked example")[1].split("```\n")[1].split("\n\n")[0]
     assert bytes.fromhex("".join(line[:72] for line in block.splitlines())) == config.encode()

@@ -20,12 +20,21 @@ from ccesa.errors import (
 )
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.round import run_series, series_in_memory
+from ccesa.protocol.round import run_series
 from ccesa.protocol.series import Ended, Schedule, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from rounds import read
-from series_rounds import GUARDS, SeriesPlay, configure_series, kinds, opened, survivors, task_of
+from series_rounds import (
+    GUARDS,
+    SeriesPlay,
+    configure_series,
+    kinds,
+    opened,
+    series_in_memory,
+    survivors,
+    task_of,
+)
 
 guards = pytest.mark.parametrize("guard", GUARDS)
 STEPS = {"curious": 5, "active": 6}
@@ -376,6 +385,12 @@ def test_rounds_of_a_series_have_accept():
         Series(None)
 
 
+def test_a_vector_must_fit_into_an_envelope():
+    config = configure_series("curious", length=2**31 - 1)
+    with pytest.raises(ConfigError, match="too long for a series"):
+        Series(config)
+
+
 @pytest.mark.parametrize("rounds", [0, -1, 1.5, "3", MAX_NUMBER + 2])
 def test_rounds_are_counted_from_one(rounds):
     with pytest.raises(ConfigError, match="rounds"):
@@ -429,8 +444,8 @@ def test_replies_come_late_twice_and_from_strangers():
     [
         (b"\1", "1 bytes after the last message"),
         (envelope.pack([b"x"])[:-1], "a message of 1 bytes in an envelope that has 0 left"),
-        (bytes(8), "a message of 0 bytes"),
-        (b"\xff" * 8 + b"x", "a message of 18446744073709551615 bytes"),
+        (bytes(4), "a message of 0 bytes"),
+        (b"\xff" * 4 + b"x", "a message of 4294967295 bytes"),
         (envelope.pack([b"x"] * 4), "more than 3 messages"),
         (envelope.pack([b"x"]), "not in flight"),
     ],
@@ -448,9 +463,9 @@ def test_an_envelope_gives_back_what_was_put_into_it():
     packed = envelope.pack(messages)
     assert [bytes(one) for one in envelope.unpack(packed)] == messages
     assert envelope.unpack(memoryview(bytearray(packed)))[1] == messages[1]
-    assert len(packed) == sum(8 + len(one) for one in messages)
+    assert len(packed) == sum(4 + len(one) for one in messages)
     for cut in range(1, len(packed)):
-        if cut not in {9, 9 + 1008}:
+        if cut not in {5, 5 + 1004}:
             with pytest.raises(MalformedMessage):
                 envelope.unpack(packed[:cut])
 

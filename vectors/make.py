@@ -29,6 +29,7 @@ from cases import (
     roster,
     rounds,
     sealing,
+    series,
     sharing,
     signatures,
 )
@@ -51,6 +52,7 @@ FILES: dict[str, Callable[[], Case]] = {
     "active_round.json": active_rounds.make,
     "accept_round.json": accept_rounds.make,
     "active_accept_round.json": accept_rounds.make_active,
+    "series.json": series.make,
     "active_refused.json": active_refused.make,
     "refused.json": refused.make,
     "refused_active.json": refused.make_active,

@@ -35,6 +35,9 @@ from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.round import run_series
+from ccesa.protocol.series import Ended, Series
+from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Linear, Majority
@@ -60,6 +63,7 @@ __all__ = [
     "CorruptSeeds",
     "CorruptShares",
     "Disconnected",
+    "Ended",
     "ErdosRenyi",
     "Evidence",
     "FaultyClient",
@@ -81,6 +85,8 @@ __all__ = [
     "RoundConfig",
     "RoundFailed",
     "RoundsLost",
+    "Series",
+    "SeriesClient",
     "Server",
     "StaleCheckpoint",
     "TaskSpent",
@@ -90,6 +96,7 @@ __all__ = [
     "VectorError",
     "aggregate",
     "plan",
+    "run_series",
 ]
 
 

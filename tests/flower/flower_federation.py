@@ -66,7 +66,16 @@ from ccesa import Charter
 from ccesa.flower import SecureGrid
 
 app = ServerApp()
-said = []
+said, seconds = [], []
+
+
+class Timed(SecureGrid):
+    def send_and_receive(self, messages, *, timeout=None):
+        messages, began = list(messages), time.monotonic()
+        replies = super().send_and_receive(messages, timeout=timeout)
+        if messages:
+            seconds.append(time.monotonic() - began)
+        return replies
 
 
 class Keep(logging.Handler):
@@ -84,12 +93,12 @@ def main(grid, context):
     if config["charter"]:
         settings = {"charter": Charter.load(config["charter"])}
     result = FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3).start(
-        grid=SecureGrid(grid, **settings),
+        grid=Timed(grid, **settings),
         initial_arrays=ArrayRecord({"w": Array(np.zeros(LENGTH, np.float32))}),
         num_rounds=config["rounds"],
     )
     metrics = {key: dict(value) for key, value in result.train_metrics_clientapp.items()}
-    found = {"w": result.arrays["w"].numpy().tolist(), "metrics": metrics, "said": said}
+    found = {"w": result.arrays["w"].numpy().tolist(), "metrics": metrics, "said": said, "seconds": seconds}
     (Path(config["folder"]) / "results.json").write_text(json.dumps(found))
 """.replace("LENGTH", str(LENGTH))
 

@@ -1,7 +1,8 @@
 """Twenty nodes in Flower's simulation engine; run as a program, with a folder for the results.
 
 Nodes are called by their partition. In every step of the first round one answers with an exception, and one
-more stays silent while it should train; in the second round all are there.
+more stays silent while it should train. In the second round those are not there that missed its set-up, which
+came with *mask* and with *unmask* of the first; in the third all are.
 """
 
 import json
@@ -75,7 +76,7 @@ def main(folder: Path) -> None:
         result = FedAvg(fraction_evaluate=0.0, min_available_nodes=NODES).start(
             grid=SecureGrid(grid, dropout=0.2, max_weight=64, step_timeout=STEP_TIMEOUT),
             initial_arrays=ArrayRecord({"w": Array(np.zeros(LENGTH, np.float32))}),
-            num_rounds=2,
+            num_rounds=3,
         )
         metrics = {key: dict(value) for key, value in result.train_metrics_clientapp.items()}
         (folder / "results.json").write_text(

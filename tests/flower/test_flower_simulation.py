@@ -32,13 +32,13 @@ def test_twenty_nodes_with_one_lost_in_every_step(tmp_path):
     found = json.loads((tmp_path / "results.json").read_text())
     lost = {simulation.SILENT, *(node for step, node in simulation.FAILING.items() if step != "unmask")}
     nodes = range(simulation.NODES)
-    first = [node for node in nodes if node not in lost]
-    expected = sum(mean_of(group, simulation.update) for group in (first, nodes))
+    late = {simulation.SILENT, simulation.FAILING["mask"], simulation.FAILING["unmask"]}
+    groups = [[node for node in nodes if node not in out] for out in (lost, late, set())]
+    expected = sum(mean_of(group, simulation.update) for group in groups)
     np.testing.assert_allclose(found["w"], expected, rtol=0, atol=1e-5)
-    assert found["metrics"]["1"]["node"] == pytest.approx(mean_of(first, float), abs=1e-5)
-    assert found["metrics"]["2"]["node"] == pytest.approx(mean_of(nodes, float), abs=1e-5)
-    assert "16 of 20 nodes in the sum" in done.stderr + done.stdout
-    assert "20 of 20 nodes in the sum" in done.stderr + done.stdout
+    for place, group in enumerate(groups, 1):
+        assert found["metrics"][str(place)]["node"] == pytest.approx(mean_of(group, float), abs=1e-5)
+        assert f"{len(group)} of 20 nodes in the sum" in done.stderr + done.stdout
 
 
 def mean_of(nodes, value):

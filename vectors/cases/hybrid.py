@@ -9,7 +9,7 @@ from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM
 from ccesa.crypto.keys import Beside, Ends, Half
 
 DESCRIPTION = (
-    "The agreement x25519-mlkem768, section 15 of docs/protocol.md. decapsulation: the secret behind a "
+    "The agreement x25519-mlkem768, section 6.4 of docs/protocol.md. decapsulation: the secret behind a "
     "ciphertext, also behind one that is for another key, which gives a secret that nobody else has. keys: "
     "all public keys of a client as they travel. sealed: open with recipient_private (of c), "
     "recipient_kem_seed and what stands beside. seeds: what follows from the secret behind s_i for another "

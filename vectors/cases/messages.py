@@ -50,7 +50,7 @@ def _small() -> list[m.Message]:
         m.AcceptRequest(
             **head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80)
         ),
-        m.AcceptReply(**head, accused=ids[4:], deposits=b""),
+        m.AcceptReply(**head, accused=ids[4:], deposits=sample("deposits", 48)),
         m.MaskRequest(**head, dropped=ids[:4], task=sample("task")),
         m.MaskAtOnceRequest(
             **head,

@@ -76,6 +76,7 @@ def _accept(plan: rounds.Plan, played: Case) -> dict[str, Wrong]:
     complaint = m.Complaint(context=good.context, client=sender, accused=packed(shared[0])).encode()
     return {
         **{f"accused {reason}": (sender, changed(good, accused=ids)) for reason, ids in wrong.items()},
+        "deposits where there are none": (sender, changed(good, deposits=bytes(48 * len(shared)))),
         "another one than before": (sender, changed(good, accused=packed(shared[0]))),
         "a complaint": (sender, complaint),
         "of another round": (sender, changed(good, context=flipped(good.context))),

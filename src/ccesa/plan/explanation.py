@@ -177,5 +177,5 @@ def _fraction(steps: int) -> float:
 def _may_work(demand: Demand, **changes: float) -> bool:
     """Return whether the densest graph keeps the changed demand, but for a certificate."""
     changed = demand.changed(**changes)
-    one = OneDegree(changed, densest_degree(changed.assumptions))
-    return any(map(one.reliable, one.thresholds(-math.inf)))
+    t = _lowest_private(changed)
+    return t is not None and OneDegree(changed, densest_degree(changed.assumptions)).reliable(t)

@@ -5,6 +5,7 @@ leaves no circle: all of them are neighbours.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,7 +16,7 @@ from scipy.special import digamma, logsumexp, xlog1py, xlogy
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.demand import Demand
 from ccesa.probability.events import Event
-from ccesa.probability.reliability import log_few, log_lost, log_small
+from ccesa.probability.reliability import log_few, log_lost, log_lost_at, log_small
 from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
@@ -82,10 +83,15 @@ class EqualDegrees:
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fitting(rule, most)
         logs = [
-            at(log_lost(assumptions, d), place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
+            self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
         ]
         lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
         return float(np.logaddexp(lost, log_few(assumptions)))
+
+    def _lost(self, assumptions: Assumptions, degree: int, t: int) -> float:
+        if degree < self.degree:
+            return log_lost_at(assumptions, degree, t)
+        return at(log_lost(assumptions, degree), t)
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
@@ -218,6 +224,8 @@ class OneDegree:
         most.
         """
         t = np.arange(self.majority, self.highest + 1)
+        if self.demand.assumptions.advertises < 1:  # small rosters count, too; a higher t is no more reliable
+            t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]
         private = self.private(t)
         fits = np.logaddexp(private, log_apart) <= self.demand.log_private
         half = private <= self.demand.log_private - LN2

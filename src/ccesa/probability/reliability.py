@@ -17,11 +17,13 @@ from ccesa.probability.tails import Binomial, Counts, Logs, frozen, log_below, l
 _GROUPS = 64
 #: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 _NATS = 180.0
+#: So many terms of a tail are summed.
+_TERMS = 512
 #: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
 _LEAST_SUM = 3
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 8)
 def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     """Return ln P(a client is unmasked and too few of its neighbours stay), for t = 0 .. degree + 2.
 
@@ -31,10 +33,31 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     below = log_below(assumptions.live, degree)
     t = np.arange(degree + 3)
     with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
+    return frozen(_joined(assumptions, with_own, np.append(below, 0.0)))
+
+
+def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
+    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours.
+
+    Terms of the tail fall faster than geometrically, which bounds those that are not summed.
+    """
+    low, stay = max(0, t - _TERMS), assumptions.live.mean_fraction
+    if low > degree or (low and t > degree * stay):
+        return 0.0
+    logs = assumptions.live.log_pmf(degree, np.arange(low, min(t, degree + 1)))
+    if low:
+        ratio = low / (degree - low + 1) * (1 - stay) / stay
+        logs[0] -= math.log1p(-ratio)
+    alone = log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t))
+    with_own = np.logaddexp(np.logaddexp.reduce(logs[: max(t - 1 - low, 1)]), alone)
+    return float(_joined(assumptions, with_own, np.logaddexp.reduce(logs)))
+
+
+def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
+    """Return ln P(a client is unmasked in vain), from both ways in which it can be."""
     with np.errstate(divide="ignore"):
         stays, leaves = np.log(assumptions.unmasked)
-    logs = np.logaddexp(stays + with_own, leaves + np.append(below, 0.0))
-    return frozen(np.minimum(logs, 0.0))
+    return np.asarray(np.minimum(np.logaddexp(stays + with_own, leaves + without), 0.0))
 
 
 def besides(t: Counts) -> Counts:
@@ -74,14 +97,12 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
     if advertises == 1:
         return np.array([degree]), np.array([degree]), np.zeros(1), -math.inf
     sizes, logs, rest = _advertised(others, advertises)
-    degrees = np.minimum(sizes, degree)
-    few = np.flatnonzero(degrees < degree)
-    groups = [some for some in np.array_split(few, min(_GROUPS, few.size) or 1) if some.size]
-    if few.size < sizes.size:
-        groups.append(np.arange(few.size, sizes.size))
-    weights = [min(float(logsumexp(logs[some])), 0.0) for some in groups]
-    fewest, most = degrees[[some[0] for some in groups]], degrees[[some[-1] for some in groups]]
-    return fewest, most, np.array(weights), rest
+    few = int(np.searchsorted(sizes, degree))  # all others are enough for the circle, and one group
+    starts = np.unique(np.linspace(0, few, min(few, _GROUPS) + 1).astype(int))
+    starts = starts[starts < sizes.size]
+    ends = np.append(starts[1:], sizes.size) - 1
+    weights = np.minimum(np.logaddexp.reduceat(logs, starts), 0.0)
+    return np.minimum(sizes[starts], degree), np.minimum(sizes[ends], degree), weights, rest
 
 
 @lru_cache(maxsize=8)

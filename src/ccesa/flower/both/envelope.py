@@ -74,7 +74,7 @@ def answer_in(message: Message) -> Answer:
     reply, code = record.get("reply"), record.get("code", 0)
     if not isinstance(reply, bytes):
         raise MalformedMessage("not an answer of secure aggregation: it has no reply")
-    if code not in {0, *_SENTENCES}:
+    if not isinstance(code, int) or code not in {0, *_SENTENCES}:
         raise MalformedMessage("not an answer of secure aggregation: its code is none of a node's")
     return Answer(reply, code)
 

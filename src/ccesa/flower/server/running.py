@@ -52,8 +52,9 @@ class KeptSeries:
         self._schedule, self._steps = Schedule.of(series.config), steps_of(series.config)
         #: The exchange that is open, or was last, and its requests.
         self._exchange, self._requests = -1, Requests()
-        #: The round that was entered, and which node is which of its clients.
+        #: The round that was entered, which node is which of its clients, and who was left behind in it.
         self._number, self._nodes = 0, dict[int, int]()
+        self._left_behind: set[int] = set()
 
     @property
     def finished(self) -> bool:
@@ -87,18 +88,24 @@ class KeptSeries:
             self._open(task)
         if self.finished:
             self.holding -= transport.answered_last
+        self._left_behind = transport.left_behind
         return ended.result()
 
     def end(self, *, lost: bool) -> None:
-        """After a round: if it was the last one, whoever was left behind is told to drop all keys."""
+        """After a round: whoever was left behind in it is told to drop all keys, and is asked again later."""
         if self.finished:
             self.stop(wait=lost)
+        else:
+            self._forget(self._left_behind, wait=False)
 
     def stop(self, *, wait: bool) -> None:
         """End the series: whoever may hold keys is told to drop them."""
         self._series.stop()
-        holding, self.holding = self.holding, set()
-        forget(self._grid, self.config, self._message_type, holding, wait=wait)
+        self._forget(self.holding, wait=wait)
+
+    def _forget(self, nodes: set[int], *, wait: bool) -> None:
+        forget(self._grid, self.config, self._message_type, nodes, wait=wait)
+        self.holding -= nodes
 
     def _open(self, task: bytes) -> None:
         self._requests = self._series.open(task)

@@ -27,7 +27,8 @@ def close(
     graph = state.graph
     edges = accused_edges(graph, frozenset().union(*kept.values()))
     answered = graph.flags(kept)
-    answered[list(left_out(edges, round.own.certificate.around))] = False
+    liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
+    answered[list(left_out(edges, liars))] = False
     settled = among(round, state, state.root, pruned(round.config, state, answered))
     return settled, round.requests(
         graph,
