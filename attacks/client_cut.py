@@ -15,7 +15,6 @@ from attacks.colluders import Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, inputs, names
 from ccesa.config import RoundConfig
-from ccesa.crypto.keys import SEALED_BYTES
 from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -35,9 +34,9 @@ class Garbler(Colluder):
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         state, reply = super()._answer(request)
         if isinstance(reply, m.ShareReply) and isinstance(state, Shared):
-            texts = m.items("sealed", reply.sealed, state.near.degree, SEALED_BYTES)
+            texts = m.each(reply, "sealed", self._round.config)
             sealed = [
-                bytes(SEALED_BYTES) if neighbour in self.targets else text
+                bytes(len(text)) if neighbour in self.targets else text
                 for neighbour, text in zip(state.near.neighbours, texts, strict=True)
             ]
             reply = msgspec.structs.replace(reply, sealed=b"".join(sealed))
@@ -85,7 +84,7 @@ def _end(stage: Stage, victim: int) -> Outcome:
     if stage.failure is not None and not end.succeeded:
         return Outcome(succeeded=False, summary=f"there is no sum: {stage.failure}", victim=end.victim)
     if stage.server.aggregate is not None:
-        pairs = len(stage.server.aggregate.evidence.complaints)
+        pairs = len(stage.server.aggregate.evidence.accusations)
         stage.tell(f"  the sum is right, and the server reports {pairs} complaints")
     return end
 

@@ -1,24 +1,29 @@
 """Rows C4 and C5: clients that lie about their public keys."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, names, under
+from ccesa.crypto.agreements import AGREEMENTS, X25519
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.drawing import note_keys
 from ccesa.protocol.server import Server
-from ccesa.protocol.server_states import Opened
+from ccesa.protocol.server_states import Opened, Round
 
 LIAR, VICTIM = 4, 2
 #: A point of order two: every agreement with it is zero, whoever computes it.
 _LOW_ORDER = bytes(32)
 
 
-_note_any_order = relaxed(note_keys, primitives=SimpleNamespace(check_public_key=skip))
+class _AnyOrder(X25519):
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
+        """Take anything."""
+
+
+_note_any_order = relaxed(note_keys, AGREEMENTS={"x25519": _AnyOrder()})
 
 
 class UncheckedKeys(Weakened, Server):
@@ -27,9 +32,9 @@ class UncheckedKeys(Weakened, Server):
     weaker = weaken(advertise=in_step(take=without(note_keys=_note_any_order)))
 
 
-def _note_again(state: Opened, reply: m.Bundle) -> None:
+def _note_again(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
     state.public_keys.clear()
-    note_keys(state, reply)
+    note_keys(round, state, reply)
 
 
 class RepeatedKeys(Weakened, Server):
@@ -47,11 +52,11 @@ def low_order_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = under(guard, tell, server=Server if defence else RepeatedKeys)
     tell(f"client {LIAR} has overheard the mask key of client {VICTIM} and advertises it as its own")
-    return _lie_about_key(stage, lambda: _mask_key(stage.clients[VICTIM].receive(stage.requests[VICTIM])))
+    return _lie_about_key(stage, lambda: _keys(stage.clients[VICTIM].receive(stage.requests[VICTIM]))[1])
 
 
-def _mask_key(reply: bytes) -> bytes:
-    return cast(m.Bundle, m.decode(reply, len(reply))).mask_key
+def _keys(reply: bytes) -> tuple[bytes, ...]:
+    return AGREEMENTS["x25519"].public_keys(cast(m.Bundle, m.decode(reply, len(reply))).keys)
 
 
 def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
@@ -69,11 +74,11 @@ def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:
 
 def _with_key(stage: Stage, reply: bytes, key: bytes) -> bytes:
     """Signed again under the active guard: the liar owns its identity."""
-    bundle = cast(m.Bundle, m.decode(reply, len(reply)))
+    keys = _keys(reply)[0] + key
     if not stage.identities:
-        return changed(reply, mask_key=key)
-    text = signed_texts.bundle_text(stage.config.context, LIAR, bundle.sealing_key + key)
-    return changed(reply, mask_key=key, signature=stage.identities[LIAR].sign(text))
+        return changed(reply, keys=keys)
+    text = signed_texts.bundle_text(stage.config.context, LIAR, keys)
+    return changed(reply, keys=keys, signature=stage.identities[LIAR].sign(text))
 
 
 KEY_ATTACKS = (

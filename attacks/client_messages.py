@@ -1,18 +1,25 @@
-"""Rows C6 to C8: clients that send too much, too often, or not at all any more."""
+"""Rows C6 to C8 and C14: clients that send too much, too often, too late, or not at all any more."""
 
 import sys
 import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
+from ccesa import labels
 from ccesa.crypto import keys
 from ccesa.graphs import Harary
+from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
+from ccesa.wire import Data
 
 LIAR, VICTIM = 4, 2
 OVERSIZE = 1 << 24
@@ -29,7 +36,7 @@ class UnlimitedServer(Server):
 class ForgetfulServer(Server):
     """Without a memory of who has answered."""
 
-    def receive(self, client: int, reply: bytes) -> None:
+    def receive(self, client: int, reply: Data) -> None:
         self._answered.pop(client, None)
         super().receive(client, reply)
 
@@ -98,6 +105,47 @@ def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome
     )
 
 
+_OLD = labels.digest(b"the model before")
+
+
+def _late(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The same answer, as if it had been asked for the model before."""
+
+    def answer_late(round: Any, state: Any, request: Any) -> Any:
+        return answer(replace(round, task=_OLD), state, msgspec.structs.replace(request, task=_OLD))
+
+    return answer_late
+
+
+class Stale(Weakened, Client):
+    """Works on the model before."""
+
+    weaker = weaken(mask=in_step(answer=_late))
+
+
+def _of_any_task(take: Callable[..., Any]) -> Callable[..., Any]:
+    step = take.__globals__["server_2_mask"]
+    return relaxed(take, server_2_mask=SimpleNamespace(take=relaxed(step.take, check_asked_for=skip)))
+
+
+class AnyTaskServer(Weakened, Server):
+    """Without a look at what a vector was masked for, and among whom."""
+
+    weaker = weaken(mask=in_step(take=_of_any_task))
+
+
+def stale_task(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = under(guard, tell, server=Server if defence else AnyTaskServer, crooked={LIAR: Stale})
+    tell(f"client {LIAR} sends a vector that it made for the model before")
+    stage.to_the_end()
+    others = sorted(stage.server.result().survivors)
+    if LIAR in others:
+        return Outcome(succeeded=True, summary="the sum has a vector in it that was made for another model")
+    return Outcome(
+        succeeded=not stage.is_right, summary=f"refused ({stage.refused[LIAR]}), {len(others)} others go on"
+    )
+
+
 MESSAGE_ATTACKS = (
     Attack(
         number="C6",
@@ -122,5 +170,13 @@ MESSAGE_ATTACKS = (
         guard="curious",
         defence="no share is asked for unless the survivors' masks hold together",
         run=leave_together,
+    ),
+    Attack(
+        number="C14",
+        name="stale-task",
+        title="A client sends a vector for another task than it was asked for",
+        guard="curious",
+        defence="every mask reply says what it is for and among whom, and the server refuses any other",
+        run=stale_task,
     ),
 )

@@ -1,28 +1,25 @@
 """Rows C1 to C3: clients that lie about shares."""
 
 import os
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import changed, under
-from ccesa.crypto import keys, shamir
+from ccesa.crypto import shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Nodes
+from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Shared
 from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Unmasking
 from ccesa.thresholds import Fixed
-from ccesa.wire import Data
 
 LIAR = 4
 #: Nine holders and t = 5: two wrong shares of a secret can be corrected.
@@ -61,16 +58,19 @@ class UnsizedServer(Weakened, Server):
     weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(checked=lambda reply, *_: reply))))
 
 
-class CrookedDealer(Client):
-    """Masks with another b than the one whose shares it deals."""
+def _split_another(secrets: shamir.Elements, *others: Any) -> shamir.Elements:
+    """Split another b than the one that is first among these secrets."""
+    another = shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS)
+    return shamir.split(np.concatenate([another, secrets[shamir.SECRET_ELEMENTS :]]), *others)
 
-    def _answer(self, request: Data) -> tuple[Any, m.Message]:
-        state, reply = super()._answer(request)
-        if not isinstance(state, Shared):
-            return state, reply
-        secret = shamir.to_bytes(shamir.random_elements(os.urandom, shamir.SECRET_ELEMENTS))
-        commitment = keys.commitment(secret, self._round.context, self.client)
-        return replace(state, self_secret=secret), msgspec.structs.replace(reply, commitment=commitment)
+
+_deal_another = relaxed(dealing.deal, shamir=SimpleNamespace(**{**vars(shamir), "split": _split_another}))
+
+
+class CrookedDealer(Weakened, Client):
+    """Masks with another b, and commits to it, than the one whose shares it deals."""
+
+    weaker = weaken(share=in_step(answer=without(deal=_deal_another)))
 
 
 def wrong_share(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

@@ -4,13 +4,14 @@ from typing import Any
 
 from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, in_step, skip, weaken, without
+from ccesa.crypto import shamir
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Advertised
 from ccesa.protocol.messages import Message
 
 
 class Colluder(Client):
-    """Whoever has both of its private keys can open what is sealed for it and compute its masks."""
+    """Whoever has all of its private keys can open what is sealed for it and compute its masks."""
 
     told: Eavesdropper | None = None
 
@@ -22,6 +23,8 @@ class Colluder(Client):
         if isinstance(state, Advertised) and self.told is not None:
             self.told.learn_key(state.sealing_private)
             self.told.learn_key(state.mask_private)
+            self.told.learn_kem_seed(state.kem_seed)
+            self.told.learn_mask_secret(self.client, shamir.to_bytes(state.mask_secret))
         return data
 
 

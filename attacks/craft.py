@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from attacks.eavesdropper import Eavesdropper
-from ccesa.crypto import keys, merkle
+from ccesa.crypto import merkle
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs.assignment import Flags, neighbourhood
 from ccesa.protocol import messages as m
@@ -32,9 +34,14 @@ def introduce(seen: Eavesdropper, client: int, v1: Flags, root: bytes = b"") -> 
 def mask_among(seen: Eavesdropper, client: int, v2: Flags) -> bytes:
     """Opens step 2 with this V2. Texts that nobody sealed for this client are left blank."""
     live = [j for j in seen[client].neighbours if v2[j]]
-    blank = bytes(keys.SEALED_BYTES)
-    sealed = b"".join(seen[j].sealed.get(client, blank) for j in live)
-    return m.MaskAmongRequest(**_head(seen, client), v2=m.pack_set(v2), sealed=sealed).encode()
+    blank = bytes(AGREEMENTS[seen.config.agreement].text_bytes)
+    return m.MaskAmongAtOnceRequest(
+        **_head(seen, client),
+        v2=m.pack_set(v2),
+        commitments=b"".join(seen[j].commitment or bytes(COMMITMENT_BYTES) for j in live),
+        sealed=b"".join(seen[j].sealed.get(client, blank) for j in live),
+        task=m.NO_TASK,
+    ).encode()
 
 
 def confirm(seen: Eavesdropper, client: int, v3: Flags) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import AssignmentGraph, Flags, draw
 from ccesa.protocol import messages as m
@@ -34,14 +34,16 @@ class StillHidden(CcesaError):
 
 @dataclass
 class Seen:
-    """What went between the server and one client. Keys are c_j then s_j."""
+    """What went between the server and one client. Keys are those of c_j, of s_j, and what else there is."""
 
     bundle: Bundle | None = None
     root: bytes = b""
     neighbours: list[int] = field(default_factory=list)
     mask_neighbours: set[int] = field(default_factory=set)
     shown_keys: dict[int, bytes] = field(default_factory=dict)
+    commitment: bytes = b""
     sealed: dict[int, bytes] = field(default_factory=dict)
+    deposits: dict[int, bytes] = field(default_factory=dict)
     v2: bytes = b""
     absent: set[int] = field(default_factory=set)
     vector: Vector | None = field(default=None, repr=False)
@@ -52,7 +54,7 @@ class Seen:
 
     @property
     def keys(self) -> bytes:
-        return self.bundle.sealing_key + self.bundle.mask_key if self.bundle else b""
+        return self.bundle.keys if self.bundle else b""
 
 
 class Eavesdropper:
@@ -60,9 +62,15 @@ class Eavesdropper:
 
     def __init__(self, config: RoundConfig) -> None:
         self.config, self.context = config, config.context
+        self.agreement = AGREEMENTS[config.agreement]
         self.seen: dict[int, Seen] = {}
         self._shares: dict[tuple[int, Secret], dict[int, bytes]] = {}
         self._private: dict[bytes, primitives.PrivateKey] = {}
+        #: Behind public keys of ML-KEM, and behind s_i of clients that told it.
+        self._kem_seeds: dict[bytes, bytes] = {}
+        self._mask_secrets: dict[int, bytes] = {}
+        #: By who gave it and who was given it.
+        self._pair_seeds: dict[tuple[int, int], bytes] = {}
         self._graphs: dict[tuple[bytes, bytes], AssignmentGraph] = {}
 
     def __getitem__(self, client: int) -> Seen:
@@ -73,8 +81,13 @@ class Eavesdropper:
         read, seen = m.decode(message, len(message)), self[client]
         if isinstance(read, m.ShareRequest | m.RosterRequest):
             self._note_neighbours(client, seen, read)
-        elif isinstance(read, m.MaskRequest | m.MaskAmongRequest):
-            self._note_v2(seen, read)
+        elif isinstance(read, m.AcceptRequest | m.MaskAtOnceRequest):
+            seen.absent = set(self._ids(read.dropped))
+        elif isinstance(read, m.MaskRequest):
+            seen.absent |= set(self._ids(read.dropped))
+        elif isinstance(read, m.MaskAmongRequest | m.MaskAmongAtOnceRequest):
+            v2 = self.members("V2", read.v2)
+            seen.v2, seen.absent = read.v2, {j for j in seen.neighbours if not v2[j]}
         elif isinstance(read, m.UnmaskRequest):
             seen.dropped = set(self._ids(read.dropped))
         elif isinstance(read, m.ConfirmRequest):
@@ -86,6 +99,15 @@ class Eavesdropper:
     def learn_key(self, private: primitives.PrivateKey) -> None:
         """Somebody works together with the server, or the server made the key itself."""
         self._private[primitives.public_key(private)] = private
+
+    def learn_kem_seed(self, seed: bytes) -> None:
+        """The same for a key of ML-KEM, where the agreement has any."""
+        if seed:
+            self._kem_seeds[primitives.kem_public_key(primitives.kem_private_key(seed))] = seed
+
+    def learn_mask_secret(self, client: int, secret: bytes) -> None:
+        """What the s_i of this client comes from: its private key does not give it away."""
+        self._mask_secrets[client] = secret
 
     def gain(self, dealer: int, secret: Secret, holder: int, share: bytes) -> None:
         """The share of a dealer's secret that was dealt to this holder."""
@@ -168,9 +190,10 @@ class Eavesdropper:
             seen.root = request.root
             seen.neighbours = graph.ids[graph.neighbours(node)].tolist()
             seen.mask_neighbours = set(graph.ids[graph.mask_neighbours(node)].tolist())
-        pairs = [request.keys[k : k + 64] for k in range(0, len(request.keys), 2 * PUBLIC_KEY_BYTES)]
+        size = self.agreement.bundle_bytes
+        bundles = [request.keys[k : k + size] for k in range(0, len(request.keys), size)]
         # A lie need not have the right size.
-        seen.shown_keys = dict(zip(seen.neighbours, pairs, strict=False))
+        seen.shown_keys = dict(zip(seen.neighbours, bundles, strict=False))
 
     def _graph(self, v1: bytes, root: bytes) -> AssignmentGraph:
         if (v1, root) not in self._graphs:
@@ -178,19 +201,16 @@ class Eavesdropper:
             self._graphs[v1, root] = draw(self.config.graph, signed_texts.seed(self.context, root), ids)
         return self._graphs[v1, root]
 
-    def _note_v2(self, seen: Seen, request: m.MaskRequest | m.MaskAmongRequest) -> None:
-        if isinstance(request, m.MaskRequest):
-            seen.absent = set(self._ids(request.dropped))
-        else:
-            v2 = self.members("V2", request.v2)
-            seen.v2, seen.absent = request.v2, {j for j in seen.neighbours if not v2[j]}
-
     def _note_reply(self, client: int, seen: Seen, reply: m.Message) -> None:
         if isinstance(reply, m.AdvertiseReply | m.SignedAdvertiseReply):
             seen.bundle = reply
         elif isinstance(reply, m.ShareReply):
-            texts = m.items("sealed", reply.sealed, len(seen.neighbours), keys.SEALED_BYTES)
-            seen.sealed = dict(zip(seen.neighbours, texts, strict=True))
+            texts = m.each(reply, "sealed", self.config)
+            seen.commitment, seen.sealed = reply.commitment, dict(zip(seen.neighbours, texts, strict=True))
+        elif isinstance(reply, m.AcceptReply) and reply.deposits:
+            size, shared = self.agreement.deposit_bytes, [j for j in self.holding(client) if j != client]
+            deposits = m.items("deposits", reply.deposits, len(shared), size)
+            seen.deposits = dict(zip(shared, deposits, strict=True))
         elif isinstance(reply, m.MaskReply | m.SignedMaskReply):
             seen.vector = words.from_bytes(reply.vector, self.config.bits)
             seen.masking_signature = getattr(reply, "signature", b"")
@@ -208,19 +228,26 @@ class Eavesdropper:
     # What follows from it
 
     def _unseal_for_friends(self, dealer: int) -> None:
-        """What this dealer sealed for anyone whose key the server has."""
+        """What this dealer sealed for anyone whose keys the server has."""
         seen = self[dealer]
         for holder, text in seen.sealed.items():
-            private = self._private.get(seen.shown_keys[holder][:PUBLIC_KEY_BYTES])
-            if private is not None:
-                public = primitives.load_public_key(seen.keys[:PUBLIC_KEY_BYTES])
-                sealing = keys.sealing(primitives.agree(private, public), self.context, holder, dealer)
-                ends = keys.Ends(
-                    dealer, holder, seen.keys, seen.shown_keys[holder], holder in seen.mask_neighbours
-                )
-                both = keys.unseal_shares(sealing, text, self.context, ends)
-                self.gain(dealer, "b", holder, both[: shamir.SHARE_BYTES])
-                self.gain(dealer, "s", holder, both[shamir.SHARE_BYTES :])
+            sealing_key, _, *kem = self.agreement.public_keys(seen.shown_keys[holder])
+            private, kem_seed = self._private.get(sealing_key), self._kem_seeds.get(b"".join(kem), b"")
+            if private is None or len(kem_seed) != self.agreement.kem_seed_bytes:
+                continue
+            public = primitives.load_public_key(self.agreement.public_keys(seen.keys)[0])
+            shown, masked = seen.shown_keys[holder], holder in seen.mask_neighbours
+            ends = keys.Ends(dealer, holder, seen.keys, shown, masked, seen.commitment)
+            opened = self.agreement.unseal(
+                primitives.agree(private, public),
+                self.agreement.decapsulating(kem_seed),
+                text,
+                self.context,
+                ends,
+            )
+            self.gain(dealer, "b", holder, opened.shares[: shamir.SHARE_BYTES])
+            self.gain(dealer, "s", holder, opened.shares[shamir.SHARE_BYTES :])
+            self._pair_seeds[dealer, holder] = opened.seed
 
     def _self_mask(self, client: int) -> masks.Mask:
         secret = self.secret(client, "b")
@@ -254,13 +281,39 @@ class Eavesdropper:
         return mutual and all(true_keys)
 
     def _pair_mask(self, client: int, other: int) -> masks.Mask:
-        own, shown = self[client].keys[PUBLIC_KEY_BYTES:], self[client].shown_keys[other][PUBLIC_KEY_BYTES:]
+        _, own, *_ = self.agreement.public_keys(self[client].keys)
+        _, shown, *_ = self.agreement.public_keys(self[client].shown_keys[other])
+        given, received = self._pair_seed(client, other), self._pair_seed(other, client)
         for private, public in ((self._mask_key(other, shown), own), (self._mask_key(client, own), shown)):
-            if private is not None:
+            if private is not None and given is not None and received is not None:
                 agreed = primitives.agree(private, primitives.load_public_key(public))
-                key = keys.pair_mask_key(agreed, self.context, client, other, self.config.generator)
+                here, there = keys.Half(client, own, given), keys.Half(other, shown, received)
+                secret = self.agreement.pair_secret(agreed, self.context, here, there)
+                key = keys.pair_mask_key(secret, self.context, client, other, self.config.generator)
                 return masks.Mask(key, -keys.pair_sign(client, other))
         raise StillHidden(f"the mask between clients {client} and {other} stays on")
+
+    def _pair_seed(self, giver: int, receiver: int) -> bytes | None:
+        """The seed that one client gave another: opened, or from the secret of one of the two."""
+        if not self.agreement.deposit_bytes:
+            return b""
+        self._unseal_for_friends(giver)
+        if (giver, receiver) in self._pair_seeds:
+            return self._pair_seeds[giver, receiver]
+        given, received = self._mask_secret(giver), self._mask_secret(receiver)
+        if given is not None:
+            return self.agreement.pair_seed(given, self.context, giver, receiver)
+        left = self[receiver].deposits.get(giver)
+        if received is not None and left is not None:
+            return self.agreement.withdraw(received, left, self.context, receiver, giver)
+        return None
+
+    def _mask_secret(self, client: int) -> bytes | None:
+        """What the s_i of a client comes from: told, or rebuilt from shares."""
+        if client not in self._mask_secrets:
+            with suppress(StillHidden):
+                self.learn_mask_secret(client, self.secret(client, "s"))
+        return self._mask_secrets.get(client)
 
     def _mask_key(self, client: int, public: bytes) -> primitives.PrivateKey | None:
         """The private key behind this public one: told, or rebuilt from shares."""

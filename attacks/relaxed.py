@@ -25,6 +25,7 @@ def relaxed(function: Callable[..., Result], **instead: Any) -> Callable[..., Re
         raise UsageError(f"{plain.__name__} does not use {', '.join(sorted(unused))}: nothing is taken away")
     found = {**plain.__globals__, **instead}
     twin = FunctionType(plain.__code__, found, plain.__name__, plain.__defaults__, plain.__closure__)
+    twin.__kwdefaults__ = plain.__kwdefaults__
     return cast("Callable[..., Result]", twin)
 
 

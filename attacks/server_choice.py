@@ -164,7 +164,7 @@ class RosterServer(ActiveServer):
     most: ClassVar[int] = 20_000
 
     def __init__(self, config: RoundConfig, charter: Charter, colluders: frozenset[int]) -> None:
-        super().__init__(charter.config(length=config.length, round_id=config.round_id), charter)
+        super().__init__(charter.config(length=config.length, series_id=config.series_id), charter)
         self.config, self.colluders = config, colluders  # its own check is no obstacle to a liar
         self._round = replace(self._round, config=config)
         self._steps = (self._steps[0]._replace(close=self._grind), *self._steps[1:])
@@ -189,9 +189,7 @@ class RosterServer(ActiveServer):
 
     def _drawn(self, pairs: list[m.SignedAdvertiseReply]) -> AssignmentGraph:
         ids = np.array([pair.client for pair in pairs])
-        leaves = [
-            signed_texts.leaf(self.context, pair.client, pair.sealing_key + pair.mask_key) for pair in pairs
-        ]
+        leaves = [signed_texts.leaf(self.context, pair.client, pair.keys) for pair in pairs]
         root = signed_texts.root(
             self.context, m.pack_members(ids, self.config.clients), merkle.levels(leaves)[-1].tobytes()
         )
@@ -276,7 +274,7 @@ def _unmask(stage: Stage, client: int, choice: Choice) -> bytes:
     honest = m.decode(craft.unmask(seen, client), 1 << 20)
     request = m.expect(honest, m.SignedUnmaskRequest)
     own = seen[client]
-    text = signed_texts.confirmed_text(seen.context, own.root, own.v2, own.v3)
+    text = signed_texts.confirmed_text(seen.context, own.root, own.v2, m.NO_TASK, own.v3)
     live = [j for j in seen.holding(client) if j != client and j not in own.dropped]
     flags, signatures = bytearray(request.confirmed), m.items("signatures", request.signatures, len(live), 64)
     for place, neighbour in enumerate(live):

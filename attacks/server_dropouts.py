@@ -3,7 +3,7 @@
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import Weakened, in_step, skip, weaken, without
+from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
@@ -13,7 +13,8 @@ from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Done, Holding, Round
-from ccesa.protocol.curious import client_3_unmask
+from ccesa.protocol.curious import client_2_mask, client_3_unmask
+from ccesa.protocol.masking import held_among
 
 VICTIM = 3
 
@@ -127,10 +128,13 @@ def second_request(defended: bool, tell: Tell) -> Outcome:
 # S17
 
 
+_mask_among_few = relaxed(client_2_mask.masked, held_among=relaxed(held_among, check_enough=skip))
+
+
 class MasksWithAnyone(Weakened, Client):
     """Masks with whoever is left, however few."""
 
-    weaker = weaken(mask=in_step(answer=without(check_enough=skip)))
+    weaker = weaken(mask=in_step(answer=without(check_enough=skip, masked=_mask_among_few)))
 
 
 def cut_v2(defended: bool, tell: Tell) -> Outcome:
@@ -142,7 +146,10 @@ def cut_v2(defended: bool, tell: Tell) -> Outcome:
     gone = [j for j in stage.overheard[VICTIM].neighbours if j != kept]
     tell(f"server tells client {VICTIM} that only client {kept} is left of its {len(gone) + 1} neighbours")
     for client, request in stage.requests.items():
-        lied = changed(request, dropped=ids(*gone), sealed=stage.overheard[kept].sealed[VICTIM])
+        dealer = stage.overheard[kept]
+        lied = changed(
+            request, dropped=ids(*gone), commitments=dealer.commitment, sealed=dealer.sealed[VICTIM]
+        )
         stage.ask(client, lied if client == VICTIM else request)
     tell(f"server tells everyone else that client {kept} dropped and client {VICTIM} survived")
     for client in gone:

@@ -4,7 +4,7 @@ S7 to S11, S20: ``active`` has to hold.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.active import client_1_share, client_3_unmask
+from ccesa.protocol.active import client_1_share, client_2_mask, client_3_unmask
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import ActiveServer
@@ -166,29 +166,28 @@ def _with_keys(stage: Stage, client: int, instead: dict[int, bytes]) -> bytes:
 # S10
 
 
-def masking_among(context: bytes, root: bytes, v2: bytes) -> bytes:
-    return signed_texts.masking_text(context, bytes(merkle.HASH_BYTES), v2)
+def _rootless(text: Callable[..., bytes]) -> Callable[..., bytes]:
+    return lambda context, root, *rest: text(context, bytes(merkle.HASH_BYTES), *rest)
 
 
-def confirming(context: bytes, root: bytes, v2: bytes, v3: bytes) -> bytes:
-    return signed_texts.confirmed_text(context, bytes(merkle.HASH_BYTES), v2, v3)
-
-
-class _Rootless:
-    """The signed texts without the root of the roster."""
-
-    masking_text = staticmethod(masking_among)
-    confirmed_text = staticmethod(confirming)
+#: The signed texts without the root of the roster.
+_ROOTLESS = SimpleNamespace(
+    **{
+        **vars(signed_texts),
+        "masking_text": _rootless(signed_texts.masking_text),
+        "confirmed_text": _rootless(signed_texts.confirmed_text),
+    }
+)
 
 
 class RootlessSignatures(Weakened, ActiveClient):
     """Signs V2 and V3 without saying of which roster."""
 
     weaker = weaken(
-        mask=in_step(answer=without(signed_texts=_Rootless)),
-        confirm=in_step(answer=without(signed_texts=_Rootless)),
+        mask=in_step(answer=without(masked=relaxed(client_2_mask.masked, signed_texts=_ROOTLESS))),
+        confirm=in_step(answer=without(signed_texts=_ROOTLESS)),
         unmask=in_step(
-            answer=without(check_confirmed=relaxed(client_3_unmask.check_confirmed, signed_texts=_Rootless))
+            answer=without(check_confirmed=relaxed(client_3_unmask.check_confirmed, signed_texts=_ROOTLESS))
         ),
     )
 

@@ -1,31 +1,28 @@
-"""A server that lies about the round itself: its parameters, whether it is new, what it is about.
+"""A server that lies about the round itself: its parameters, whether it is new.
 
-S12, S13, S14: ``curious`` has to hold; S15: ``active``.
+S12, S13, S14: ``curious`` has to hold.
 """
 
 import os
-from collections.abc import Mapping, MutableSet
+from collections.abc import MutableSet
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
-import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.relaxed import Weakened, Weaker, in_step, skip, weaken, without
-from attacks.stage import Stage, changed, curious, inputs, names, opened
-from ccesa import labels
+from attacks.relaxed import Weakened, in_step, weaken
+from attacks.stage import Stage, changed, curious, inputs, opened
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.graphs import Complete, Graph, Harary
 from ccesa.protocol import messages as m
-from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Advertised, Joined, Round
 from ccesa.protocol.curious import client_0_advertise
-from ccesa.protocol.server import ActiveServer
-from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
 
@@ -118,7 +115,9 @@ def _replay_messages(old: Stage, new: Stage) -> None:
     """The other half of the row: bytes of the first round in the next one, as they are and relabelled."""
     new.tell("server sends a request of the first round to client 0 in the next one")
     new.until("mask", {"advertise": {0}})
-    new.ask(0, m.AdvertiseRequest(context=old.config.context, client=0).encode())
+    new.ask(
+        0, m.AdvertiseRequest(context=old.config.context, client=0, number=bytes(m.NUMBER_BYTES)).encode()
+    )
     new.tell("server sends client 1 the sealed shares of the first round, relabelled")
     sealed = b"".join(old.overheard[j].sealed[1] for j in new.overheard[1].neighbours)
     new.ask(1, changed(new.requests[1], sealed=sealed))
@@ -137,11 +136,9 @@ def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
         fresh, reply = client_0_advertise.answer(round, state, request)
         secret = kept.setdefault(round.client, fresh.mask_secret)
         private = keys.mask_private_key(shamir.to_bytes(secret), round.context, round.client)
-        public = primitives.public_key(private)
-        return (
-            replace(fresh, mask_secret=secret, mask_private=private),
-            msgspec.structs.replace(reply, mask_key=public),
-        )
+        public = fresh.public_keys[:PUBLIC_KEY_BYTES] + primitives.public_key(private)
+        kept_again = replace(fresh, mask_secret=secret, mask_private=private, public_keys=public)
+        return kept_again, msgspec.structs.replace(reply, keys=public)
 
     class KeepsKeys(Weakened, Client):
         weaker = weaken(advertise=in_step(answer=lambda _: advertise))
@@ -175,60 +172,6 @@ def _common_keys(first: Stage, second: Stage) -> int:
     return len(one & other)
 
 
-# S15
-
-
-class BlindToTask(ActiveClient):
-    """Leaves what it was asked to work on out of the context."""
-
-    def __init__(self, config: RoundConfig, *arguments: Any, **options: Any) -> None:
-        super().__init__(msgspec.structs.replace(config, task=b""), *arguments, **options)
-
-
-class TwoFacedServer(Weakened, ActiveServer):
-    """Takes replies of every context for its own, and checks no signature."""
-
-    weaker: ClassVar[Weaker] = dict.fromkeys(
-        ("advertise", "mask", "confirm"), in_step(take=without(check_signed=skip))
-    )
-
-    def receive(self, client: int, reply: bytes) -> None:
-        super().receive(client, changed(reply, context=self.context))
-
-
-def different_models(defended: bool, tell: Tell) -> Outcome:
-    """The victim gets the real model, everyone else one whose updates are zero: the sum is the victim's."""
-    clients = 9
-    identities = enrol(clients)
-    charter = chartered(identities)
-    real = charter.config(length=8, task=labels.digest(b"the model"))
-    dead = msgspec.structs.replace(real, task=labels.digest(b"a model that cannot learn"))
-    vectors = {i: np.zeros(8, np.uint32) for i in range(clients)} | {VICTIM: inputs(real)[VICTIM]}
-    kind = ActiveClient if defended else BlindToTask
-    shown = {i: real if i == VICTIM else dead for i in range(clients)}
-    made = {i: kind(shown[i], identities[i], charter, vectors[i], tasks=None) for i in range(clients)}
-    common = dead if defended else msgspec.structs.replace(real, task=b"")
-    tell(f"server gives client {VICTIM} the model, and all others one on which every update is zero")
-    stage = Stage(TwoFacedServer(common, charter), made, vectors, tell)
-    _run_with(stage, {i: shown[i].context if defended else common.context for i in shown})
-    return _end_of_different_models(stage)
-
-
-def _run_with(stage: Stage, contexts: Mapping[int, bytes]) -> None:
-    """Each client hears of its own context only."""
-    while stage.requests:
-        stage.step(to_client=lambda client, request: changed(request, context=contexts[client]))
-
-
-def _end_of_different_models(stage: Stage) -> Outcome:
-    stage.tell_aborts()
-    if stage.failure is not None:
-        summary = f"{names(stage.aborted)} aborted, there is no sum: {stage.failure}"
-        return Outcome(succeeded=False, summary=summary, victim=stage.vectors[VICTIM])
-    total = stage.server.result().vector
-    return opened(total, stage.vectors[VICTIM], "the sum is the victim's update alone")
-
-
 ROUND_LIES = (
     Attack(
         number="S12",
@@ -253,13 +196,5 @@ ROUND_LIES = (
         guard="curious",
         defence="fresh keys in every round",
         run=reused_keys,
-    ),
-    Attack(
-        number="S15",
-        name="different-models",
-        title="different models to different clients",
-        guard="active",
-        defence="the digest of the model is part of the context, which everything depends on",
-        run=different_models,
     ),
 )

@@ -7,6 +7,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
+from ccesa.crypto.agreements import X25519, Decapsulate, Opened
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi
@@ -15,7 +16,8 @@ from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import dealing, drawing, masking
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Round, Shared
+from ccesa.protocol.client_states import Accepted, Round
+from ccesa.protocol.curious import client_2_mask
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
@@ -79,22 +81,23 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 # S6
 
 
-def without_self_mask(round: Round[Floor], state: Shared, live: Neighbourhood) -> Vector:
+def without_self_mask(round: Round[Floor], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
     """The vector under its pair masks alone."""
-    vector = masking.masked_vector(round, state, live)
+    vector = masking.masked_vector(round, state, live, task)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
     return vector
 
 
+_pair_masked = relaxed(
+    client_2_mask.masked, mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask)
+)
+
+
 class NoSelfMask(Weakened, Client):
     """Masks with its neighbours only, as if nobody were ever late."""
 
-    weaker = weaken(
-        mask=in_step(
-            answer=without(mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask))
-        )
-    )
+    weaker = weaken(mask=in_step(answer=without(masked=_pair_masked)))
 
 
 def late_vector(defended: bool, tell: Tell) -> Outcome:
@@ -123,30 +126,27 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
 # S16
 
 
-def one_key_for_both_directions(agreed: bytes, context: bytes, client: int, neighbour: int) -> keys.Sealing:
-    key = keys.sealing(agreed, context, min(client, neighbour), max(client, neighbour)).outgoing
-    return keys.Sealing(key, key)
+class Undirected(X25519):
+    """Has one key for both directions, and binds the same data whoever of the two seals."""
+
+    def seal(self, agreed: bytes, content: Opened, context: bytes, ends: keys.Ends) -> bytes:
+        return super().seal(agreed, content, context, _sorted(ends))
+
+    def unseal(
+        self, agreed: bytes, decapsulate: Decapsulate, sealed: bytes, context: bytes, ends: keys.Ends
+    ) -> Opened:
+        return super().unseal(agreed, decapsulate, sealed, context, _sorted(ends))
 
 
-def between(
-    sender: int, recipient: int, sender_keys: bytes, recipient_keys: bytes, masked: bool
-) -> keys.Ends:
-    """Bind the same data, whoever of the two seals."""
-    (low, low_keys), (high, high_keys) = sorted([(sender, sender_keys), (recipient, recipient_keys)])
-    return keys.Ends(low, high, low_keys, high_keys, masked)
+def _sorted(ends: keys.Ends) -> keys.Ends:
+    """From the smaller id to the larger, whoever sends."""
+    low, high = sorted([(ends.sender, ends.sender_keys), (ends.recipient, ends.recipient_keys)])
+    return keys.Ends(low[0], high[0], low[1], high[1], ends.carries_masks, ends.commitment)
 
 
-class _Undirected:
-    """``keys`` for clients that seal without a direction."""
-
-    sealing = staticmethod(one_key_for_both_directions)
-    Ends = staticmethod(between)
-    seal_shares = staticmethod(keys.seal_shares)
-    unseal_shares = staticmethod(keys.unseal_shares)
-
-
-_deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, keys=_Undirected))
-_take_hold = relaxed(masking.take_hold, unseal=relaxed(masking.unseal, keys=_Undirected))
+_UNDIRECTED = {"x25519": Undirected()}
+_deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, AGREEMENTS=_UNDIRECTED))
+_opened = relaxed(masking.opened, unseal=relaxed(masking.unseal, AGREEMENTS=_UNDIRECTED))
 
 
 class NoDirections(Weakened, Client):
@@ -154,7 +154,7 @@ class NoDirections(Weakened, Client):
 
     weaker = weaken(
         share=in_step(answer=without(deal=_deal)),
-        mask=in_step(answer=without(take_hold=_take_hold)),
+        mask=in_step(answer=without(opened=_opened)),
     )
 
 
@@ -167,10 +167,13 @@ def reflected_shares(defended: bool, tell: Tell) -> Outcome:
     if defended:
         _move_a_share(stage)
     tell(f"server returns to client {VICTIM} what it sealed for the others, as if they had sealed it")
-    reflected = b"".join(text for _, text in sorted(sealed.items()))
+    reflected = {
+        "sealed": b"".join(text for _, text in sorted(sealed.items())),
+        "commitments": stage.overheard[VICTIM].commitment * len(sealed),
+    }
 
     def reflect(client: int, request: bytes) -> bytes:
-        return changed(request, sealed=reflected) if client == VICTIM else request
+        return changed(request, **reflected) if client == VICTIM else request
 
     stage.step(to_client=reflect)
     if VICTIM in stage.aborted:
@@ -187,9 +190,8 @@ def _move_a_share(stage: Stage) -> None:
     """The other half of the row: a text that was sealed for somebody else."""
     stage.tell("server gives client 0 what client 2 sealed for client 1")
     request = m.decode(stage.requests[0], len(stage.requests[0]))
-    texts = dict(stage.overheard[0].sealed)
-    honest = m.items("sealed", getattr(request, "sealed", b""), len(texts), keys.SEALED_BYTES)
-    texts = dict(zip(sorted(texts), honest, strict=True))
+    honest = m.each(request, "sealed", stage.config)
+    texts = dict(zip(sorted(stage.overheard[0].sealed), honest, strict=True))
     texts[2] = stage.overheard[2].sealed[1]
     stage.ask(0, changed(stage.requests[0], sealed=b"".join(texts.values())))
 

@@ -183,17 +183,18 @@ def under(
     clients: int = 9,
     server: type[Server] = Server,
     crooked: Mapping[int, type[Client]] = {},
+    accept: bool = False,
     **fields: Any,
 ) -> Stage:
     """A round under either guard, with a server that is weakened and a few clients that are crooked."""
     kinds = {i: crooked.get(i, Client) for i in range(clients)}
     if not guard_named(guard).chartered:
-        config = RoundConfig(clients=clients, length=LENGTH, **fields)
+        config = RoundConfig(clients=clients, length=LENGTH, accept=accept, **fields)
         vectors = inputs(config)
         return Stage(server(config), {i: kinds[i](config, i, vectors[i]) for i in kinds}, vectors, tell)
     identities = enrol(clients)
     charter = chartered(identities, **fields)
-    config = charter.config(length=LENGTH)
+    config = charter.config(length=LENGTH, accept=accept)
     vectors = inputs(config)
     made = {
         i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, flower, imports, large, liars, report, rounds, versus
+from bench import active, ahead, client, fields, flower, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "liars", "imports"],
+        choices=["table", "million", "flower", "large", "active", "liars", "imports", "fields", "ahead"],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -85,6 +85,8 @@ def main() -> None:
         "active": _active,
         "liars": _liars,
         "imports": _imports,
+        "fields": _fields,
+        "ahead": _ahead,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -116,6 +118,16 @@ def _liars() -> dict[str, Any]:
 def _imports() -> dict[str, float]:
     _say("import ccesa, beside its libraries")
     return imports.compare()
+
+
+def _ahead() -> dict[str, Any]:
+    _say("masks ahead, a million words")
+    return ahead.compare()
+
+
+def _fields() -> dict[str, Any]:
+    _say("fields in words, 1,000 clients, a million parameters")
+    return fields.compare()
 
 
 def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...]) -> dict[str, Any]:

@@ -30,6 +30,10 @@ def page(results: dict[str, Any]) -> str:
         _table(results["table"]),
         "## A million parameters",
         _million(results["million"]),
+        "## Fields in words",
+        _fields(results["fields"]),
+        "## Masks ahead",
+        _ahead(results["ahead"]),
         "## Beside Flower's SecAgg+",
         _flower(results["flower"], results["machine"]["flwr"]),
         "## The guard `active`",
@@ -66,6 +70,13 @@ def targets(results: dict[str, Any]) -> list[Target]:
             results["imports"]["ratio"],
             2.5,
             True,
+        ),
+        ("8-bit values of 1,000 clients: bytes per parameter", _each(results["fields"]), 2.7, True),
+        (
+            "the same: mask step, times faster than with 32-bit words",
+            results["fields"]["ratio"],
+            1.4,
+            False,
         ),
     ]
     for (name, pair), least in zip(versus.items(), (300, 8, 500, 60), strict=False):
@@ -108,6 +119,38 @@ def _million(found: dict[str, float]) -> str:
         "One client, steps 1 and 2, 1,000,000 elements of 32 bits, 50 neighbours: "
         f"{found['one_thread_ms']:.1f} ms with one thread, {found['two_threads_ms']:.1f} ms with two; "
         f"floor {found['floor_ms']:.1f} ms (one thread)."
+    )
+
+
+def _each(found: dict[str, Any]) -> float:
+    """Bytes of a mask reply for each parameter."""
+    return float(found["reply_bytes"] / found["length"])
+
+
+def _ahead(found: dict[str, Any]) -> str:
+    ms = {name: f"{found[f'{name}_ms']:.1f}" for name in ("prepare", "ahead", "at_once")}
+    return (
+        f"{found['length']:,} words of 32 bits, {found['degree']:.0f} neighbours, masks with "
+        f"{found['mask_degree']:.0f} of them, one thread (`bench/ahead.py`). In a series a client agrees on "
+        "masks before its vector is there. Summed ahead (`SeriesClient.prepare`, "
+        f"{ms['prepare']} ms while it trains), they leave {ms['ahead']} ms for the mask step: one addition, "
+        f"the digest of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
+        f"{found['ratio']:.1f} times as long."
+    )
+
+
+def _fields(found: dict[str, Any]) -> str:
+    timed = ("words", "fields", "pack", "encode", "unpack", "decode")
+    ms = {name: format(found[f"{name}_ms"], ".1f") for name in timed}
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
+        f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
+        f"{_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
+        f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, "
+        f"with one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
+        f"{ms['pack']} of the {ms['encode']} ms of `Quantizer.encode`, reading the sum {ms['unpack']} of the "
+        f"{ms['decode']} ms of `decode`."
     )
 
 

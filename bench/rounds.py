@@ -46,7 +46,7 @@ def measure(config: RoundConfig, dropout: float, seed: int, threads: int = 1) ->
     """
     vectors = random_vectors(config, seed)
     clients = {i: Client(config, i, vectors(i), threads=threads) for i in range(config.clients)}
-    gone = Independent(dropout).draw(steps_of(config.guard), config.clients, np.random.default_rng(seed))
+    gone = Independent(dropout).draw(steps_of(config), config.clients, np.random.default_rng(seed))
     floor, server_floor = Floor(config.vector_bytes), Floor(config.vector_bytes)
     times, server_time = defaultdict[str, list[float]](list), 0.0
     server = Server(config, threads=threads)
@@ -109,5 +109,5 @@ def paper_config(clients: int, graph: Graph, threshold: Threshold) -> RoundConfi
 
 
 def _fresh(config: RoundConfig) -> RoundConfig:
-    fields = {name: getattr(config, name) for name in config.__struct_fields__ if name != "round_id"}
+    fields = {name: getattr(config, name) for name in config.__struct_fields__ if name != "series_id"}
     return RoundConfig(**fields)

@@ -24,12 +24,12 @@ VANISH = {3: "share", 7: "mask"}  # client -> the step in which it leaves
 
 
 def configuration() -> ccesa.RoundConfig:
-    """Agreed on beforehand. A real federation draws a fresh round_id for every round and sends it along."""
+    """Agreed on beforehand. A real federation draws a fresh series_id for every round and sends it along."""
     return ccesa.RoundConfig(
         clients=CLIENTS,
         length=LENGTH,
         graph=ccesa.Harary(degree=8),
-        round_id=b"an example, so not at random 32b",
+        series_id=b"an example, so not at random 32b",
     )
 
 

@@ -12,6 +12,7 @@ from ccesa.errors import ConfigError
 from ccesa.graphs import Graph
 from ccesa.parts import whole_number
 from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.per_step import PerStep
 from ccesa.probability.tails import Counts
 from ccesa.thresholds import Threshold
 from experiments import samples
@@ -19,6 +20,8 @@ from experiments.samples import Flags, Sample, Shape
 
 #: Edges, or clients, that are in memory at a time; one graph alone may have more.
 _BATCH = 1 << 20
+#: Fewer clients are no sum.
+_LEAST = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,50 @@ def estimate(
         unmaskable=unmaskable,
         graphs=graphs,
     )
+
+
+def lost(
+    graph: Graph, threshold: Threshold, assumptions: Assumptions, rounds: int, rng: np.random.Generator
+) -> float:
+    """Play so many rounds with dropouts per step, as a server plays them; return the fraction that is lost.
+
+    For want of share holders, or of clients: a round whose masks fall apart does not count.
+    """
+    steps = assumptions.per_step
+    if steps is None:
+        raise ConfigError("rounds are played with dropouts per step")
+    failed = 0
+    sizes, counts = np.unique(rng.binomial(assumptions.clients, steps.advertises, rounds), return_counts=True)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        for rows in _batches(graph, size, count):
+            failed += rows if size < _LEAST else _play(graph, threshold, steps, (rows, size), rng)
+    return failed / rounds
+
+
+def _play(graph: Graph, threshold: Threshold, steps: PerStep, shape: Shape, rng: np.random.Generator) -> int:
+    """Return in how many rounds with so many in V1 a secret that is needed cannot be rebuilt."""
+    shares, masks = samples.draw(graph, shape, rng)
+    answered = [rng.random(shape) >= q for q in steps.each[1:]]
+    share, accept, mask, confirm, unmask = answered
+    everyone = np.ones(shape, bool)
+    degrees = shares.neighbours(everyone)
+    t = np.array([threshold.of(degree) for degree in range(int(degrees.max()) + 1)])[degrees]
+
+    def releasing(alive: Flags) -> Flags:
+        return alive & (shares.neighbours(alive) >= t) if steps.confirms else alive
+
+    def informative(holders: Flags) -> Flags:
+        return np.asarray(shares.neighbours(holders) + holders >= t)
+
+    fit = (t <= degrees + (not steps.confirms)) & (degrees + 1 < 2 * t) & (masks.neighbours(everyone) > 0)
+    v2, before = share & accept & fit, everyone
+    while (v2 != before).any():
+        before, v2 = v2, v2 & informative(releasing(v2)) & (masks.neighbours(v2) > 0)
+    v3 = v2 & mask
+    v4 = releasing(v3 & confirm) & unmask
+    needed = v3 | (v2 & (masks.neighbours(v3) > 0))
+    few = np.count_nonzero(releasing(v3 & confirm), axis=1) < _LEAST
+    return int(np.count_nonzero(few | (needed & ~informative(v4)).any(axis=1)))
 
 
 def _batches(graph: Graph, n: int, graphs: int) -> Iterator[int]:

@@ -17,9 +17,10 @@ from ccesa.config import RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Graph
 from ccesa.protocol.client import Client
+from ccesa.protocol.curious import STEPS
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
-from ccesa.protocol.steps import Requests, Step, steps_of
+from ccesa.protocol.steps import Requests, Step
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Dropouts
 from ccesa.thresholds import Threshold
@@ -42,9 +43,9 @@ class Ran:
 def configured(
     seed: list[int], clients: int, length: int, graph: Graph, threshold: Threshold, bits: int = 32
 ) -> RoundConfig:
-    """With a round id from the seed: it enters the graph, too."""
+    """With a series id from the seed: it enters the graph, too."""
     return RoundConfig(
-        round_id=hashlib.sha256(repr(seed).encode()).digest(),
+        series_id=hashlib.sha256(repr(seed).encode()).digest(),
         clients=clients,
         length=length,
         bits=bits,  # type: ignore[arg-type]  # checked by the configuration itself
@@ -55,7 +56,7 @@ def configured(
 
 def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
     """Draw who drops out in which step."""
-    return Independent(q_total).draw(steps_of("curious"), clients, np.random.default_rng(seed))
+    return Independent(q_total).draw(STEPS[False], clients, np.random.default_rng(seed))
 
 
 def ran(

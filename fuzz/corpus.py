@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from attacks.hostile import HostileRound
 from ccesa.charter import Learning
 from ccesa.flower.both.terms import Terms
+from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
-from ccesa.protocol import suspended
-from fuzz import stage
+from fuzz import series_stage, stage
 from fuzz.harnesses import CORPUS
 from fuzz.quantized import ARRAYS, QUANTIZERS
 
@@ -24,31 +25,29 @@ EVERY = 5
 def seeds() -> dict[str, dict[str, bytes]]:
     """For each harness its inputs by name."""
     vectors = json.loads(VECTORS.read_text())
-    stands = {
-        (guard, place): (stage.stand(guard, place), index)
-        for index, (guard, place) in enumerate(stage.PLACES)
-    }
     requests, replies, messages = {}, {}, {}
-    for (guard, _), (stand, index) in stands.items():
-        name = f"{guard}-{stand.server.step.name}"
-        request = stand.requests[0]
-        reply = stage.new_stand(*stage.PLACES[index]).clients[0].receive(request)
+    for index, place in enumerate(stage.PLACES):
+        stand = stage.stand(place)
+        name, request = str(place), stand.requests[0]
+        reply = stage.new_stand(place).clients[0].receive(request)
         requests[name], replies[name] = bytes([index]) + request, bytes([index]) + reply
         messages[f"{name}-request"], messages[f"{name}-reply"] = request, reply
-        if stand.server.step.instead is not None:
-            replies[f"{guard}-complaint"] = bytes([index]) + _complaint(stand)
-            messages[f"{guard}-complaint"] = _complaint(stand)
+        if m.Complaint in stand.server.step.replies or m.AcceptReply in stand.server.step.replies:
+            said = _accusing(stand)
+            replies[f"{name}-accusing"] = bytes([index]) + said
+            messages[f"{name}-accusing"] = said
     messages |= _bad(vectors["bad_messages"])
     configurations = {
         f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
     }
-    configurations["active"] = stage.configuration("active").encode()
+    configurations["active"] = stage.configuration("active", accept=False).encode()
     configurations |= _bad(vectors["bad_configurations"])
     return {
         "messages": messages,
         "configuration": configurations,
         "requests": requests,
         "replies": replies,
+        "envelopes": _envelopes(),
         "admission": _lists(),
         "charter": _charters(),
         "identity": _identities(),
@@ -59,20 +58,40 @@ def seeds() -> dict[str, dict[str, bytes]]:
     }
 
 
-def _complaint(stand: HostileRound) -> bytes:
+def _accusing(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
-    return m.Complaint(context=stand.server.context, client=0, accused=m.pack_ids(near)).encode()
+    head: dict[str, Any] = {"context": stand.server.context, "client": 0, "accused": m.pack_ids(near)}
+    if stand.server.step.reply is m.AcceptReply:
+        return m.AcceptReply(**head, deposits=b"").encode()
+    return m.Complaint(**head).encode()
+
+
+def _envelopes() -> dict[str, bytes]:
+    """What each exchange of a short series has for a client; and envelopes that are none."""
+    found = {}
+    for index, (guard, exchange) in enumerate(series_stage.PLACES):
+        requests, _ = series_stage.played(guard, exchange)
+        found[f"{guard}-{exchange}"] = bytes([index]) + requests[0]
+    last = len(series_stage.PLACES) - 1
+    messages = envelope.unpack(found[f"active-{series_stage.EXCHANGES - 1}"][1:])
+    return found | {
+        "over": bytes([last]),
+        "half": bytes([last]) + bytes(messages[0])[:20],
+        "twice": bytes([last]) + envelope.pack([messages[0], messages[0]]),
+        "turned": bytes([last]) + envelope.pack(reversed(messages)),
+        "empty-message": bytes([last]) + bytes(8),
+        "too-long": bytes([last]) + b"\xff" * 8 + bytes(messages[0]),
+    }
 
 
 def _sleepers() -> dict[str, bytes]:
     """One client before each step, with a nonce that does not change."""
     found = {}
-    for index, (guard, place) in enumerate(stage.PLACES):
-        stand = stage.new_stand(guard, place)
-        saved = suspended.decode(stand.clients[0].suspend())
+    for index, place in enumerate(stage.PLACES):
+        saved = suspended.decode(stage.new_stand(place).clients[0].suspend(), suspended.Saved)
         body = suspended.encode(msgspec.structs.replace(saved, nonce=bytes(16)))[32:]
-        found[f"{guard}-{saved.step}"] = bytes([index]) + body
+        found[str(place)] = bytes([index]) + body
     return found
 
 
@@ -82,7 +101,7 @@ def _terms() -> dict[str, bytes]:
         clients=9,
         clip=2.0,
         metric_clip=1e6,
-        bits=32,
+        field_bits=32,
         max_weight=65536.0,
         weighted_by="num-examples",
         metric_slots=2,
@@ -90,9 +109,9 @@ def _terms() -> dict[str, bytes]:
     )
     others: dict[str, dict[str, object]] = {
         "evaluate": {"message_type": "evaluate", "counters": []},
-        "bits-8": {"bits": 8},
-        "bits-12": {"bits": 12},
-        "many-clients": {"clients": 2**31, "bits": 64},
+        "fields-8": {"field_bits": 8},
+        "fields-65": {"field_bits": 65},
+        "many-clients": {"clients": 2**31, "field_bits": 64},
         "too-many-clients": {"clients": 2**40},
         "no-slots": {"metric_slots": 0},
         "named": {"metrics": ["=loss", "+per-class"]},
@@ -127,7 +146,9 @@ def _lists() -> dict[str, bytes]:
 
 def _charters() -> dict[str, bytes]:
     text = str(stage.CHARTER)
-    learning = msgspec.structs.replace(stage.CHARTER, learning=Learning(metrics=("loss",), counters=("n",)))
+    learning = msgspec.structs.replace(
+        stage.CHARTER, bits=64, learning=Learning(metrics=("loss",), counters=("n",))
+    )
     return {
         "plain": text.encode(),
         "learning": str(learning).encode(),
@@ -174,8 +195,8 @@ def _sums() -> dict[str, bytes]:
     found = {}
     for place, quantizer in enumerate(QUANTIZERS):
         vector = quantizer.encode(values, rng=np.random.default_rng(0)).vector
-        found[f"sum-{quantizer.bits}"] = bytes([place]) + vector.tobytes()
-        found[f"most-{quantizer.bits}"] = bytes([place]) + b"\xff" * vector.nbytes
+        found[f"sum-{quantizer.field_bits}"] = bytes([place]) + vector.tobytes()
+        found[f"most-{quantizer.field_bits}"] = bytes([place]) + b"\xff" * vector.nbytes
     return found
 
 

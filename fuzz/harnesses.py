@@ -15,6 +15,7 @@ NAMES = (
     "quantized",
     "requests",
     "replies",
+    "envelopes",
     "suspended",
     "terms",
 )

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ccesa import words
 from ccesa.errors import VectorError
+from ccesa.fields import WORD_BITS
 from ccesa.quantize import Quantizer
 
 ARRAYS: dict[str, NDArray[Any]] = {
@@ -16,8 +17,11 @@ ARRAYS: dict[str, NDArray[Any]] = {
     "empty": np.zeros((0, 3)),
 }
 QUANTIZERS = [
-    Quantizer.for_model(ARRAYS, clients=clients, clip=clip, bits=bits, max_weight=weight)
-    for bits, clients, clip, weight in ((8, 3, 1.0, 1.0), (16, 100, 1e300, 5.0), (64, 9, 1e-300, 1e6))
+    Quantizer.for_model(ARRAYS, clients=clients, clip=clip, field_bits=bits, max_weight=weight)
+    for bits, clients, clip, weight in (
+        *((8, 3, 1.0, 1.0), (18, 1000, 2.0, 1.0), (16, 100, 1e300, 5.0)),
+        *((32, 50, 1.0, 1.0), (64, 9, 1e-300, 1e6)),
+    )
 ]
 
 
@@ -27,7 +31,7 @@ def one(data: bytes) -> None:
     quantizer = QUANTIZERS[data[0] % len(QUANTIZERS)]
     body = data[1 : 1 + (len(data) - 1) // 8 * 8]
     try:
-        mean = quantizer.decode(words.from_bytes(body, quantizer.bits))
+        mean = quantizer.decode(words.from_bytes(body, WORD_BITS))
     except VectorError:
         return
     if not 0 < mean.weight <= quantizer.clients * quantizer.max_weight * (1 + 1e-9):

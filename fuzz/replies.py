@@ -1,4 +1,4 @@
-"""Replies of a lying client to a server in each step. The first byte chooses the guard and the step."""
+"""Replies of a lying client to a server in each step. The first byte chooses the place."""
 
 import copy
 from dataclasses import replace
@@ -17,8 +17,7 @@ CHANGING = (dict, set, list, np.ndarray)
 def one(data: bytes) -> None:
     if not data:
         return
-    guard, place = stage.PLACES[data[0] % len(stage.PLACES)]
-    server = stage.stand(guard, place).server
+    server = stage.stand(stage.chosen(data)).server
     before, total = _changing(server), _total(server)
     try:
         server.receive(WHO, data[1:])

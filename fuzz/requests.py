@@ -1,4 +1,4 @@
-"""Requests of a lying server to a client in each state. The first byte chooses the guard and the step."""
+"""Requests of a lying server to a client in each state. The first byte chooses the place."""
 
 from ccesa.errors import FaultyServer, MalformedMessage
 from fuzz import stage
@@ -9,8 +9,7 @@ WHO = 0
 def one(data: bytes) -> None:
     if not data:
         return
-    guard, place = stage.PLACES[data[0] % len(stage.PLACES)]
-    stand = stage.stand(guard, place)
+    stand = stage.stand(stage.chosen(data))
     try:
         # The step functions change no state, so one client stands for all inputs; ``receive`` would abort it.
         _, answer = stand.clients[WHO]._answer(memoryview(data)[1:])

@@ -4,6 +4,7 @@ Everything is drawn from fixed seeds, so that an input means the same in every r
 """
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,29 +24,53 @@ GONE = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
 CHARTER = enrolment.chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
 FEDERATION = enrolment.Federation(identities=IDENTITIES, charter=CHARTER)
-#: Every guard and step, in the order that the first byte of an input counts in.
-PLACES = [(guard, place) for guard in GUARDS for place in range(len(steps_of(guard)))]
 
 
-def configuration(guard: str) -> RoundConfig:
+class Place(NamedTuple):
+    """A place is where a round stands still: its guard, whether it has *accept*, and the open step."""
+
+    guard: str
+    accept: bool
+    step: str
+
+    def __str__(self) -> str:
+        return f"{self.guard}-{'accept-' if self.accept else ''}{self.step}"
+
+
+def configuration(guard: str, accept: bool) -> RoundConfig:
     if guard_named(guard).chartered:
-        return CHARTER.config(length=3, round_id=bytes(32))
-    return RoundConfig(round_id=bytes(32), clients=CLIENTS, length=3, bits=16, graph=CHARTER.graph)
+        return CHARTER.config(length=3, series_id=bytes(32), accept=accept)
+    graph = CHARTER.graph
+    return RoundConfig(series_id=bytes(32), clients=CLIENTS, length=3, bits=16, graph=graph, accept=accept)
 
 
-def new_stand(guard: str, place: int) -> HostileRound:
+#: Every guard and step, without and with accept, in the order that the first byte of an input counts in.
+PLACES = [
+    Place(guard, accept, step.name)
+    for guard in GUARDS
+    for accept in (False, True)
+    for step in steps_of(configuration(guard, accept))
+]
+
+
+def chosen(data: bytes) -> Place:
+    """The place that an input is for."""
+    return PLACES[data[0] % len(PLACES)]
+
+
+def new_stand(place: Place) -> HostileRound:
     """A round whose step at this place is open."""
-    config = configuration(guard)
+    config = configuration(place.guard, place.accept)
     vectors = {who: _vector(config, who) for who in range(CLIENTS)}
     clients = {who: new_client(config, who) for who in vectors}
     stand = HostileRound(enrolment.new_server(config, FEDERATION), clients, vectors)
-    return stand.until(steps_of(guard)[place].name, {"mask": {GONE}})
+    return stand.until(place.step, {"mask": {GONE}})
 
 
 @cache
-def stand(guard: str, place: int) -> HostileRound:
+def stand(place: Place) -> HostileRound:
     """The same one for many inputs, as long as nobody changes it."""
-    return new_stand(guard, place)
+    return new_stand(place)
 
 
 def new_client(config: RoundConfig, who: int) -> Client:

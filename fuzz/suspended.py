@@ -1,4 +1,4 @@
-"""Suspended clients, as if the digest were right. The first byte chooses the guard and the step of the round.
+"""Suspended clients, as if the digest were right. The first byte chooses the place.
 
 They come from a node's own memory and not from others; damaged ones must be refused by name all the same.
 """
@@ -17,13 +17,13 @@ WHO = 0
 def one(data: bytes) -> None:
     if not data:
         return
-    guard, _ = stage.PLACES[data[0] % len(stage.PLACES)]
-    client = stage.new_client(stage.configuration(guard), WHO)
+    guard, accept, _ = stage.chosen(data)
+    client = stage.new_client(stage.configuration(guard, accept), WHO)
     try:
         client.resume(sealed(data[1:]))
     except ConfigError:
         return
-    again = suspended.decode(client.suspend())
+    again = suspended.decode(client.suspend(), suspended.Saved)
     if msgspec.msgpack.encode(msgspec.structs.replace(again, nonce=b"")) != without_nonce(data[1:]):
         raise AssertionError("a client that goes on from another state than the one it was given")
 

@@ -21,5 +21,6 @@ def one(data: bytes) -> None:
         length = Packing(terms, MODEL).length
     except ConfigError:
         return
-    if length <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
+    room = length * terms.fields.per_word
+    if room <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
         raise AssertionError("terms without room for the weight")

@@ -8,14 +8,14 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.steps import steps_of
 from rounds import (
     Play,
     configure_active,
     read,
+    steps_under,
 )
 
-STEP_NAMES = [step.name for step in steps_of("active")]
+STEP_NAMES = [step.name for step in steps_under("active")]
 GRAPH = Harary(degree=6)
 EVERYONE = set(range(12))
 
@@ -35,11 +35,11 @@ def secrets_of(value: object) -> list[bytes]:
         elif name in ("mask_private", "sealing_private"):
             found.append(part.private_bytes_raw())
         elif name == "mask_secret":
-            found.append(part.astype("<u2").tobytes())
+            found.append(bytes(np.asarray(part)))
         elif name == "shares":
             found += part
-        elif name == "sealings":
-            found += [key for sealing in part.values() for key in sealing]
+        elif name == "agreed":
+            found += part.values()
     return found
 
 
@@ -53,7 +53,7 @@ def packed(members, clients: int = 12) -> bytes:
 
 def bundles_of(play: Play) -> dict[int, tuple[bytes, bytes]]:
     bundles = {i: read(reply) for i, reply in play.said["advertise"].items()}
-    return {i: (one.sealing_key + one.mask_key, one.signature) for i, one in bundles.items()}
+    return {i: (one.keys, one.signature) for i, one in bundles.items()}
 
 
 def tree_of(play: Play, bundles: dict[int, tuple[bytes, bytes]]) -> list[np.ndarray]:

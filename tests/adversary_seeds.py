@@ -29,7 +29,7 @@ def drawn(seed: int) -> tuple[Setup, list[Action]]:
     setup = setup_from(source.choice, seed)
     mischief, drops = source.choice([0, 0.25, 0.5, 1, 2]), source.choice([0, 0.03, 0.15])
     actions: list[Action] = []
-    for _ in steps_of(setup.guard):
+    for _ in steps_of(setup):
         some: list[Action] = []
         while source.random() < mischief / (1 + mischief):
             some.append((source.choice(MISCHIEF), *(source.randrange(2**16) for _ in range(4))))

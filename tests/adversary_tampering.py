@@ -61,16 +61,27 @@ def _swap_in_field(data: bytes, x: int, y: int, world: "World") -> bytes:
     return _with(message, **{name: b"".join(items)})
 
 
+_PER_NEIGHBOUR = {"commitments", "sealed"}
+
+
+def _fields(message: m.Message) -> set[str]:
+    return set(message.__struct_fields__)
+
+
+def _without_one(message: m.Message, name: str, which: int, world: "World") -> bytes:
+    items = m.each(message, name, world.config)
+    del items[which % max(1, len(items)) : which % max(1, len(items)) + 1]
+    return b"".join(items)
+
+
 def _drop_one(data: bytes, x: int, y: int, world: "World") -> bytes:
     """A set that is smaller by one, or a neighbour that is listed as dropped with what belongs to it."""
     message = read(data)
-    if isinstance(message, m.UnmaskRequest | m.MaskRequest):
+    if hasattr(message, "dropped"):
         gone = set(m.unpack_ids("dropped", message.dropped, world.setup.clients).tolist())
         dropped = m.pack_ids(np.array(sorted({*gone, x % world.setup.clients}), np.int64))
-        if isinstance(message, m.UnmaskRequest):
-            return _with(message, dropped=dropped)
-        sealed, place = message.sealed, 80 * (y % max(1, len(message.sealed) // 80))
-        return _with(message, dropped=dropped, sealed=sealed[:place] + sealed[place + 80 :])
+        less = {name: _without_one(message, name, y, world) for name in _PER_NEIGHBOUR & _fields(message)}
+        return _with(message, dropped=dropped, **less)
     for name in ("v1", "v2", "v3"):
         if hasattr(message, name):
             members = m.unpack_set(name, getattr(message, name), world.setup.clients)

@@ -4,6 +4,7 @@ Graphs, dropouts and colluders are lists of all cases with weights; nothing here
 """
 
 import itertools
+import math
 
 import numpy as np
 
@@ -121,3 +122,60 @@ def p_opened(graph, threshold, assumptions):
 def _thresholds(matrices, threshold):
     degrees = matrices.sum(axis=2)
     return np.array([threshold.of(d) for d in range(degrees.shape[1])])[degrees]
+
+
+def fates(per_step, n1):
+    """Every way how far each of V1 gets: 1 is V2, 2 is V3, 3 has confirmed, 4 stays; and how likely it is."""
+    _, share, accept, mask, confirm, unmask = per_step.each
+    stays = np.cumprod([1.0, (1 - share) * (1 - accept), 1 - mask, 1 - confirm, 1 - unmask])
+    each = np.append(stays[:-1] - stays[1:], stays[-1])
+    ways = np.array(list(itertools.product(range(5), repeat=n1))).reshape(-1, n1)
+    return ways, each[ways].prod(axis=1)
+
+
+def p_lost(graph, threshold, assumptions):
+    """P(a round with dropouts per step is lost), and the mean number of clients that are unmasked in vain."""
+    n, per_step = assumptions.clients, assumptions.per_step
+    lost = in_vain = 0.0
+    for n1 in range(n + 1):
+        here = math.comb(n, n1) * per_step.advertises**n1 * (1 - per_step.advertises) ** (n - n1)
+        if n1 < 2:  # nobody has a neighbour
+            lost += here
+            in_vain += here * n1 * per_step.shares / per_step.advertises
+            continue
+        ways, weights = fates(per_step, n1)
+        for matrix, likely in zip(*share_graphs(graph, n1), strict=True):
+            failed, vain = _played(matrix.astype(int), threshold, per_step.confirms, ways)
+            lost += here * likely * float(weights @ failed)
+            in_vain += here * likely * float(weights @ vain)
+    return lost, in_vain
+
+
+def _played(matrix, threshold, confirms, ways):
+    """For each way: whether the round is lost, as a server plays it, and how many are unmasked in vain."""
+    degrees = matrix.sum(axis=1)
+    t = np.array([threshold.of(d) for d in range(len(matrix))])[degrees]
+    impossible = (t > degrees + (not confirms)) | (degrees + 1 >= 2 * t) | (degrees == 0)
+    shared, masked, confirmed, stays = (ways >= level for level in (1, 2, 3, 4))
+
+    def near(flags):
+        return flags.astype(int) @ matrix
+
+    def ready(flags):
+        return flags & (near(flags) >= t) if confirms else flags
+
+    unconfirmed = stays & (near(confirmed) < t) if confirms else np.zeros_like(stays)
+    vain = shared & (impossible | unconfirmed | (near(stays) + stays < t))
+    v2 = shared & ~impossible
+    while True:
+        holders = ready(v2)
+        kept = v2 & (near(holders) + holders >= t) & (near(v2) > 0)
+        if (kept == v2).all():
+            break
+        v2 = kept
+    v3 = v2 & masked
+    asked = ready(v3 & confirmed)
+    v4 = asked & stays
+    needed = v3 | (v2 & (near(v3) > 0))
+    lost = (needed & (near(v4) + v4 < t)).any(axis=1) | ((v3 & confirmed if confirms else v3).sum(axis=1) < 3)
+    return lost | (asked.sum(axis=1) < 3) & confirms, vain.sum(axis=1)

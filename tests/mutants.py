@@ -85,7 +85,14 @@ def _changed(tree, number, change):
 # The second implementation, in this process
 
 
-SECOND = ("second_config", "second_lists", "second_messages", "second_client", "second_quantizer")
+SECOND = (
+    "second_config",
+    "second_lists",
+    "second_messages",
+    "second_client",
+    "second_quantizer",
+    "second_series",
+)
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
     "second_config": ("configurations", "charters", "joining", "exchanges"),
@@ -93,6 +100,7 @@ FIRST = {
     "second_messages": ("messages", "sharing", "trees", "exchanges", "active_refused"),
     "second_client": ("joining", "exchanges", "active_refused", "many"),
     "second_quantizer": ("quantizers",),
+    "second_series": ("series",),
 }
 
 
@@ -128,16 +136,31 @@ def noticed(name, code):
 # The package, each mutant in a process of its own
 
 
+CURIOUS = ("0_advertise", "1_share", "1a_accept", "2_mask", "2_mask_at_once", "3_unmask")
 #: What a client reads and checks. A test that takes minutes and files that others move: so this is no test.
 PACKAGE = (
-    *("identity", "config", "quantize", "words", "wire", "charter/charter", "charter/toml"),
+    *(
+        "identity",
+        "config",
+        "fields",
+        "digits",
+        "quantize",
+        "words",
+        "wire",
+        "charter/charter",
+        "charter/toml",
+    ),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
-    *("protocol/client", "protocol/dealing", "protocol/masking", "floor", "parts", "thresholds"),
-    *(f"protocol/curious/client_{step}" for step in ("1_share", "2_mask", "3_unmask")),
-    *(f"protocol/active/client_{step}" for step in ("1_share", "2_mask", "2c_confirm", "3_unmask")),
+    *("protocol/client", "protocol/dealing", "protocol/masking", "protocol/tasks"),
+    *("floor", "parts", "thresholds", "protocol/envelope", "protocol/series_client"),
+    *(f"protocol/curious/client_{step}" for step in CURIOUS),
+    *(f"protocol/active/client_{step}" for step in (*CURIOUS, "2c_confirm")),
     "protocol/active/checks",
 )
-TESTS = ("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds")
+TESTS = (
+    *("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds"),
+    "test_vector_series",
+)
 
 
 class Mutated(importlib.abc.SourceLoader):

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Step, steps_of
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 
@@ -62,13 +64,18 @@ def charter_of(config: RoundConfig) -> Charter:
 
 
 def configure_active(clients: int = 8, **options) -> RoundConfig:
-    left = {name: options.pop(name) for name in ("task", "round_id") if name in options}
+    left = {name: options.pop(name) for name in ("series_id", "number", "accept") if name in options}
     length = options.pop("length", 5)
     return charter(clients, **options).config(length=length, **left)
 
 
 #: By guard, how a round is configured.
 CONFIGURE = {"curious": configure, "active": configure_active}
+
+
+def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
+    """The table of a guard, with *accept* or without."""
+    return steps_of(SimpleNamespace(guard=guard, accept=accept))
 
 
 def federation_of(config: RoundConfig) -> Federation | None:
@@ -82,11 +89,20 @@ class Play(HostileRound):
     """A round that a test drives: random inputs from a seed, under the guard of the configuration."""
 
     def __init__(
-        self, config: RoundConfig, *, server: type[Server] | None = None, seed: int = 0, **client_options
+        self,
+        config: RoundConfig,
+        *,
+        server: type[Server] | None = None,
+        seed: int = 0,
+        task: bytes = m.NO_TASK,
+        **client_options,
     ) -> None:
-        self.config, self.vectors = config, dict(enumerate(inputs(config, seed)))
+        self.config, self.vectors, self.task = config, dict(enumerate(inputs(config, seed))), task
         clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
-        made = new_server(config, federation_of(config)) if server is None else server(config)
+        if server is None:
+            made = new_server(config, federation_of(config), task=task)
+        else:
+            made = server(config, task=task)
         super().__init__(made, clients, self.vectors)
         #: What the server was sent, by step and client.
         self.said = defaultdict(dict)
@@ -96,6 +112,7 @@ class Play(HostileRound):
         super().hand_over(client, reply)
 
     def make_client(self, i: int, **options) -> Client:
+        options = {"task": self.task, **options}
         return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
 
 
@@ -122,9 +139,8 @@ def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
 
 
 def accused_in(reply: bytes) -> set[int]:
-    """Whom a complaint names."""
-    complaint = m.expect(read(reply), m.Complaint)
-    return set(m.unpack_ids("accused", complaint.accused, MAX_CLIENTS).tolist())
+    """Whom a client accuses, in the step *accept* or in a complaint."""
+    return set(m.unpack_ids("accused", read(reply).accused, MAX_CLIENTS).tolist())
 
 
 def refuses(play: Play, client: int, reply: bytes, match: str, kind=FaultyClient) -> None:

@@ -5,9 +5,11 @@ The guard ``active`` is in ``second_active.py``.
 
 import hashlib
 import hmac
+import math
 import struct
 from fractions import Fraction
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -33,6 +35,13 @@ LABELS = {
     "masking among V2": b"ccesa/2/14 masking among V2",
     "confirmed V2 and V3": b"ccesa/2/15 confirmed V2 and V3",
     "masked vector": b"ccesa/2/16 masked vector",
+    "masked among": b"ccesa/2/17 masked among",
+    "handed over": b"ccesa/2/18 handed over",
+    "hybrid sealing": b"ccesa/2/19 hybrid sealing",
+    "pair seed": b"ccesa/2/20 pair seed",
+    "seed commitment": b"ccesa/2/21 seed commitment",
+    "deposit": b"ccesa/2/22 deposit",
+    "pair secret": b"ccesa/2/23 pair secret",
 }
 
 
@@ -192,11 +201,16 @@ def one_time_key(private, public, context, sender, recipient):
     return both[:28] if sender < recipient else both[28:]
 
 
-def sealed_by_hand(private, context, sender, recipient, sender_keys, recipient_keys, masked, text):
+def associated_data(context, sender, recipient, sender_keys, recipient_keys, masked, commitment):
+    ends = le4(sender), le4(recipient), sender_keys, recipient_keys, bytes([masked]), commitment
+    return framed(LABELS["sealed shares"], context, *ends)
+
+
+def sealed_by_hand(private, context, *ends_and_text):
+    *ends, text = ends_and_text
+    sender, recipient, _, recipient_keys, *_ = ends
     key = one_time_key(private, recipient_keys[:32], context, sender, recipient)
-    ends = le4(sender), le4(recipient), sender_keys, recipient_keys, bytes([masked])
-    associated = framed(LABELS["sealed shares"], context, *ends)
-    return AESGCM(key[:16]).encrypt(key[16:], text, associated)
+    return AESGCM(key[:16]).encrypt(key[16:], text, associated_data(context, *ends))
 
 
 # round.json, from the seeds alone
@@ -267,6 +281,11 @@ class Party:
         info = framed(label, self.context, *map(le4, ids))
         return self.mask(hkdf(secret, info, KEY_BYTES[self.fields["generator"]]))
 
+    @property
+    def commitment(self):
+        secret = bytes_of(self.self_secret, 16)
+        return hashed(LABELS["commitment"], self.context, le4(self.id), secret)
+
     def masked_vector(self, partners):
         """``partners``: live mask neighbours."""
         bits = self.fields["bits"]
@@ -279,28 +298,70 @@ class Party:
         return bytes_of([sum(column) % 2**bits for column in zip(*terms, strict=True)], bits)
 
 
+def ids(clients):
+    return b"".join(map(le4, clients))
+
+
 class Reference:
-    """All messages of a round, from who replied in which step. No pruning: these rounds need none."""
+    """All messages of a round, from who replied in which step and what the server received instead."""
 
     def __init__(self, case):
-        self.context = raw(case["context"])
+        self.context, self.task = raw(case["context"]), raw(case["task"])
+        self.accept = msgspec.msgpack.decode(raw(case["config"]))["accept"]
+        self.number = msgspec.msgpack.decode(raw(case["config"]))["number"]
         self.parties = {entry["client"]: Party(case, entry) for entry in case["clients"]}
-        self.sets = [members_after(step) for step in case["steps"]]
+        self.sets = {step["step"]: members_after(step) for step in case["steps"]}
         self.delivered = {
-            exchange["client"]: raw(exchange["delivered"])
+            (step["step"], exchange["client"]): msgspec.msgpack.decode(raw(exchange["delivered"]))
             for step in case["steps"]
             for exchange in step["exchanges"]
-            if step["step"] == "share" and "delivered" in exchange
+            if "delivered" in exchange
         }
-        ids = self.sets[0]
-        self.root = self.committed(ids)
+        v1 = self.sets["advertise"]
+        self.root = self.committed(v1)
         seed = hashed(LABELS["graph seed"], self.context, self.root)
-        self.near, self.mask_near = graph_of(case["fields"]["graph"], seed, ids)
-        for i in self.sets[1] if len(self.sets) > 1 else ():
+        self.near, self.mask_near = graph_of(case["fields"]["graph"], seed, v1)
+        self.needed = {i: threshold_of(case["fields"]["threshold"], len(self.near[i])) for i in v1}
+        for i in self.sets.get("share", ()):
             self.parties[i].deal(self.near[i])
+        self.settle(case)
 
-    def committed(self, ids):
-        roster = b"".join(le4(i) + b"".join(self.parties[i].keys) for i in ids)
+    def settle(self, case):
+        """Who has shared, which edges are cut, and V2 (section 10)."""
+        self.cut = set()
+        self.shared = self.v2 = self.pruned(self.sets.get("share", []), self.needed)
+        if "accept" in self.sets:
+            pairs = {frozenset((i, j)) for i in self.sets["accept"] for j in self.said(i)}
+            self.v2 = self.left(pairs, self.sets["accept"], case)
+
+    def left(self, pairs, answered, case):
+        """Accusations cost edges; who is in one needs holders to spare."""
+        self.cut = pairs
+        spare = {i: math.ceil(case["dropout"] * len(self.near[i])) for pair in pairs for i in pair}
+        return self.pruned(answered, {i: t + spare.get(i, 0) for i, t in self.needed.items()})
+
+    def pruned(self, alive, needed):
+        while True:
+            holding = self.releasing(alive)
+            kept = [
+                i
+                for i in alive
+                if len(set(holding) & {i, *self.live(i, holding)}) >= needed[i]
+                and any(j in self.mask_near[i] for j in self.live(i, alive))
+            ]
+            if kept == alive:
+                return kept
+            alive = kept
+
+    def releasing(self, alive):
+        return alive
+
+    def live(self, i, among):
+        """Its neighbours among these, over edges that are not cut."""
+        return [j for j in self.near[i] if j in among and {i, j} not in self.cut]
+
+    def committed(self, v1):
+        roster = b"".join(le4(i) + b"".join(self.parties[i].keys) for i in v1)
         return hashed(LABELS["roster"], self.context, roster)
 
     def message(self, type, client, *fields):
@@ -309,56 +370,101 @@ class Reference:
     def sealed(self, sender, recipient):
         one, other = self.parties[sender], self.parties[recipient]
         bundles = b"".join(one.keys), b"".join(other.keys)
-        ends = sender, recipient, *bundles, recipient in self.mask_near[sender]
+        ends = sender, recipient, *bundles, recipient in self.mask_near[sender], one.commitment
         return sealed_by_hand(one.sealing_private, self.context, *ends, one.share_for(recipient))
 
     def arrived(self, sender, recipient):
-        """What the server passes on: the last field of a share-reply is one text for each neighbour."""
-        near = self.near[sender]
-        if sender not in self.delivered:
-            return self.sealed(sender, recipient)
-        texts = self.delivered[sender][-80 * len(near) :]
-        return texts[80 * near.index(recipient) :][:80]
+        """What the server passes on: the sender's commitment, and its text for this neighbour."""
+        if ("share", sender) not in self.delivered:
+            return self.parties[sender].commitment, self.sealed(sender, recipient)
+        _, _, _, commitment, texts = self.delivered["share", sender]
+        return commitment, texts[80 * self.near[sender].index(recipient) :][:80]
+
+    def texts(self, i):
+        """Commitments and texts of those neighbours that have shared."""
+        pairs = [self.arrived(j, i) for j in self.near[i] if j in self.shared]
+        return b"".join(one for one, _ in pairs), b"".join(text for _, text in pairs)
 
     def accused(self, i):
-        """Live neighbours whose text is not the one that they sealed."""
-        live = [j for j in self.near[i] if j in self.sets[1]]
-        return [j for j in live if self.arrived(j, i) != self.sealed(j, i)]
+        """Neighbours whose text or commitment is not the one that they sent."""
+        shared = [j for j in self.near[i] if j in self.shared]
+        sent = {j: (self.parties[j].commitment, self.sealed(j, i)) for j in shared}
+        return [j for j in shared if self.arrived(j, i) != sent[j]]
 
-    def masked(self, name, i, partners, *signature):
-        """The reply of step 2: a vector with its digest, or a complaint."""
-        if self.accused(i):
-            return self.message("complaint", i, b"".join(map(le4, self.accused(i))))
+    def said(self, i):
+        """Whom a client accuses by what the server received."""
+        if ("accept", i) in self.delivered:
+            return words_of(self.delivered["accept", i][3], 32)
+        return self.accused(i)
+
+    def among(self, i):
+        """V2 as this client knows it."""
+        return ids(sorted([i, *self.live(i, self.v2)]))
+
+    def masked(self, name, i, *signatures):
+        """The reply of step 2: a vector with what is said of it, or a complaint."""
+        if self.accused(i) and not self.accept:
+            return self.message("complaint", i, ids(self.accused(i)))
+        partners = [self.parties[j] for j in self.live(i, self.v2) if j in self.mask_near[i]]
         vector = self.parties[i].masked_vector(partners)
         digest = hashed(LABELS["masked vector"], self.context, le4(i), vector)
-        return self.message(name, i, vector, digest, *signature)
+        among = hashed(LABELS["masked among"], self.context, le4(i), self.among(i))
+        more = [sign(i, digest) for sign in signatures]
+        return self.message(name, i, vector, digest, among, self.task, *more)
 
     def advertise(self, i):
-        return self.message("advertise-request", i), self.message("advertise-reply", i, *self.parties[i].keys)
+        request = self.message("advertise-request", i, le4(self.number))
+        return request, self.message("advertise-reply", i, b"".join(self.parties[i].keys))
 
     def share(self, i):
         near, party = self.near[i], self.parties[i]
         public = b"".join(b"".join(self.parties[j].keys) for j in near)
         flags = bytes(j in self.mask_near[i] for j in near)
-        request = self.message("share-request", i, b"".join(map(le4, near)), public, flags)
-        if i not in self.sets[1]:
+        request = self.message("share-request", i, ids(near), public, flags)
+        if i not in self.sets["share"]:
             return request, None
-        secret = bytes_of(party.self_secret, 16)
-        commitment = hashed(LABELS["commitment"], self.context, le4(i), secret)
         sealed = b"".join(self.sealed(i, j) for j in near)
-        return request, self.message("share-reply", i, commitment, sealed)
+        return request, self.message("share-reply", i, party.commitment, sealed)
+
+    def unshared(self, i):
+        return ids(j for j in self.near[i] if j not in self.shared)
+
+    def accept_step(self, i):
+        request = self.message("accept-request", i, self.unshared(i), *self.texts(i))
+        return request, self.message("accept-reply", i, ids(self.accused(i)), b"")
 
     def mask(self, i):
-        v2 = self.sets[1]
-        dropped = b"".join(le4(j) for j in self.near[i] if j not in v2)
-        sealed = b"".join(self.arrived(j, i) for j in self.near[i] if j in v2)
-        partners = [self.parties[j] for j in self.mask_near[i] if j in v2]
-        return self.message("mask-request", i, dropped, sealed), self.masked("mask-reply", i, partners)
+        reply = self.masked("mask-reply", i)
+        if self.accept:
+            gone = [j for j in self.near[i] if j in self.shared and j not in self.live(i, self.v2)]
+            return self.message("mask-request", i, ids(gone), self.task), reply
+        return self.message("mask-at-once-request", i, self.unshared(i), *self.texts(i), self.task), reply
 
     def unmask(self, i):
-        v2, v3 = self.sets[1], self.sets[2]
-        live = [j for j in sorted([*self.near[i], i]) if j in v2]
-        dropped = b"".join(le4(j) for j in live if j not in v3)
+        v3 = self.sets["mask"]
+        live = sorted([i, *self.live(i, self.v2)])
+        dropped = ids(j for j in live if j not in v3)
         shares = [self.parties[j].share_for(i) for j in live]
         released = [share[:32] if j in v3 else share[32:] for j, share in zip(live, shares, strict=True)]
         return self.message("unmask-request", i, dropped), self.message("unmask-reply", i, b"".join(released))
+
+    def exchange(self, step, i):
+        """Request and reply of a client in a step."""
+        return getattr(self, "accept_step" if step == "accept" else step)(i)
+
+    def asked(self, step):
+        """Who gets a request in this step."""
+        found = {"advertise": list(self.parties), "share": self.fit(), "accept": self.shared}
+        return {**found, "mask": self.v2, "unmask": self.sets.get("mask")}[step]
+
+    def fit(self):
+        return [
+            i
+            for i, near in self.near.items()
+            if self.mask_near[i]
+            and self.needed[i] <= self.most(len(near))
+            and len(near) + 1 < 2 * self.needed[i]
+        ]
+
+    def most(self, degree):
+        return degree + 1

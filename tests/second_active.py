@@ -7,7 +7,7 @@ import tomllib
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from second import LABELS, Reference, framed, hashed, le4, packed, raw, threshold_of
+from second import LABELS, Reference, framed, hashed, le4, packed, raw
 
 
 def signature_of(seed, text):
@@ -46,6 +46,7 @@ LEARNING = {
     "clip": 2.0,
     "metric_clip": 1e6,
     "max_weight": 65536.0,
+    "field_bits": 32,
 }
 
 
@@ -60,16 +61,23 @@ def charter_of(text):
         "graph": tagged(GRAPHS, given["graph"], {"p", "mask_p"}),
         "threshold": tagged(THRESHOLDS, given["threshold"]),
         "generator": given.get("generator", "aes128-ctr"),
+        "agreement": given.get("agreement", "x25519"),
         "bits": given.get("bits", 32),
         "least_roster": given["least_roster"],
         "min_survivors": given["min_survivors"],
         "attempts": given.get("attempts", 2),
-        "certificate": {
-            name: value if name in COUNTS else float(value)
-            for name, value in ((name, given["certificate"].get(name, False)) for name in CERTIFICATE)
-        },
+        "certificate": certificate_of(given["certificate"]),
         "learning": learning_of(given["learning"]) if "learning" in given else None,
     }
+
+
+def certificate_of(given):
+    found = {
+        name: value if name in COUNTS else float(value)
+        for name, value in ((name, given.get(name, False)) for name in CERTIFICATE)
+    }
+    each = given.get("dropout_per_step")
+    return found if each is None else found | {"dropout_per_step": [float(q) for q in each]}
 
 
 def learning_of(given):
@@ -103,9 +111,9 @@ def charter_digest(text):
     return hashed(LABELS["charter"], charter_encoding(text))
 
 
-def config_encoding(text, round_id, length, task):
+def config_encoding(text, series_id, number, length, accept):
     values = {"type": "chartered-round", "version": 2, "charter": charter_digest(text)}
-    return packed(values | {"round_id": round_id, "length": length, "task": task})
+    return packed(values | {"series_id": series_id, "number": number, "length": length, "accept": accept})
 
 
 def bitmap(members, clients):
@@ -148,7 +156,7 @@ def proof_of(leaves, places):
 
 
 def bundle_text(context, client, keys):
-    return framed(LABELS["bundle"], context, le4(client), keys[:32], keys[32:])
+    return framed(LABELS["bundle"], context, le4(client), keys)
 
 
 def leaf_of(context, client, keys):
@@ -163,12 +171,16 @@ def seed_of(context, root):
     return hashed(LABELS["graph seed"], context, root)
 
 
-def masking_text(context, root, v2):
-    return hashed(LABELS["masking among V2"], context, root, v2)
+def masking_text(context, root, v2, task):
+    return hashed(LABELS["masking among V2"], context, root, v2, task)
 
 
-def confirmed_text(context, root, v2, v3):
-    return hashed(LABELS["confirmed V2 and V3"], context, root, v2, v3)
+def confirmed_text(context, root, v2, task, v3):
+    return hashed(LABELS["confirmed V2 and V3"], context, root, v2, task, v3)
+
+
+def receipt_text(context, root, v2, task, vector):
+    return hashed(LABELS["handed over"], context, root, v2, task, vector)
 
 
 class ActiveReference(Reference):
@@ -176,20 +188,39 @@ class ActiveReference(Reference):
 
     def __init__(self, case):
         agreed = charter_of(case["charter"])
-        self.clients, self.rule = len(agreed["members"]), agreed["threshold"]
+        self.clients, self.around = len(agreed["members"]), agreed["certificate"]["around"]
         case = {**case, "fields": agreed}
         self.identities = {entry["client"]: raw(entry["identity"]) for entry in case["clients"]}
         super().__init__(case)
 
-    def set_of(self, step):
-        return bitmap(self.sets[step], self.clients)
+    def left(self, pairs, answered, case):
+        """Who is in too many accusations, then both ends of each pair of which none is out yet."""
+        ends = [i for pair in pairs for i in pair]
+        out = {i for i in ends if ends.count(i) > self.around}
+        for pair in sorted(map(sorted, pairs)):
+            if not out & {*pair}:
+                out |= {*pair}
+        return self.pruned([i for i in answered if i not in out], self.needed)
+
+    def releasing(self, alive):
+        """Those who would be shown enough confirmations."""
+        return [i for i in alive if len(self.live(i, alive)) >= self.needed[i]]
+
+    def most(self, degree):
+        return degree
+
+    def packed(self, members):
+        return bitmap(members, self.clients)
+
+    def among(self, i):
+        return self.packed(self.v2)
 
     def keys_of(self, i):
         return b"".join(self.parties[i].keys)
 
-    def committed(self, ids):
-        self.leaves = [leaf_of(self.context, i, self.keys_of(i)) for i in ids]
-        return root_of(self.context, self.set_of(0), top_of(self.leaves))
+    def committed(self, v1):
+        self.leaves = [leaf_of(self.context, i, self.keys_of(i)) for i in v1]
+        return root_of(self.context, self.packed(v1), top_of(self.leaves))
 
     def sign(self, i, text):
         return signature_of(self.identities[i], text)
@@ -197,38 +228,46 @@ class ActiveReference(Reference):
     def bundle_signature(self, i):
         return self.sign(i, bundle_text(self.context, i, self.keys_of(i)))
 
-    def masking_signature(self, i):
-        return self.sign(i, masking_text(self.context, self.root, self.set_of(1)))
+    @property
+    def worked_on(self):
+        return self.context, self.root, self.packed(self.v2), self.task
+
+    def masking_signature(self, i, digest=None):
+        return self.sign(i, masking_text(*self.worked_on))
+
+    def receipt(self, i, digest):
+        return self.sign(i, receipt_text(*self.worked_on, digest))
 
     def confirmed_signature(self, i):
-        return self.sign(i, confirmed_text(self.context, self.root, self.set_of(1), self.set_of(2)))
+        return self.sign(i, confirmed_text(*self.worked_on, self.packed(self.sets["mask"])))
 
     def advertise(self, i):
         request, _ = super().advertise(i)
-        keys = self.parties[i].keys
-        return request, self.message("signed-advertise-reply", i, *keys, self.bundle_signature(i))
+        reply = self.message("signed-advertise-reply", i, self.keys_of(i), self.bundle_signature(i))
+        return request, reply
 
     def share(self, i):
-        near, ids = self.near[i], self.sets[0]
+        near, v1 = self.near[i], self.sets["advertise"]
         keys = b"".join(map(self.keys_of, near))
         signatures = b"".join(map(self.bundle_signature, near))
-        proof = proof_of(self.leaves, [ids.index(j) for j in [*near, i]])
-        fields = self.set_of(0), self.root, keys, signatures, proof
+        proof = proof_of(self.leaves, [v1.index(j) for j in [*near, i]])
+        fields = self.packed(v1), self.root, keys, signatures, proof
         return self.message("roster-request", i, *fields), super().share(i)[1]
 
     def mask(self, i):
-        sealed = b"".join(self.arrived(j, i) for j in self.near[i] if j in self.sets[1])
-        partners = [self.parties[j] for j in self.near[i] if j in self.sets[1]]
-        request = self.message("mask-among-request", i, self.set_of(1), sealed)
-        return request, self.masked("signed-mask-reply", i, partners, self.masking_signature(i))
+        v2 = self.packed(self.v2)
+        reply = self.masked("signed-mask-reply", i, self.masking_signature, self.receipt)
+        if self.accept:
+            return self.message("mask-among-request", i, v2, self.task), reply
+        return self.message("mask-among-at-once-request", i, v2, *self.texts(i), self.task), reply
 
     def confirm(self, i):
-        request = self.message("confirm-request", i, self.set_of(2))
+        request = self.message("confirm-request", i, self.packed(self.sets["mask"]))
         return request, self.message("confirm-reply", i, self.confirmed_signature(i))
 
     def unmask(self, i):
-        live = [j for j in self.near[i] if j in self.sets[2]]
-        flags = [j in self.sets[3] for j in live]
+        live = [j for j in self.near[i] if j in self.sets["mask"]]
+        flags = [j in self.sets["confirm"] for j in live]
         signatures = [
             self.confirmed_signature(j) if flag else self.masking_signature(j)
             for j, flag in zip(live, flags, strict=True)
@@ -237,13 +276,6 @@ class ActiveReference(Reference):
         return request, super().unmask(i)[1]
 
     def asked(self, step):
-        """Who gets a request in this step, counted from 0. Nobody is pruned in these rounds."""
-        if step == 0:
-            return list(range(self.clients))
-        before = self.sets[step - 1]
-        if step < 4:
-            return before
-        rule = self.rule
-        return [
-            i for i in before if len({*self.near[i]} & {*before}) >= threshold_of(rule, len(self.near[i]))
-        ]
+        if step == "confirm":
+            return self.sets["mask"]
+        return self.releasing(self.sets["confirm"]) if step == "unmask" else super().asked(step)

@@ -7,10 +7,10 @@ from second import (
     LABELS,
     Party,
     Stream,
-    bytes_of,
-    framed,
+    associated_data,
     graph_of,
     hashed,
+    ids,
     le4,
     one_time_key,
     packed,
@@ -24,6 +24,7 @@ from second_active import (
     identity_of,
     leaf_of,
     masking_text,
+    receipt_text,
     root_of,
     seed_of,
     signature_of,
@@ -51,24 +52,29 @@ ABORTS = {"FaultyServer", "MalformedMessage", "LowOrderKey", "BadSignature", "Wr
 class Client:
     """Under the guard curious. Requests in, replies out."""
 
-    steps = ("advertise-request", "share-request", "mask-request", "unmask-request")
+    first, last_ones = ("advertise-request", "share-request"), ("unmask-request",)
+    #: Without and with accept.
+    middle = (("mask-at-once-request",), ("accept-request", "mask-request"))
 
-    def __init__(self, fields, encoding, client, vector, random, floor, spent, used=(), attempts=2):
+    def __init__(self, fields, encoding, client, vector, task, random, floor, spent, used=(), attempts=2):
         """``spent``: vectors that have left for this task, or None for a client that counts nothing."""
         check_floor(fields, floor)
         if client < 0:
             raise Refused("ConfigError")
         if client >= fields["clients"]:
             raise Refused("ConfigError")
-        if spent is not None and not fields["task"]:
+        if len(task) != 32:
             raise Refused("ConfigError")
-        if fields["round_id"] in used:
+        if spent is not None and not any(task):
+            raise Refused("ConfigError")
+        if fields["series_id"] + le4(fields["number"]) in used:
             raise Refused("ConfigError")
         if len(vector) != fields["length"] * fields["bits"] // 8:
             raise Refused("VectorError")
         self.fields, self.context = fields, hashed(LABELS["context"], encoding)
         self.client, self.vector, self.random, self.floor = client, vector, random, floor
-        self.spent, self.attempts = spent, attempts
+        self.task, self.spent, self.attempts = task, spent, attempts
+        self.steps = (*self.first, *self.middle[fields["accept"]], *self.last_ones)
         self.place, self.aborted, self.complained, self.last = 0, False, False, (None, None)
 
     def receive(self, data):
@@ -109,15 +115,12 @@ class Client:
             raise Refused("FaultyServer")
         return name, fields
 
-    def check_task(self):
-        if self.spent is not None and self.spent >= self.attempts:
-            raise Refused("TaskSpent")
-
-    def advertise_request(self):
-        self.check_task()
+    def advertise_request(self, number):
+        if number != le4(self.fields["number"]):
+            raise Refused("FaultyServer")
         entry = {"client": self.client, "vector": self.vector.hex(), "seed": ""}
         self.party = Drawn({"context": self.context.hex(), "fields": self.fields}, entry, self.random)
-        return "advertise-reply", *self.party.keys
+        return "advertise-reply", b"".join(self.party.keys)
 
     def share_request(self, neighbours, keys, flags):
         near = ids_of(neighbours, self.fields["clients"])
@@ -152,9 +155,7 @@ class Client:
         self.bundles, self.masked = bundles, masked
         check_split(self.threshold, degree + 1)
         self.party.deal(list(bundles))
-        secret = bytes_of(self.party.self_secret, 16)
-        commitment = hashed(LABELS["commitment"], self.context, le4(self.client), secret)
-        return "share-reply", commitment, b"".join(self.sealed(j) for j in bundles)
+        return "share-reply", self.party.commitment, b"".join(self.sealed(j) for j in bundles)
 
     def check_degree(self, degree, mask_edges):
         self.threshold = threshold_of(self.fields["threshold"], degree)
@@ -172,41 +173,77 @@ class Client:
         check_above(found, self.floor, "FaultyServer")
 
     def sealed(self, j):
-        ends = self.client, j, b"".join(self.party.keys), self.bundles[j], j in self.masked
+        own, flag = b"".join(self.party.keys), j in self.masked
+        ends = self.client, j, own, self.bundles[j], flag, self.party.commitment
         return sealed_by_hand(self.party.sealing_private, self.context, *ends, self.party.share_for(j))
 
-    def opened(self, j, text):
+    def opened(self, j, commitment, text):
         key = one_time_key(self.party.sealing_private, self.bundles[j][:32], self.context, j, self.client)
-        own, flag = b"".join(self.party.keys), bytes([j in self.masked])
-        ends = le4(j), le4(self.client), self.bundles[j], own, flag
-        return elements(unsealed(key, text, framed(LABELS["sealed shares"], self.context, *ends)))
+        own = b"".join(self.party.keys)
+        ends = j, self.client, self.bundles[j], own, j in self.masked, commitment
+        return elements(unsealed(key, text, associated_data(self.context, *ends)))
 
-    def mask_request(self, dropped, sealed):
+    def left(self, dropped, known):
+        """Those of the known neighbours that are not listed as dropped; nobody else may be."""
         gone = ids_of(dropped, self.fields["clients"])
-        if set(gone) - set(self.bundles):
+        if set(gone) - set(known):
             raise Refused("FaultyServer")
-        return self.mask_among([j for j in self.bundles if j not in gone], sealed, "mask-reply")
+        return [j for j in known if j not in gone]
 
-    def mask_among(self, live, sealed, name):
-        """Points 2 to 6 of step 2, and what follows."""
+    def check_left(self, live):
+        """Enough neighbours to share with, and one to mask with."""
         if len(live) + 1 < self.threshold:
             raise Refused("FaultyServer")
-        partners = [j for j in live if j in self.masked]
-        if not partners:
+        if not any(j in self.masked for j in live):
             raise Refused("FaultyServer")
-        accused, self.rows = [], {self.client: self.party.share_for(self.client)}
-        for j, text in zip(live, cut(sealed, len(live), 80), strict=True):
+
+    def open_all(self, live, commitments, sealed):
+        """Rows of those who have shared; the rest of them are accused."""
+        self.check_left(live)
+        self.shown, self.accused = live, []
+        self.rows = {self.client: self.party.share_for(self.client)}
+        texts = zip(live, cut(commitments, len(live), 32), cut(sealed, len(live), 80), strict=True)
+        for j, commitment, text in texts:
             try:
-                self.rows[j] = self.opened(j, text)
+                self.rows[j] = self.opened(j, commitment, text)
             except Refused:
-                accused.append(j)
-        if accused:
-            return "complaint", b"".join(map(le4, accused))
-        self.check_task()
+                self.accused.append(j)
+
+    def accept_request(self, dropped, commitments, sealed):
+        self.open_all(self.left(dropped, self.bundles), commitments, sealed)
+        return "accept-reply", ids(self.accused), b""
+
+    def mask_request(self, dropped, task):
+        return self.mask_among(self.left(dropped, self.shown), task, "mask-reply")
+
+    def mask_at_once_request(self, dropped, commitments, sealed, task):
+        live = self.left(dropped, self.bundles)
+        sized(task, 32)
+        self.open_all(live, commitments, sealed)
+        if self.accused:
+            return "complaint", ids(self.accused)
+        return self.mask_among(live, task, "mask-reply")
+
+    def mask_among(self, live, task, name):
+        """Points 2 to 7 of step 2, and what follows."""
+        self.check_left(live)
+        if set(live) & set(self.accused):
+            raise Refused("FaultyServer")
+        if task != self.task:
+            raise Refused("FaultyServer")
+        if self.spent is not None and self.spent >= self.attempts:
+            raise Refused("TaskSpent")
         if self.spent is not None:
             self.spent += 1
-        vector = self.party.masked_vector([Other(j, self.bundles[j]) for j in partners])
-        return name, vector, hashed(LABELS["masked vector"], self.context, le4(self.client), vector)
+        self.rows = {j: row for j, row in self.rows.items() if j in (*live, self.client)}
+        partners = [Other(j, self.bundles[j]) for j in live if j in self.masked]
+        vector = self.party.masked_vector(partners)
+        digest = hashed(LABELS["masked vector"], self.context, le4(self.client), vector)
+        return name, vector, digest, self.among(), task
+
+    def among(self):
+        """V2 as this client knows it."""
+        return hashed(LABELS["masked among"], self.context, le4(self.client), ids(sorted(self.rows)))
 
     def unmask_request(self, dropped):
         return self.released(ids_of(dropped, self.fields["clients"]))
@@ -255,12 +292,11 @@ class Drawn(Party):
 class ActiveClient(Client):
     """Under the guard active."""
 
-    steps = (
-        *("advertise-request", "roster-request", "mask-among-request", "confirm-request"),
-        "signed-unmask-request",
-    )
+    first = ("advertise-request", "roster-request")
+    middle = (("mask-among-at-once-request",), ("accept-request", "mask-among-request"))
+    last_ones = ("confirm-request", "signed-unmask-request")
 
-    def __init__(self, text, encoding, identity, vector, random, spent, used=(), now=0):
+    def __init__(self, text, encoding, identity, vector, task, random, spent, used=(), now=0):
         fields = chartered_configuration(encoding, text)
         if now >= fields["expires"]:
             raise Refused("ConfigError")
@@ -268,7 +304,8 @@ class ActiveClient(Client):
         if identity_of(identity) not in self.members:
             raise Refused("ConfigError")
         client = self.members.index(identity_of(identity))
-        super().__init__(fields, encoding, client, vector, random, {}, spent, used, fields["attempts"])
+        attempts = fields["attempts"]
+        super().__init__(fields, encoding, client, vector, task, random, {}, spent, used, attempts)
 
     def set_of(self, data):
         return set_of(data, self.fields["clients"])
@@ -279,10 +316,9 @@ class ActiveClient(Client):
     def check_signed(self, j, signature, text):
         check_signature(self.members[j], signature, text)
 
-    def advertise_request(self):
-        _, *keys = super().advertise_request()
-        text = bundle_text(self.context, self.client, b"".join(keys))
-        return "signed-advertise-reply", *keys, self.sign(text)
+    def advertise_request(self, number):
+        _, keys = super().advertise_request(number)
+        return "signed-advertise-reply", keys, self.sign(bundle_text(self.context, self.client, keys))
 
     def roster_request(self, v1, root, keys, signatures, proof):
         self.v1 = self.set_of(v1)
@@ -303,12 +339,33 @@ class ActiveClient(Client):
             raise Refused("FaultyServer")
         return self.deal(bundles, set(near))
 
-    def mask_among_request(self, v2, sealed):
+    def mask_among_request(self, v2, task):
         self.v2 = self.part(v2, self.v1)
-        reply = self.mask_among([j for j in self.bundles if j in self.v2], sealed, "signed-mask-reply")
-        if reply[0] == "complaint":
-            return reply
-        return *reply, self.sign(masking_text(self.context, self.root, v2))
+        live = [j for j in self.bundles if j in self.v2]
+        if set(live) - set(self.shown):
+            raise Refused("FaultyServer")
+        return self.signed(self.mask_among(live, task, "signed-mask-reply"))
+
+    def mask_among_at_once_request(self, v2, commitments, sealed, task):
+        self.v2 = self.part(v2, self.v1)
+        live = [j for j in self.bundles if j in self.v2]
+        sized(task, 32)
+        self.open_all(live, commitments, sealed)
+        if self.accused:
+            return "complaint", ids(self.accused)
+        return self.signed(self.mask_among(live, task, "signed-mask-reply"))
+
+    def among(self):
+        packed_v2 = self.packed_set(self.v2)
+        return hashed(LABELS["masked among"], self.context, le4(self.client), packed_v2)
+
+    @property
+    def worked_on(self):
+        return self.context, self.root, self.packed_set(self.v2), self.task
+
+    def signed(self, reply):
+        receipt = receipt_text(*self.worked_on, reply[2])
+        return *reply, self.sign(masking_text(*self.worked_on)), self.sign(receipt)
 
     def part(self, data, whole):
         """A set that only shrinks, with the client in it."""
@@ -331,7 +388,7 @@ class ActiveClient(Client):
         return "confirm-reply", self.sign(self.confirmed())
 
     def confirmed(self):
-        return confirmed_text(self.context, self.root, self.packed_set(self.v2), self.packed_set(self.v3))
+        return confirmed_text(*self.worked_on, self.packed_set(self.v3))
 
     def signed_unmask_request(self, flags, signatures):
         near = [j for j in self.bundles if j in self.v3]
@@ -339,7 +396,7 @@ class ActiveClient(Client):
         shown = cut(signatures, len(near), 64)
         if any(flag > 1 for flag in flags):
             raise Refused("FaultyServer")
-        masking = masking_text(self.context, self.root, self.packed_set(self.v2))
+        masking = masking_text(*self.worked_on)
         for j, flag, signature in zip(near, flags, shown, strict=True):
             self.check_signed(j, signature, self.confirmed() if flag else masking)
         if sum(flags) < self.threshold:
@@ -350,12 +407,13 @@ class ActiveClient(Client):
 def joined(party):
     """A client from an entry of refused.json; whatever is missing there has its default."""
     raw = bytes.fromhex
-    random, vector = Stream(raw(party["seed"])), raw(party["vector"])
+    vector, random = raw(party["vector"]), Stream(raw(party["seed"]))
+    task = raw(party["task"]) if "task" in party else bytes(32)
     used = [raw(each) for each in party.get("used_rounds", ())]
     if "charter" in party:
         now = party.get("now", 0)
-        given = party["charter"], raw(party["config"]), raw(party["identity"]), vector, random
+        given = party["charter"], raw(party["config"]), raw(party["identity"]), vector, task, random
         return ActiveClient(*given, party.get("spent"), used, now)
     fields = configuration(raw(party["config"]))
-    given = fields, raw(party["config"]), party["client"], vector, random
+    given = fields, raw(party["config"]), party["client"], vector, task, random
     return Client(*given, party.get("floor", {}), party.get("spent"), used)

@@ -26,8 +26,8 @@ def whole(value, error="ConfigError"):
 # 3.1: the limits of a configuration
 
 ORDER = (
-    *("type", "version", "round_id", "clients", "length", "bits", "graph", "threshold", "generator"),
-    *("min_survivors", "guard", "task"),
+    *("type", "version", "series_id", "number", "clients", "length", "bits", "graph", "threshold"),
+    *("generator", "agreement", "accept", "min_survivors", "guard"),
 )
 
 
@@ -47,6 +47,8 @@ def check_configuration(fields):
         raise Refused("ConfigError")
     if fields["generator"] not in ("aes128-ctr", "chacha20"):
         raise Refused("ConfigError")
+    if fields["agreement"] != "x25519":
+        raise Refused("ConfigError")
     check_guard(fields)
     check_graph(fields["graph"], clients, fields["guard"])
     check_threshold(fields["threshold"], fields["graph"], clients, fields["guard"])
@@ -60,12 +62,15 @@ def check_round(fields):
         raise Refused("ConfigError")
     if fields["length"] * fields["bits"] // 8 > 2**32 - 1:
         raise Refused("ConfigError")
-    for name in ("round_id", "task"):
-        if not isinstance(fields[name], bytes):
-            raise Refused("ConfigError")
-    if len(fields["round_id"]) != 32:
+    if not isinstance(fields["series_id"], bytes):
         raise Refused("ConfigError")
-    if len(fields["task"]) > 64:
+    if len(fields["series_id"]) != 32:
+        raise Refused("ConfigError")
+    if whole(fields["number"]) < 0:
+        raise Refused("ConfigError")
+    if fields["number"] > 2**32 - 1:
+        raise Refused("ConfigError")
+    if type(fields["accept"]) is not bool:
         raise Refused("ConfigError")
 
 

@@ -130,10 +130,10 @@ def identity_file(text):
 # Charters
 
 KEYS = {
-    *("version", "serial", "expires", "members", "graph", "threshold", "generator", "bits", "least_roster"),
-    *("min_survivors", "attempts", "certificate", "learning"),
+    *("version", "serial", "expires", "members", "graph", "threshold", "generator", "agreement", "bits"),
+    *("least_roster", "min_survivors", "attempts", "certificate", "learning"),
 }
-NEEDED = KEYS - {"version", "generator", "bits", "attempts", "learning"}
+NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "learning"}
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
     "dropout": 1,
@@ -184,8 +184,10 @@ def check_tables(given):
         check_keys(given[name], set(), {"type", *kinds[given[name]["type"]]})
         if any(type(value) not in (int, float) for key, value in given[name].items() if key != "type"):
             raise Refused("ConfigError")
-    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, CERTIFICATE)
-    for name, value in given["certificate"].items():
+    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, {*CERTIFICATE, "dropout_per_step"})
+    figures = dict(given["certificate"])
+    check_each_step(figures.pop("dropout_per_step", [0.0] * 6))
+    for name, value in figures.items():
         if type(value) not in ((bool,) if name == "exact_dropout" else (int, float)):
             raise Refused("ConfigError")
     for name in COUNTED:
@@ -197,6 +199,13 @@ def check_tables(given):
             type(value) is int and type(LEARNING[name]) is float
         ):
             raise Refused("ConfigError")
+
+
+def check_each_step(each):
+    if type(each) is not list or len(each) != 6 or any(type(q) not in (int, float) for q in each):
+        raise Refused("ConfigError")
+    if not all(0 <= q < 1 for q in each):
+        raise Refused("ConfigError")
 
 
 def check_moment(moment):
@@ -226,8 +235,9 @@ def check_charter(found):
             raise Refused("ConfigError")
     if found["learning"] is not None:
         check_learning(found["learning"])
+        check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
-    check_configuration({**fields, "length": 1, "round_id": bytes(32), "task": b""})
+    check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": False})
     check_floor(fields, {})
 
 
@@ -247,6 +257,15 @@ def check_learning(learning):
     check_names(named)
 
 
+def check_fields(field_bits, bits, clients):
+    if bits != 64:
+        raise Refused("ConfigError")
+    if field_bits > 64:
+        raise Refused("ConfigError")
+    if clients >= 2 ** (field_bits - 1):
+        raise Refused("ConfigError")
+
+
 def check_names(named):
     for name in named:
         if not isinstance(name, str) or not name:
@@ -263,7 +282,15 @@ def charter_digest_of(found):
 
 # Configurations under a charter
 
-CHARTERED = {"type": str, "version": int, "charter": bytes, "round_id": bytes, "length": int, "task": bytes}
+CHARTERED = {
+    "type": str,
+    "version": int,
+    "charter": bytes,
+    "series_id": bytes,
+    "number": int,
+    "length": int,
+    "accept": bool,
+}
 
 
 def chartered_configuration(data, text):

@@ -14,23 +14,27 @@ from second_config import Refused, decoded, most_degree
 
 # Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are
 REQUESTS = {
-    "advertise-request": (0, 0, 0, 0, 0),
+    "advertise-request": (4, 0, 0, 0, 1),
     "share-request": (0, 69, 0, 0, 3),
-    "mask-request": (0, 84, 0, 0, 2),
+    "accept-request": (0, 116, 0, 0, 3),
+    "mask-request": (32, 4, 0, 0, 2),
+    "mask-at-once-request": (32, 116, 0, 0, 4),
     "unmask-request": (0, 4, 0, 0, 1),
     "roster-request": (32, 128, 1, 1, 5),
-    "mask-among-request": (0, 80, 1, 0, 2),
+    "mask-among-request": (32, 0, 1, 0, 2),
+    "mask-among-at-once-request": (32, 112, 1, 0, 4),
     "confirm-request": (0, 0, 1, 0, 1),
     "signed-unmask-request": (0, 65, 0, 0, 2),
 }
 REPLIES = {
-    "advertise-reply": 2,
+    "advertise-reply": 1,
     "share-reply": 2,
-    "mask-reply": 2,
+    "accept-reply": 2,
+    "mask-reply": 4,
     "complaint": 1,
     "unmask-reply": 1,
-    "signed-advertise-reply": 3,
-    "signed-mask-reply": 3,
+    "signed-advertise-reply": 2,
+    "signed-mask-reply": 6,
     "confirm-reply": 1,
 }
 

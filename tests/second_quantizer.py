@@ -25,12 +25,32 @@ def positive(value):
     return value
 
 
+def width_of(clients, field_bits, bits, precision, clip, steps):
+    """Bits of a field, from whichever of three is given."""
+    if [field_bits, bits, precision].count(None) < 2:
+        raise Refused("ConfigError")
+    if field_bits is not None:
+        return whole(field_bits)
+    if bits is None and precision is None:
+        return 32
+    if bits is not None:
+        least = 2 ** (whole(bits) - 1) - 1
+    else:
+        left = positive(precision) / clip - 2.0**-49 if clip else math.inf
+        if left <= 0:
+            raise Refused("ConfigError")
+        least = max(1, math.ceil(steps / left))
+    if least > 2**52:
+        raise Refused("ConfigError")
+    return (clients * least).bit_length() + 1
+
+
 class Quantizer:
     """What is agreed, from an entry of the file."""
 
-    def __init__(self, *, shapes, clients, clip, bits, rounding, max_weight=1.0, levels=None):
-        if whole(bits) not in (8, 16, 32, 64):
-            raise Refused("ConfigError")
+    def __init__(
+        self, *, shapes, clients, clip, rounding, field_bits=None, bits=None, precision=None, max_weight=1.0
+    ):
         if whole(clients) < 1:
             raise Refused("ConfigError")
         if rounding not in ("nearest", "stochastic"):
@@ -39,19 +59,27 @@ class Quantizer:
         if len(bounds) != len(shapes):
             raise Refused("ConfigError")
         self.bounds, self.max_weight = [positive(bound) for bound in bounds], positive(number(max_weight))
-        most = min((2 ** (bits - 1) - 1) // clients, 2**52)
-        self.levels = most if levels is None else whole(levels)
+        steps, largest = 0.5 if rounding == "nearest" else 1.0, max(self.bounds, default=0)
+        self.width = width_of(clients, field_bits, bits, number(precision), largest, steps)
+        if self.width > 64:
+            raise Refused("ConfigError")
+        self.levels = min((2 ** (self.width - 1) - 1) // clients, 2**52)
         if self.levels < 1:
             raise Refused("ConfigError")
-        if self.levels > most:
-            raise Refused("ConfigError")
-        self.shapes, self.clients, self.bits, self.rounding = shapes, clients, bits, rounding
-        self.base = (2**bits - 1) // clients + 1
+        self.shapes, self.clients, self.rounding = shapes, clients, rounding
+        self.base, self.per_word = self.levels + 1, 64 // self.width
         self.digits = next(count for count in range(1, 26) if self.base**count > UNITS)
-        self.length = sum(map(math.prod, shapes)) + self.digits
+        self.count = sum(map(math.prod, shapes)) + self.digits
+        self.length = math.ceil(Fraction(self.count, self.per_word))
 
     def gives(self):
-        return {"levels": self.levels, "base": self.base, "digits": self.digits, "length": self.length}
+        return {
+            "field_bits": self.width,
+            "per_word": self.per_word,
+            "levels": self.levels,
+            "digits": self.digits,
+            "length": self.length,
+        }
 
     def flat(self, arrays):
         """Each value with the bound of its array."""
@@ -69,34 +97,55 @@ class Quantizer:
             raise Refused("VectorError")
         units = round(weight / self.max_weight * UNITS)
         scale = self.levels * units / UNITS
-        words = []
+        numbers = []
         for place, (value, bound) in enumerate(self.flat(arrays)):
             steps = max(-bound, min(bound, value)) / bound * scale
             if self.rounding == "nearest":
                 step = round(steps)
             else:
                 step = math.floor(steps) + (draws[place] < steps - math.floor(steps))
-            words.append(max(-self.levels, min(self.levels, step)) % 2**self.bits)
-        words += [units // self.base**place % self.base for place in range(self.digits)]
-        return bytes_of(words, self.bits)
+            numbers.append(max(-self.levels, min(self.levels, step)))
+        numbers += [units // self.base**place % self.base for place in range(self.digits)]
+        words = [0] * self.length
+        for place, one in enumerate(numbers):
+            words[place // self.per_word] += one * 2 ** (self.width * (place % self.per_word))
+        return bytes_of([word % 2**64 for word in words], 64)
+
+    def sums(self, data):
+        """What lies in every field of every word."""
+        numbers = []
+        for word in words_of(data, 64):
+            for _ in range(self.per_word):
+                one = word % 2**self.width
+                one -= 2**self.width if one >= 2 ** (self.width - 1) else 0
+                numbers.append(one)
+                word = (word - one) // 2**self.width
+            if word % 2 ** (64 - self.width * self.per_word):
+                raise Refused("VectorError")
+        return numbers
 
     def decode(self, data):
         """Means in a row, exactly, and the sum of the weights."""
-        if len(data) * 8 != self.length * self.bits:
+        if len(data) != 8 * self.length:
             raise Refused("VectorError")
-        words = words_of(data, self.bits)
-        units = sum(word * self.base**place for place, word in enumerate(words[-self.digits :]))
+        numbers = self.sums(data)
+        if any(numbers[self.count :]):
+            raise Refused("VectorError")
+        if max(map(abs, numbers)) > self.clients * self.levels:
+            raise Refused("VectorError")
+        steps, digits = numbers[: self.count - self.digits], numbers[self.count - self.digits : self.count]
+        if min(digits) < 0:
+            raise Refused("VectorError")
+        units = sum(digit * self.base**place for place, digit in enumerate(digits))
         if units == 0:
             raise Refused("VectorError")
         if units > self.clients * UNITS:
             raise Refused("VectorError")
         sizes = map(math.prod, self.shapes)
         bounds = [bound for bound, size in zip(self.bounds, sizes, strict=True) for _ in range(size)]
-        half, whole_ring = 2 ** (self.bits - 1), 2**self.bits
-        signed = [word - whole_ring if word >= half else word for word in words[: -self.digits]]
         means = [
             step * Fraction(bound) / self.levels * UNITS / units
-            for step, bound in zip(signed, bounds, strict=True)
+            for step, bound in zip(steps, bounds, strict=True)
         ]
         return means, units / UNITS * self.max_weight
 

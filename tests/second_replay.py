@@ -13,6 +13,7 @@ import second_config as config
 import second_lists as lists_of
 import second_messages as parts
 import second_quantizer as quantizer
+import second_series as series_of
 from second import raw
 from second_config import Refused
 
@@ -76,7 +77,7 @@ def configurations():
         yield from refused("chartered configuration", case, *found)
 
 
-BYTES = {"round_id", "task", "charter"}
+BYTES = {"series_id", "charter"}
 
 
 def lists():
@@ -140,11 +141,11 @@ def trees():
 
 def party_of(case, entry):
     """A client of round.json or active_round.json in the form of refused.json."""
-    return {name: case[name] for name in ("config", "charter") if name in case} | entry
+    return {name: case[name] for name in ("config", "charter", "task") if name in case} | entry
 
 
 def rounds():
-    for file in ("round", "active_round"):
+    for file in ("round", "active_round", "accept_round", "active_accept_round"):
         for case in loaded(file)["rounds"]:
             parties = {one["client"]: client.joined(party_of(case, one)) for one in case["clients"]}
             for step in case["steps"]:
@@ -174,8 +175,13 @@ def bytes_in(party, value, side):
 
 
 def exchanges():
-    parties = {party["name"]: party for party in loaded("refused")["parties"]}
-    for case in loaded("refused")["exchanges"]:
+    for file in ("refused", "refused_active", "refused_accept"):
+        yield from exchanges_in(loaded(file))
+
+
+def exchanges_in(told):
+    parties = {party["name"]: party for party in told["parties"]}
+    for case in told["exchanges"]:
         party = parties[case["party"]]
         found = client.joined(party)
         for each in party["exchanges"][: case["after"]]:
@@ -190,6 +196,31 @@ def exchanges():
             yield from compared(name, outcome(found.receive, request), wanted)
             if wanted == "FaultyServer":
                 yield from compared(f"{name}, after it", outcome(found.receive, request), "OrderError")
+
+
+def series():
+    every = {case["name"]: case for case in loaded("series")["series"]}
+    for case in every.values():
+        parties = [series_of.joined(case, one["client"], client.joined) for one in case["clients"]]
+        for exchange in case["exchanges"]:
+            for each in exchange["envelopes"]:
+                if each["reply"] is not None:
+                    found = outcome(parties[each["client"]].receive, raw(each["request"]))
+                    yield from compared(case["name"], found, raw(each["reply"]))
+    for case in loaded("series")["refused"]:
+        yield from refused_envelopes(every[case["series"]], case)
+
+
+def refused_envelopes(told, case):
+    mine = [one for each in told["exchanges"] for one in each["envelopes"] if one["client"] == case["client"]]
+    party = {"exchanges": mine}
+    found = series_of.joined(told, case["client"], client.joined)
+    for each in mine[: case["after"]]:
+        found.receive(raw(each["request"]))
+    for step in case["steps"]:
+        wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
+        request = bytes_in(party, step["request"], "request")
+        yield from compared(case["reason"], outcome(found.receive, request), wanted)
 
 
 def joining():
@@ -248,6 +279,7 @@ SECTIONS = {
     "joining": joining,
     "active_refused": active_refused,
     "quantizers": quantizers,
+    "series": series,
     "rounds": rounds,
     "many": many,
 }

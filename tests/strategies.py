@@ -93,7 +93,8 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         charter = {"charter": draw(st.binary(min_size=32, max_size=32))}
     width = draw(bits)
     return RoundConfig(
-        round_id=draw(st.binary(min_size=32, max_size=32)),
+        series_id=draw(st.binary(min_size=32, max_size=32)),
+        number=draw(st.integers(0, 2**32 - 1)),
         clients=clients,
         length=draw(st.integers(1, MAX_VECTOR_BYTES * 8 // width)),
         bits=width,
@@ -101,7 +102,7 @@ def configs(draw: st.DrawFn, guards: tuple[str, ...] = ("curious", "active")) ->
         threshold=draw(thresholds(graph, clients, guard)),
         generator=draw(generators),
         min_survivors=draw(st.integers(2, clients)),
-        task=draw(st.binary(max_size=64)),
+        accept=draw(st.booleans()),
         guard=guard,
         **charter,
     )
@@ -117,19 +118,20 @@ def _few(texts: st.SearchStrategy[str], least: int = 0) -> st.SearchStrategy[tup
     return st.lists(texts, min_size=least, max_size=3, unique=True).map(tuple)
 
 
+_each_step = st.tuples(*[st.floats(0, 1, exclude_max=True)] * 6)
 _certificates = st.builds(
     Stated,
     **dict.fromkeys(Stated.__struct_fields__, st.floats(max_value=0, allow_nan=False))
     | dict.fromkeys(["colluders", "around", "least_honest"], _counts)
     | dict.fromkeys(["dropout", "collusion"], st.floats(0, 1))
     | dict.fromkeys(["privacy_bits", "reliability_bits"], st.floats(0, 160))
-    | {"exact_dropout": st.booleans()},
+    | {"exact_dropout": st.booleans(), "dropout_per_step": st.just(msgspec.UNSET) | _each_step},
 )
 _learning = st.builds(
     Learning,
     **dict.fromkeys(["clip", "metric_clip", "max_weight"], _positive)
     | dict.fromkeys(["metrics", "counters"], _few(_names))
-    | {"message_types": _few(_names, 1), "weighted_by": _names},
+    | {"message_types": _few(_names, 1), "weighted_by": _names, "field_bits": st.integers(5, 64)},
 )
 
 
@@ -138,6 +140,7 @@ def charters(draw: st.DrawFn) -> Charter:
     """Of a few members, in any words, with any agreement that can work."""
     names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=3, max_size=12, unique=True))
     clients, graph = len(names), draw(active_graphs(len(names)))
+    learning = draw(st.none() | _learning)
     return Charter(
         serial=draw(st.integers(1, 2**53 - 1)),
         expires=draw(st.integers(1, 2**53 - 1) | st.integers(1, 10**10)),
@@ -145,12 +148,12 @@ def charters(draw: st.DrawFn) -> Charter:
         graph=graph,
         threshold=draw(thresholds(graph, clients, "active")),
         generator=draw(generators),
-        bits=draw(bits),
+        bits=64 if learning else draw(bits),
         least_roster=draw(st.integers(3, clients)),
         min_survivors=draw(st.integers(2, clients)),
         attempts=draw(st.integers(1, 1000)),
         certificate=draw(_certificates),
-        learning=draw(st.none() | _learning),
+        learning=learning,
     )
 
 

@@ -230,7 +230,7 @@ def test_sealed_texts_of_others_than_v2_has():
     aborts(
         play.clients[0],
         changed(play.requests[0], v2=packed(EVERYONE - {near[0]})),
-        "sealed: expected 400 bytes, got 480",
+        "commitments: expected 160 bytes, got 192",
     )
     play = played("mask")
     near = play.clients[0]._state.near.neighbours
@@ -324,16 +324,18 @@ def test_what_these_tests_sign_is_what_clients_sign():
     play = played("unmask")
     root, v2, v3 = texts_of(play)
     context = play.config.context
-    assert shown_to(play, signed_texts.confirmed_text(context, root, v2, v3), 1) == play.requests[0]
+    assert (
+        shown_to(play, signed_texts.confirmed_text(context, root, v2, m.NO_TASK, v3), 1) == play.requests[0]
+    )
 
 
-@pytest.mark.parametrize("which", ["root", "v2", "v3", "context"])
+@pytest.mark.parametrize("which", ["root", "v2", "task", "v3", "context"])
 def test_s2_confirmations_of_something_else(which):
     play = played("unmask")
     root, v2, v3 = texts_of(play)
     other = packed(EVERYONE - {11})
-    parts = {"context": play.config.context, "root": root, "v2": v2, "v3": v3}
-    parts[which] = bytes(32) if which in ("root", "context") else other
+    parts = {"context": play.config.context, "root": root, "v2": v2, "task": m.NO_TASK, "v3": v3}
+    parts[which] = b"\1" * 32 if which in ("root", "context", "task") else other
     request = shown_to(play, signed_texts.confirmed_text(*parts.values()), 1)
     aborts(play.clients[0], request, r"client \d+ did not sign the survivors")
 
@@ -341,7 +343,14 @@ def test_s2_confirmations_of_something_else(which):
 def test_s19_signatures_on_another_v2():
     play = played("unmask")
     root, _, _ = texts_of(play)
-    text = signed_texts.masking_text(play.config.context, root, packed(EVERYONE - {11}))
+    text = signed_texts.masking_text(play.config.context, root, packed(EVERYONE - {11}), m.NO_TASK)
+    aborts(play.clients[0], shown_to(play, text, 0), r"client \d+ did not sign the survivors")
+
+
+def test_s26_signatures_for_another_task():
+    play = played("unmask")
+    root, v2, _ = texts_of(play)
+    text = signed_texts.masking_text(play.config.context, root, v2, b"\1" * 32)
     aborts(play.clients[0], shown_to(play, text, 0), r"client \d+ did not sign the survivors")
 
 
@@ -349,8 +358,8 @@ def test_a_signature_on_v2_is_no_confirmation_and_a_confirmation_is_not_shown_as
     for flag in (0, 1):
         play = played("unmask")
         root, v2, v3 = texts_of(play)
-        masking = signed_texts.masking_text(play.config.context, root, v2)
-        confirmed = signed_texts.confirmed_text(play.config.context, root, v2, v3)
+        masking = signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK)
+        confirmed = signed_texts.confirmed_text(play.config.context, root, v2, m.NO_TASK, v3)
         request = shown_to(play, masking if flag else confirmed, flag)
         aborts(play.clients[0], request, "did not sign the survivors")
 
@@ -359,12 +368,12 @@ def test_too_few_confirmations():
     """All signed V2, three of six also V3; the threshold is four."""
     play = played("unmask")
     root, v2, _ = texts_of(play)
-    text = signed_texts.masking_text(play.config.context, root, v2)
+    text = signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK)
     aborts(play.clients[0], shown_to(play, text, 0), "expected 4 neighbours to confirm .* got 0")
     play = played("unmask")
     good, masked = read(play.requests[0]), read(shown_to(play, text, 0))
     root, v2, _ = texts_of(play)
-    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2), 0))
+    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK), 0))
     request = changed(
         play.requests[0],
         confirmed=b"\1\1\1\0\0\0",
@@ -377,7 +386,7 @@ def test_enough_confirmations_and_no_more():
     play = played("unmask")
     good = read(play.requests[0])
     root, v2, _ = texts_of(play)
-    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2), 0))
+    masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK), 0))
     request = changed(
         play.requests[0],
         confirmed=b"\1\1\1\1\0\0",

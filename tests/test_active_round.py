@@ -202,7 +202,7 @@ def test_vectors_are_not_in_what_the_server_hands_on():
     """Requests grow with the neighbourhood and the roster, never with the vector."""
     sizes = []
     for length in (1, 3000):
-        play, size = Play(configure_active(6, length=length, round_id=bytes(32))), 0
+        play, size = Play(configure_active(6, length=length, series_id=bytes(32))), 0
         while play.requests:
             size += sum(map(len, play.requests.values()))
             play.step()

@@ -42,7 +42,7 @@ def test_a_bad_signature_is_refused_and_its_sender_named(step, change, match):
 def test_s11_an_identity_that_was_never_admitted():
     play = played("advertise")
     reply = read(play.clients[4].receive(play.requests[4]))
-    text = signed_texts.bundle_text(play.config.context, 4, reply.sealing_key + reply.mask_key)
+    text = signed_texts.bundle_text(play.config.context, 4, reply.keys)
     refuses(play, 4, changed(reply.encode(), signature=identity(99).sign(text)), "does not verify")
 
 
@@ -53,14 +53,15 @@ def test_a_bundle_of_somebody_else():
     refuses(play, 4, other, "in the name of client 5")
 
 
-@pytest.mark.parametrize("sizes", [(31, 33), (33, 31), (0, 64), (64, 0)])
-def test_a_byte_does_not_move_from_one_key_to_the_other(sizes):
-    """The signature is on both keys as the server cuts them; it still has to be two keys."""
+@pytest.mark.parametrize("size", [0, 32, 63, 65, 96])
+def test_a_signature_on_more_or_less_than_two_keys(size):
+    """The signature is on all bytes that there are; they still have to be two keys."""
     play = played("advertise")
     reply = read(play.clients[4].receive(play.requests[4]))
-    both = reply.sealing_key + reply.mask_key
-    cut = changed(reply.encode(), sealing_key=both[: sizes[0]], mask_key=both[sizes[0] :])
-    refuses(play, 4, cut, f"sealing_key: expected 32 bytes, got {sizes[0]}")
+    keys = (reply.keys + reply.keys)[:size]
+    signature = identity(4).sign(signed_texts.bundle_text(play.config.context, 4, keys))
+    cut = changed(reply.encode(), keys=keys, signature=signature)
+    refuses(play, 4, cut, f"keys: expected 64 bytes, got {size}")
 
 
 def test_a_vector_under_the_signature_of_another_round_or_step():
@@ -110,8 +111,10 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
     play = Play(configure_active(6))
     signed = read(play.clients[0].receive(play.requests[0]))
     head = {"context": signed.context, "client": 0}
-    unsigned = m.AdvertiseReply(**head, sealing_key=signed.sealing_key, mask_key=signed.mask_key)
-    vector = m.MaskReply(**head, vector=bytes(10), digest=bytes(32))
+    unsigned = m.AdvertiseReply(**head, keys=signed.keys)
+    everyone = m.pack_set(np.ones(6, bool))
+    among = signed_texts.among(play.config.context, 0, everyone)
+    vector = m.MaskReply(**head, vector=bytes(10), digest=bytes(32), among=among, task=m.NO_TASK)
     refuses(play, 0, unsigned.encode(), "expected signed-advertise-reply, got no reply of this guard")
     for step, message in (("advertise", unsigned), ("mask", vector)):
         play.until(step)

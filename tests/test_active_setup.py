@@ -8,7 +8,8 @@ import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.charter import Charter, Seat
-from ccesa.config import RoundConfig
+from ccesa.config import VERSION, RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Harary
@@ -70,11 +71,14 @@ DIFFERENT = {
     "guard": {"guard": "curious", "charter": msgspec.UNSET},
     "charter": {"charter": bytes(32)},
 }
-LEFT = {"round_id": bytes(32), "length": 7, "task": b"a task"}
+#: Of these there is one value and no other.
+ONLY = {"version": VERSION, "agreement": "x25519"}
+LEFT = {"series_id": bytes(32), "number": 5, "length": 7, "accept": True}
 
 
 def test_these_are_all_fields():
-    assert DIFFERENT.keys() | LEFT.keys() | {"version"} == set(RoundConfig.__struct_fields__)
+    assert DIFFERENT.keys() | LEFT.keys() | ONLY.keys() == set(RoundConfig.__struct_fields__)
+    assert list(AGREEMENTS) == [ONLY["agreement"]]
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
@@ -102,7 +106,7 @@ class Untouched(set):
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_round_id_length_and_task_are_left(name):
+def test_series_number_length_and_accept_are_left(name):
     config = msgspec.structs.replace(charter(8).config(length=5), **{name: LEFT[name]})
     ActiveServer(config, charter(8))
     ActiveClient(config, identity(0), charter(8), np.zeros(config.length, np.uint16), tasks=None)
@@ -173,12 +177,12 @@ def test_a_client_takes_its_place_in_the_list():
 def test_a_used_round_id():
     used, config = set(), configure_active(8)
     ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used, tasks=None)
-    with pytest.raises(ConfigError, match="used before"):
+    with pytest.raises(ConfigError, match="has had a round of this number"):
         ActiveClient(config, identity(0), charter(8), vector(), used_rounds=used, tasks=None)
 
 
 def test_secrets_are_not_in_repr():
-    play = Play(configure_active(6))
+    play = Play(configure_active(6), task=b"\1" * 32)  # no task is the seed of identity 0
     while play.requests:
         for i, reply in play.replies().items():
             play.server.receive(i, reply)
@@ -190,7 +194,7 @@ def test_secrets_are_not_in_repr():
 
 
 def test_the_configuration_travels():
-    config = configure_active(8, task=b"a task")
+    config = configure_active(8, number=7, accept=True)
     assert charter(8).decode(config.encode()) == config
     play = Play(charter(8).decode(config.encode()))
     assert np.array_equal(play.finish().vector, play.expected(range(8)))

@@ -11,7 +11,8 @@ import pytest
 from ccesa.guards import GUARDS
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.server import ActiveServer
-from ccesa.protocol.steps import steps_of
+from ccesa.protocol.steps import Step
+from rounds import steps_under
 
 PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
@@ -19,6 +20,7 @@ ORDER = [
     {"evidence"},
     {"errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"fields"},
     {"digits"},
     {"crypto", "quantize"},
     {"identity", "thresholds"},
@@ -145,11 +147,21 @@ def test_what_a_guard_does_is_asked_of_its_record_and_not_of_its_name(path):
 def test_the_list_of_files_shows_the_steps_of_a_guard_in_their_order(guard, side):
     """Step 2 of a client under ``active`` is protocol/active/client_2_mask.py, and so on."""
     found = [path.stem for path in sorted((PACKAGE / "protocol" / guard).glob(f"{side}_*.py"))]
-    assert [name.split("_")[2] for name in found] == [step.name for step in steps_of(guard)]
-    for name, step in zip(found, steps_of(guard), strict=True):
-        module = import_module(f"ccesa.protocol.{guard}.{name}")
-        functions = [step.answer] if side == "client" else [step.take, step.close]
-        assert all(function in vars(module).values() for function in functions)
+    tables = [
+        [file_of(step, guard, side, found) for step in steps_under(guard, way)] for way in (False, True)
+    ]
+    assert all(table == sorted(table, key=found.index) for table in tables)
+    assert set().union(*tables) == set(found)
+
+
+def file_of(step: Step, guard: str, side: str, found: list[str]) -> str:
+    """The file that has the functions of a step, and its name."""
+    functions = [step.answer] if side == "client" else [step.take, step.close]
+    for name in found:
+        inside = vars(import_module(f"ccesa.protocol.{guard}.{name}")).values()
+        if name.split("_")[2] == step.name and all(function in inside for function in functions):
+            return name
+    raise AssertionError(f"no file for step {step.name}")
 
 
 def assigned(function: ast.AST) -> set[str]:

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from attacks.client_accusations import garbage
 from attacks.client_keys import LIAR, low_order_key, same_key
-from attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice
+from attacks.client_messages import OVERSIZE, leave_together, oversize, send_twice, stale_task
 from attacks.client_shares import crooked_dealer, short_shares, wrong_share
 from attacks.client_text import forged_line
 from attacks.clients import CLIENT_ATTACKS
@@ -26,11 +27,13 @@ WORDS = {
     "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: vector: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
     "C8": (leave_together, "disconnected", "takes its own vector away"),
+    "C9": (garbage, "7 others go on, the sum is right, .* point to \\[4, 6\\]", "costs everyone the round"),
     "C10": (
         forged_line,
         f"one line: client {LIAR}: expected .*advertise-reply, got no reply of this guard",
         f"a line that client {LIAR} wrote",
     ),
+    "C14": (stale_task, f"client {LIAR}: a vector for another task .*8 others", "made for another model"),
 }
 
 
@@ -52,7 +55,7 @@ def test_succeeds_without_the_defence(row):
     assert matches(words, outcome.summary)
 
 
-@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C10"])
+@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C9", "C10"])
 def test_succeeds_without_the_defence_under_the_active_guard(row):
     assert WORDS[row][0](False, lambda line: None, "active").succeeded
 

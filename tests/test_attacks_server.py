@@ -8,6 +8,7 @@ import pytest
 
 from attacks import server_cut
 from attacks.base import Outcome
+from attacks.client_accusations import gang
 from attacks.registry import ATTACKS, find
 from attacks.relaxed import relaxed, skip
 from attacks.server_views import split_view
@@ -32,9 +33,9 @@ STOPPED = {
     "S10": "did not sign the survivors",
     "S11": "refused before it made keys: the round is for another charter",
     "S12": "refused before a key was made",
-    "S13": "used before",
+    "S13": "this series has had a round of this number",
     "S14": "stays on",
-    "S15": "there is no sum",
+    "S15": "client 3 sent no vector .*another task than the one this client works on",
     "S16": "cannot use what clients 0, 1, 2, 4, 5, 6, 7, 8 sealed for it",
     "S17": "fewer than its threshold",
     "S18": r"no V3 opens a sum of fewer than (\d+) honest clients",
@@ -44,10 +45,16 @@ STOPPED = {
     "S22": "refused before it made keys: the round differs from the charter in threshold",
     "S23": "refused before it made keys: the round differs from the charter in graph",
     "S24": "did not sign its keys as the server shows them",
+    "S25": "the mask between clients 3 and 0 stays on",
+    "S26": "clients 0, 1, 2, 4, 5, 6, 7, 8 aborted: client 3 did not sign the survivors",
+    "S27": "step unmask of this round has been opened by another server",
     "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
+    "S35": "1 honest left out, and with them 1 of the 3 liars",
+    "S36": r"sent no second vector .* contributed to this task 1 time",
+    "S37": "every client refused: an exchange that is over",
 }
 #: Rows whose harm is not a vector.
-NOTHING_STOLEN = {"S3", "S10"}
+NOTHING_STOLEN = {"S3", "S10", "S35"}
 #: As many clients as show it; the command takes a thousand.
 SMALLER = {"S2": partial(split_view, clients=60, degree=10.0)}
 
@@ -59,7 +66,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 
 def test_every_row_has_one():
-    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 25), 34]]
+    assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 28), *range(34, 38)]]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
 
@@ -109,6 +116,13 @@ def test_s6_a_late_vector_leaves_the_sum_as_it_is():
     assert "unchanged" in told
 
 
+def test_s35_under_curious_nobody_is_left_out_but_for_the_one_that_is_believed_to_lie():
+    assert gang(True, lambda line: None, "curious").summary.startswith("0 honest left out, and with them 0")
+    outcome = gang(False, lambda line: None, "curious")
+    assert outcome.succeeded
+    assert outcome.summary.startswith("1 honest left out, and with them 0")
+
+
 def test_s9_swapped_keys_and_bundles_are_noticed_too():
     assert "clients 0, 1 aborted: client 2 did not sign its keys" in run("S9", defended=True)[1]
 
@@ -117,6 +131,13 @@ def test_s13_messages_of_another_round_are_noticed_too():
     told = run("S13", defended=True)[1]
     assert "client 0 aborted: a message of another round" in told
     assert "client 1 aborted: it cannot use what clients 2, 3, 4, 5, 6, 7, 8 sealed for it" in told
+
+
+def test_s25_replayed_mixed_and_repeated_messages_are_refused_too():
+    told = run("S25", defended=True)[1]
+    assert "client 0 refuses: messages of different exchanges in one envelope" in told
+    assert "client 1 refuses: messages of rounds that this client is not in" in told
+    assert "client 2 refuses: two messages of round 0 in one envelope" in told
 
 
 def drawn(kind: Graph, clients: int, colluders: int, seed: int) -> server_cut.Drawn:

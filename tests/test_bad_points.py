@@ -14,6 +14,7 @@ import pytest
 from attacks.hostile import HostileRound
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import signed_texts
@@ -142,11 +143,12 @@ class Stand(HostileRound):
         self.said = self.replies()
 
     def lie(self, field: str, key: bytes) -> bytes:
-        reply = changed(self.said[LIAR], **{field: key})
+        both = AGREEMENTS["x25519"].public_keys(read(self.said[LIAR]).keys)
+        reply = changed(self.said[LIAR], keys=key + both[1] if field == "sealing_key" else both[0] + key)
         if not isinstance(self.server, ActiveServer):
             return reply
         said = read(reply)
-        text = signed_texts.bundle_text(self.server.context, LIAR, said.sealing_key + said.mask_key)
+        text = signed_texts.bundle_text(self.server.context, LIAR, said.keys)
         return changed(reply, signature=IDENTITIES[LIAR].sign(text))
 
     def after(self, reply: bytes) -> dict[int, bytes]:
@@ -198,7 +200,7 @@ def test_valid_edge_cases_are_let_in_by_both(value, guard, field):
 @fields
 def test_keys_of_another_size(size, guard, field):
     stand = Stand(guard)
-    with pytest.raises(FaultyClient, match=f"{field}: expected 32 bytes, got {size}|at most"):
+    with pytest.raises(FaultyClient, match=f"keys: expected 64 bytes, got {32 + size}|at most"):
         stand.server.receive(LIAR, stand.lie(field, b"\x09" * size))
     requests = stand.after(stand.said[LIAR])
     keys = read(requests[VICTIM]).keys
@@ -269,7 +271,7 @@ def test_verification_raises(name):
 def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.keys)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with pytest.raises(FaultyClient, match="signature that does not verify"):
         stand.server.receive(LIAR, changed(stand.said[LIAR], signature=signature))
@@ -280,7 +282,7 @@ def test_the_server_refuses_the_signature_and_the_right_one_still_counts(name):
 def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch):
     stand = Stand("active")
     said = read(stand.said[LIAR])
-    text = signed_texts.bundle_text(stand.server.context, LIAR, said.sealing_key + said.mask_key)
+    text = signed_texts.bundle_text(stand.server.context, LIAR, said.keys)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
         blind.setattr(server_0_advertise, "check_signed", lambda *_: None)

@@ -10,7 +10,7 @@ from attacks.stage import ids
 from ccesa.crypto import shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
-from ccesa.evidence import Complained, Evidence, WrongShare
+from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
@@ -32,9 +32,9 @@ def tales(draw: st.DrawFn) -> tuple[Evidence, frozenset[int], int]:
     pairs = [pair for pair in edges if not liars.isdisjoint(pair)]
     pairs = [(a, b) for a, b in pairs if a != b or a in liars]
     shares = frozenset(WrongShare(*pair, SURE) for pair in pairs if draw(st.booleans()))
-    complaints = frozenset(Complained(*pair) for pair in pairs if WrongShare(*pair, SURE) not in shares)
+    accusations = frozenset(Accusation(*pair) for pair in pairs if WrongShare(*pair, SURE) not in shares)
     most = max(len({liar for a, b in pairs for liar in liars if {a, b} == {i, liar}}) for i in range(12))
-    return Evidence(wrong_shares=shares, complaints=complaints), liars, most
+    return Evidence(wrong_shares=shares, accusations=accusations), liars, most
 
 
 @settings(max_examples=300)
@@ -48,16 +48,16 @@ def test_only_liars_are_suspected_where_nobody_has_more_liars_beside_it_than_was
 @given(tales())
 def test_pairs_are_of_clients_not_of_roles(tale):
     evidence, _, _ = tale
-    named = [*((one.sender, one.dealer) for one in evidence.wrong_shares), *evidence.complaints]
+    named = [*((one.sender, one.dealer) for one in evidence.wrong_shares), *evidence.accusations]
     assert evidence.pairs() == {frozenset(pair) for pair in named}
     assert bool(evidence) == bool(evidence.pairs())
-    assert len(list(evidence)) == len(evidence.wrong_shares) + len(evidence.complaints)
+    assert len(list(evidence)) == len(evidence.wrong_shares) + len(evidence.accusations)
 
 
 def test_the_same_two_in_both_roles_and_in_both_ways_are_one_pair():
     evidence = Evidence(
         wrong_shares=frozenset({WrongShare(1, 2, SURE), WrongShare(2, 1, SURE)}),
-        complaints=frozenset({Complained(1, 2)}),
+        accusations=frozenset({Accusation(1, 2)}),
     )
     assert evidence.pairs() == {frozenset({1, 2})}
     assert evidence.suspects(liars=1) == set()
@@ -81,7 +81,7 @@ def test_a_text_shows_a_few_pairs_and_how_many_more_there_are():
     assert str(evidence).count("sent a wrong share that client 7 dealt") == 4
     assert str(evidence).endswith("and 2 more such pairs")
     assert str(Evidence()) == ""
-    assert str(Evidence(complaints=frozenset({Complained(1, 2)}))) == (
+    assert str(Evidence(accusations=frozenset({Accusation(1, 2)}))) == (
         "client 1 could not open what client 2 sealed for it"
     )
 
@@ -210,7 +210,7 @@ def test_c12_liars_that_complain_of_one_client_do_not_make_it_a_suspect(k):
     aggregate = play.finish()
     assert victim in aggregate.survivors
     assert np.array_equal(aggregate.vector, play.expected(range(k, 20)))
-    assert aggregate.evidence.complaints == {(liar, victim) for liar in liars}
+    assert aggregate.evidence.accusations == {(liar, victim) for liar in liars}
     assert aggregate.evidence.suspects(liars=k) == set()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.charter.charter import MAX_FILE_BYTES
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.simulate.enrolment import NOTHING
@@ -18,7 +19,7 @@ from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import charter, configure, identity
 from strategies import charters
 
-AGREED = charter(8, learning=Learning(metrics=("loss",), counters=("steps",)))
+AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
 
 
 def with_(agreed: Charter = AGREED, **fields) -> Charter:
@@ -64,7 +65,8 @@ OTHERS = {
     },
     Stated: dict.fromkeys(Stated.__struct_fields__, -3.5)
     | dict.fromkeys(["dropout", "collusion", "privacy_bits", "reliability_bits"], 0.5)
-    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3},
+    | {"exact_dropout": True, "colluders": 3, "around": 3, "least_honest": 3}
+    | {"dropout_per_step": (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)},
     Learning: {
         "message_types": ("train",),
         "weighted_by": "weight",
@@ -73,15 +75,21 @@ OTHERS = {
         "clip": 3.0,
         "metric_clip": 3.0,
         "max_weight": 3.0,
+        "field_bits": 18,
     },
     Seat: {"name": "another", "key": identity(77).public},
 }
 CHANGES = [(kind, name) for kind, changes in OTHERS.items() for name in changes]
 
 
+#: Of these there is one value and no other.
+ONLY = {"version", "agreement"}
+
+
 def test_these_are_all_fields():
     for kind, changes in OTHERS.items():
-        assert changes.keys() | ({"version"} if kind is Charter else set()) == set(kind.__struct_fields__)
+        assert changes.keys() | (ONLY if kind is Charter else set()) == set(kind.__struct_fields__)
+    assert len(AGREEMENTS) == 1
 
 
 @pytest.mark.parametrize(("kind", "name"), CHANGES, ids=lambda value: getattr(value, "__name__", value))
@@ -89,14 +97,15 @@ def test_the_digest_is_over_every_field(kind, name):
     def changed(part):
         return msgspec.structs.replace(part, **{name: OTHERS[kind][name]})
 
+    agreed = with_(learning=None) if (kind, name) == (Charter, "bits") else AGREED  # it is 64 with learning
     made = {
-        Charter: lambda: changed(AGREED),
+        Charter: lambda: changed(agreed),
         Stated: lambda: with_(certificate=changed(AGREED.certificate)),
         Learning: lambda: with_(learning=changed(AGREED.learning)),
         Seat: lambda: with_(members=(changed(AGREED.members[0]), *AGREED.members[1:])),
     }[kind]()
-    assert made.digest != AGREED.digest
-    assert made.fingerprint != AGREED.fingerprint
+    assert made.digest != agreed.digest
+    assert made.fingerprint != agreed.fingerprint
     assert Charter.parse(str(made)) == made
 
 
@@ -158,7 +167,10 @@ def test_from_its_file(tmp_path):
         ("serial = 1", 'serial = "1"', "Expected `int`"),
         ("serial = 1", "serial = 0", r"serial of a charter lies in 1\.\."),
         ("version = 2", "version = 1", "Invalid enum value 1"),
-        ("bits = 16", "bits = 12", "Invalid enum value 12"),
+        ("\nbits = 64", "\nbits = 12", "Invalid enum value 12"),
+        ("\nbits = 64", "\nbits = 32", "a charter with learning has words of 64 bits, not 32"),
+        ("field_bits = 32", "field_bits = 4", "4 bits overflow with 8 clients; at most 7 clients fit"),
+        ("field_bits = 32", "field_bits = 65", "a field has 2 to 64 bits, not 65"),
         ("least_roster = 3", "least_roster = 9", r"least_roster of a charter lies in 3\.\.8, it is 9"),
         ("least_roster = 3", "least_roster = 2", r"least_roster of a charter lies in 3\.\.8, it is 2"),
         ("min_survivors = 2", "min_survivors = 9", r"min_survivors must lie in 2\.\.clients = 8"),
@@ -215,16 +227,17 @@ def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match)
 # Configurations
 
 
-@given(charters(), st.integers(1, 2**20), st.binary(max_size=64))
-def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, task):
-    config = agreed.config(length=length, task=task)
+@given(charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
+def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, number, accept):
+    config = agreed.config(length=length, number=number, accept=accept)
     assert set(msgspec.msgpack.decode(config.encode())) == {
         "type",
         "version",
         "charter",
-        "round_id",
+        "series_id",
+        "number",
         "length",
-        "task",
+        "accept",
     }
     assert agreed.decode(config.encode()) == config
     agreed.check(config)
@@ -244,10 +257,10 @@ def test_no_charter_takes_a_round_of_another(one, other):
 
 def test_one_more_in_the_circle_is_another_context():
     first, second = AGREED, with_(serial=2)
-    same = {"length": 4, "round_id": bytes(32)}
+    same = {"length": 4, "series_id": bytes(32)}
     assert first.config(**same).context != second.config(**same).context
     assert first.config(**same).context == first.config(**same).context
-    assert first.config(length=4).round_id != first.config(length=4).round_id
+    assert first.config(length=4).series_id != first.config(length=4).series_id
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, -1])
@@ -265,8 +278,9 @@ def test_a_round_that_cannot_be_is_refused_by_the_charter_that_it_is_under():
     data = msgspec.msgpack.decode(AGREED.config(length=4).encode())
     for name, value, match in (
         ("length", 0, "length must lie"),
-        ("round_id", bytes(31), "round_id must have 32 bytes"),
-        ("task", bytes(65), "at most 64 bytes"),
+        ("series_id", bytes(31), "series_id must have 32 bytes"),
+        ("number", -1, "number must lie in"),
+        ("number", 2**32, "number must lie in"),
     ):
         with pytest.raises(ConfigError, match=match):
             AGREED.decode(msgspec.msgpack.encode({**data, name: value}))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccesa.charter import Charter
+from ccesa.charter import Charter, Learning
 from ccesa.identity import Admission, Member
 from rounds import identity
 
@@ -58,7 +58,7 @@ def test_the_planner_writes_a_charter_that_keeps_its_promises(folder):
     assert (charter.serial, charter.expiry) == (1, "2100-01-01 00:00 UTC")
     assert charter.certificate.privacy_bits == 128
     assert charter.certificate.colluders >= 1
-    assert charter.learning is not None
+    assert (charter.bits, charter.learning) == (64, Learning())
     done = run("charter", "check", folder / "charter.toml", "--identity", folder / "site.key")
     assert done.returncode == 0
     assert charter.fingerprint in done.stdout
@@ -127,6 +127,9 @@ def test_a_new_charter_goes_on_from_the_one_before(folder):
     assert found.serial == before.serial + 1
     assert found.learning == before.learning
     assert found.attempts == before.attempts == 1
+    again = (*planned, "--charter", folder / "wished.toml", "--replaces", folder / "before.toml")
+    assert run(*again, "--value-bits", "8").returncode == 0
+    assert Charter.load(folder / "wished.toml").learning.field_bits == 13  # 30 * 127 < 2^12
     assert date.today().year < int(found.expiry[:4]) <= date.today().year + 1
 
 

@@ -45,6 +45,26 @@ def test_the_same_bytes_every_time_but_for_seconds_that_were_asked_for():
     assert "--calibrate measures this machine and adds the seconds" in run(*ask).stdout
 
 
+@pytest.mark.parametrize(
+    ("wish", "fields"),
+    [
+        (("--value-bits", "8"), {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3}),
+        (("--precision", "1e-4"), {"bits": 26, "value_bits": 16, "per_word": 2, "bytes_each": 4.0}),
+        (
+            ("--precision", "1e-2", "--clip", "1"),
+            {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3},
+        ),
+    ],
+)
+def test_values_in_fields_of_words(wish, fields):
+    """So many bits of a value, or as many as a precision takes: the plan counts words, and says both."""
+    made = plan("--clients", "1000", "--length", "1000000", *wish)
+    assert made["fields"] == fields
+    assert (made["bits"], made["length"]) == (64, -(-1000000 // fields["per_word"]))
+    shown = " ".join(run("plan", "--clients", "1000", *wish).stdout.split())
+    assert f"values of {fields['value_bits']} bits in fields of {fields['bits']} bits" in shown
+
+
 def test_an_erdos_renyi_plan():
     made = plan("--clients", "1000", "--graph", "erdos-renyi", "--collusion", "0.1", "--length", "10")
     assert made["graph"] == "erdos-renyi"
@@ -134,6 +154,18 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--dropout", "1"], "dropout"),
         (["--clients", "100", "--guard", "lazy"], "guard"),
         (["--clients", "100", "--bits", "7"], "bits"),
+        (["--clients", "100", "--value-bits", "1"], "a value has 2 to 53 bits, not 1"),
+        (["--clients", "100", "--precision", "0"], "precision must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "give one of them"),
+        (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
+        (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),
+        (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),
+        (["--clients", "100", "--dropout-per-step", "mask=much"], "not 'much'"),
+        (["--clients", "100", "--dropout-per-step", "mask=0.1,mask=0.2"], "a step twice"),
+        (["--clients", "100", "--dropout-per-step", "nap=0.1"], "'nap' is none"),
+        (["--clients", "100", "--dropout-per-step", "mask=1.5"], "probability in [0, 1)"),
     ],
 )
 def test_a_mistake_ends_in_one_clear_line(arguments, says, tmp_path):
@@ -151,6 +183,27 @@ def test_simulate_takes_its_graph_from_the_planner():
     assert simulate("--clients", "120", "--degree", "60")["degree_mean"] == 60
     edges = simulate("--clients", "120", "--graph", "erdos-renyi")
     assert 30 < edges["degree_mean"] < 80
+
+
+def test_dropouts_per_step():
+    made = plan("--clients", "1000", "--dropout-per-step", "0.026")
+    assert (made["degree"], made["threshold"]["at_mean_degree"]) == (28, 15)
+    assert made["dropout"] == pytest.approx(0.1, abs=1e-4)
+    assert made["dropout_per_step"]["accept"] == 0
+    assert made["dropout_per_step"]["unmask"] == 0.026
+    text = " ".join(
+        run("plan", "--clients", "1000", "--dropout-per-step", "share=0.01, mask=0.05").stdout.split()
+    )
+    assert "0.0595 drop out, step by step (0.01 in share, 0.05 in mask)" in text
+    assert plan("--clients", "1000")["dropout_per_step"] is None
+    assert "--dropout-per-step" in run("plan", "--help").stdout
+
+
+def test_simulate_plays_dropouts_per_step():
+    asked = ("--clients", "120", "--dropout-per-step", "0.026", "--seed", "1")
+    assert simulate(*asked)["degree_mean"] == plan(*asked[:4])["degree"]
+    left = simulate("--clients", "40", "--dropout-per-step", "unmask=0.2", "--degree", "30", "--seed", "1")
+    assert (left["survivors"], left["exact"]) == (40, True)
 
 
 def test_simulate_says_where_nothing_can_be_promised():

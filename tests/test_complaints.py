@@ -11,7 +11,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import ids
 from ccesa.crypto import shamir
 from ccesa.errors import ConflictingMessage, FaultyNeighbour, FaultyServer, LateMessage, RoundFailed
-from ccesa.evidence import Complained
+from ccesa.evidence import Accusation
 from ccesa.graphs import Complete, Harary
 from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
@@ -50,8 +50,8 @@ def garbled(play: Play, victims: set[int]) -> Play:
     return play
 
 
-def of(accusers: set[int]) -> set[Complained]:
-    return {Complained(accuser=one, accused=GARBLER) for one in accusers}
+def of(accusers: set[int]) -> set[Accusation]:
+    return {Accusation(accuser=one, dealer=GARBLER) for one in accusers}
 
 
 others = st.integers(0, N - 1).filter(lambda i: i != GARBLER)
@@ -62,7 +62,7 @@ others = st.integers(0, N - 1).filter(lambda i: i != GARBLER)
 @given(victims=st.sets(others, min_size=1), graph=st.sampled_from([Complete(), Harary(degree=6)]))
 def test_c9_garbled_neighbours_complain_and_are_left_out_like_dropouts(guard, victims, graph):
     """The round ends exactly as one with the same keys in which they dropped out."""
-    play, twin = (seeded(fresh(guard, graph=graph, round_id=bytes(32))) for _ in range(2))
+    play, twin = (seeded(fresh(guard, graph=graph, series_id=bytes(32))) for _ in range(2))
     garbled(play, victims)
     accusers = victims & set(play.server.graph.ids[play.server.graph.neighbours(GARBLER)].tolist())
     for i, reply in play.replies().items():
@@ -74,7 +74,7 @@ def test_c9_garbled_neighbours_complain_and_are_left_out_like_dropouts(guard, vi
     outcome = ended(play)
     assert outcome == ended(twin, {"mask": accusers})
     result = play.server.failure or play.server.aggregate
-    assert result.evidence.complaints == of(accusers)
+    assert result.evidence.accusations == of(accusers)
     assert not result.evidence.wrong_shares
     if len(accusers) > 1:
         assert result.evidence.suspects(liars=1) == {GARBLER}
@@ -103,7 +103,7 @@ def test_c9_one_garbler_cannot_lose_a_round_with_enough_left(guard):
     play = garbled(fresh(guard), {0, 8})
     aggregate = play.finish()
     assert aggregate.survivors == (1, 2, 3, 4, 5, 6, 7)
-    assert aggregate.evidence.complaints == of({0, 8})
+    assert aggregate.evidence.accusations == of({0, 8})
 
 
 @guards
@@ -112,7 +112,7 @@ def test_a_failure_in_any_later_step_has_the_complaints(guard, later):
     play = garbled(fresh(guard), {0, 8})
     with pytest.raises(RoundFailed, match="client 0 could not open what client 4 sealed for it") as failure:
         play.finish({later: {1, 2, 3}})
-    assert failure.value.evidence.complaints == of({0, 8})
+    assert failure.value.evidence.accusations == of({0, 8})
     assert not failure.value.evidence.wrong_shares
 
 
@@ -127,9 +127,9 @@ def test_complaints_and_wrong_shares_are_in_one_result(guard):
 
     play.step(to_server=spoil)
     evidence = play.server.result().evidence
-    assert evidence.complaints == of({0})
+    assert evidence.accusations == of({0})
     assert {(one.sender, one.dealer) for one in evidence.wrong_shares} == {(7, 3)}
-    assert list(evidence) == [*evidence.wrong_shares, *evidence.complaints]
+    assert list(evidence) == [*evidence.wrong_shares, *evidence.accusations]
 
 
 def test_shares_outside_the_field_are_no_shares():
@@ -150,7 +150,7 @@ def test_shares_outside_the_field_are_no_shares():
     play = Play(configure(N))
     play.clients[8] = Dealer(play.config, 8, play.vectors[8])
     aggregate = play.finish()
-    assert aggregate.evidence.complaints == {(1, 8), (7, 8)}
+    assert aggregate.evidence.accusations == {(1, 8), (7, 8)}
     assert np.array_equal(aggregate.vector, play.expected(i for i in range(N) if i not in (1, 7)))
 
 
@@ -185,7 +185,7 @@ def test_c9_a_false_complaint_is_refused_and_the_vector_still_counts(guard, name
     near, gone, far = min(neighbours), max(neighbours), min(set(range(1, N)) - neighbours)
     play.step(gone={gone})
     refuses(play, 0, complaint(play, 0, make(near, gone, far)), match)
-    assert not play.server._complaints
+    assert not play.server._accusations
     aggregate = play.finish()
     assert aggregate.survivors == tuple(i for i in range(N) if i != gone)
     assert not aggregate.evidence
@@ -204,7 +204,7 @@ def test_a_complaint_again_is_no_news_and_another_is_a_conflict(guard):
     aggregate = play.finish()
     assert aggregate.survivors == tuple(range(1, N))
     assert np.array_equal(aggregate.vector, play.expected(range(1, N)))
-    assert aggregate.evidence.complaints == {(0, 1), (0, 2)}
+    assert aggregate.evidence.accusations == {(0, 1), (0, 2)}
 
 
 @guards

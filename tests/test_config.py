@@ -18,7 +18,7 @@ from ccesa.thresholds import Fixed, Linear, Majority
 from strategies import active_graphs, bits, configs, fuzzed, graphs, plain_values, probabilities
 
 ID = bytes(range(32))
-BASE = RoundConfig(round_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
+BASE = RoundConfig(series_id=ID, clients=9, length=4, graph=ErdosRenyi(p=1.0), threshold=Fixed(t=6))
 TREE = msgspec.msgpack.decode(BASE.encode())
 ACTIVE = {"guard": "active", "charter": bytes(32)}
 plain = configs(("curious",))
@@ -26,7 +26,7 @@ chartered = configs(("active",))
 
 
 def build(**changes) -> RoundConfig:
-    return RoundConfig(**{"round_id": ID, "clients": 9, "length": 4, **changes})
+    return RoundConfig(**{"series_id": ID, "clients": 9, "length": 4, **changes})
 
 
 def packed(tree: object) -> bytes:
@@ -57,12 +57,8 @@ def test_valid_configurations_survive_encoding(config):
 @given(chartered)
 def test_under_active_a_configuration_is_a_charters_digest_and_what_is_left(config):
     found = CharteredRound.decode(config.encode())
-    assert (found.charter, found.round_id, found.length, found.task) == (
-        config.charter,
-        config.round_id,
-        config.length,
-        config.task,
-    )
+    assert all(getattr(found, name) == getattr(config, name) for name in found.__struct_fields__)
+    assert {"charter", "series_id", "number", "length", "accept"} <= set(found.__struct_fields__)
     refused(config.encode())
 
 
@@ -77,8 +73,17 @@ def test_the_charter_is_in_the_encoding_under_active_only():
     assert build(guard="active", charter=bytes(31) + b"\1").context != build(**ACTIVE).context
 
 
-def test_round_ids_are_fresh():
-    assert RoundConfig(clients=3, length=1).round_id != RoundConfig(clients=3, length=1).round_id
+def test_series_ids_are_fresh():
+    assert RoundConfig(clients=3, length=1).series_id != RoundConfig(clients=3, length=1).series_id
+
+
+@given(configs(), configs())
+def test_a_round_id_is_that_of_one_number_in_one_series(one, other):
+    assert len(one.round_id) == 36
+    same = (one.series_id, one.number) == (other.series_id, other.number)
+    assert (one.round_id == other.round_id) == same
+    for number in {0, 1, 255, 2**32 - 1} - {one.number}:
+        assert msgspec.structs.replace(one, number=number).round_id != one.round_id
 
 
 @given(configs())
@@ -107,9 +112,13 @@ def test_vector_bytes_are_length_times_word(config):
         ({**ACTIVE, "graph": Harary(degree=4, mask_degree=4)}, "masks run on every edge"),
         ({**ACTIVE, "graph": Complete(mask_degree=4)}, "masks run on every edge"),
         ({**ACTIVE, "graph": Complete(mask_p=0.5)}, "masks run on every edge"),
-        ({"round_id": "x" * 32}, "round_id cannot be 'xxx"),
-        ({"round_id": bytearray(32)}, "round_id cannot be bytearray"),
-        ({"task": None}, "task cannot be None"),
+        ({"series_id": "x" * 32}, "series_id cannot be 'xxx"),
+        ({"series_id": bytearray(32)}, "series_id cannot be bytearray"),
+        ({"accept": 1}, "accept must be one of False, True, not 1"),
+        ({"accept": None}, "accept must be one of False, True, not None"),
+        ({"agreement": "rsa"}, "agreement must be one of x25519.*, not 'rsa'"),
+        ({"number": "1"}, "number must be a whole number"),
+        ({"number": True}, "number must be a whole number"),
         (
             {"graph": "complete"},
             r"graph cannot be 'complete': give one of ccesa\.Harary\(",
@@ -117,9 +126,10 @@ def test_vector_bytes_are_length_times_word(config):
         ({"graph": Complete}, r"graph cannot be .*: give .*ccesa\.Complete\("),
         ({"graph": Majority()}, "graph cannot be Majority"),
         ({"threshold": 5}, r"threshold cannot be 5: give .*ccesa\.Fixed\(\.\.\.\)"),
-        ({"round_id": bytes(31)}, "32 bytes, not 31"),
-        ({"round_id": bytes(33)}, "32 bytes, not 33"),
-        ({"task": bytes(65)}, "at most 64 bytes, not 65"),
+        ({"series_id": bytes(31)}, "32 bytes, not 31"),
+        ({"series_id": bytes(33)}, "32 bytes, not 33"),
+        ({"number": -1}, "number must lie in 0..4294967295, not -1"),
+        ({"number": 2**32}, "number must lie in 0..4294967295, not 4294967296"),
         ({"clients": 2, "min_survivors": 2}, "at least 3 clients, not 2"),
         ({"clients": MAX_CLIENTS + 1}, "not 4294967296"),
         ({"length": 0}, "length must lie in 1..1073741823 for 32 bits, not 0"),
@@ -202,7 +212,7 @@ def test_circle_degrees_are_even_and_positive(degree):
 
 def test_a_configuration_that_is_changed_is_checked_again():
     """msgspec below 0.21 copied it unchecked, and nothing else would notice."""
-    for field, value in (("clients", 1), ("bits", 12), ("threshold", Fixed(t=2)), ("round_id", b"")):
+    for field, value in (("clients", 1), ("bits", 12), ("threshold", Fixed(t=2)), ("series_id", b"")):
         with pytest.raises(ConfigError):
             msgspec.structs.replace(build(), **{field: value})
     with pytest.raises(ConfigError):
@@ -306,7 +316,7 @@ def test_a_linear_threshold_has_the_encoding_of_the_specification():
 @given(st.integers(3, 200), st.integers(-3, 3), st.sampled_from([1, 2]))
 def test_a_fixed_threshold_is_accepted_exactly_between_majority_and_everyone(clients, near, part):
     t = max(2, clients // part + near)
-    config = {"round_id": ID, "clients": clients, "length": 1, "threshold": Fixed(t=t)}
+    config = {"series_id": ID, "clients": clients, "length": 1, "threshold": Fixed(t=t)}
     for guard, most in (({}, clients), (ACTIVE, clients - 1)):
         if clients < 2 * t and t <= most:
             assert RoundConfig(**config, **guard).threshold.of(clients - 1) == t
@@ -419,7 +429,7 @@ def test_a_threshold_ratio_is_a_share(share):
 def test_every_field_changes_the_context():
     variants = [
         build(),
-        build(round_id=bytes(32)),
+        build(series_id=bytes(32)),
         build(clients=10),
         build(length=5),
         build(bits=16),
@@ -440,8 +450,9 @@ def test_every_field_changes_the_context():
         build(threshold=Linear(slope=1, base=5)),
         build(generator="chacha20"),
         build(min_survivors=4),
-        build(task=b"\0"),
-        build(task=b"\0\0"),
+        build(number=1),
+        build(number=2**32 - 1),
+        build(accept=True),
     ]
     assert len({config.context for config in variants}) == len(variants)
 
@@ -456,9 +467,10 @@ def test_the_guards_have_no_context_in_common(one, other):
     assert one.context != other.context
 
 
-@given(chartered, st.binary(min_size=32, max_size=32), st.integers(1, 2**20), st.binary(max_size=64))
-def test_under_active_charter_round_id_length_and_task_change_the_context(config, data, length, task):
-    for name, value in {"charter": data, "round_id": data, "length": length, "task": task}.items():
+@given(chartered, st.binary(min_size=32, max_size=32), st.integers(1, 2**20), st.booleans())
+def test_under_active_charter_series_number_length_and_accept_change_the_context(config, data, size, accept):
+    fields = {"charter": data, "series_id": data, "number": size, "length": size, "accept": accept}
+    for name, value in fields.items():
         other = msgspec.structs.replace(config, **{name: value})
         assert (other.context == config.context) == (getattr(config, name) == value)
 
@@ -525,7 +537,7 @@ def test_a_field_given_twice_is_refused(name):
 @pytest.mark.parametrize(
     ("canonical", "other"),
     [
-        (b"\x8c", b"\xde\x00\x0c"),
+        (b"\x8e", b"\xde\x00\x0e"),
         (b"\xa7clients\x09", b"\xa7clients\xcc\x09"),
         (b"\xa7clients\x09", b"\xa7clients\xd3" + struct.pack(">q", 9)),
         (b"\xa6length\x04", b"\xd9\x06length\x04"),
@@ -555,7 +567,7 @@ def test_wrong_types_are_refused(name, value):
     [
         ({"clients": 2}, "at least 3 clients"),
         ({"min_survivors": 10}, "min_survivors must lie in"),
-        ({"round_id": bytes(31)}, "32 bytes, not 31"),
+        ({"series_id": bytes(31)}, "32 bytes, not 31"),
         ({"threshold": {"type": "fixed", "t": 4}}, "is unsafe"),
         ({"threshold": {"type": "fixed", "t": 1}}, "one holder alone"),
         ({"threshold": {"type": "linear", "slope": 1025, "base": 0}}, "slope of a linear threshold"),

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.plan.paper import step_dropout
-from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Burst, Exactly, Independent, StepProbabilities
+from rounds import steps_under
 from strategies import seeds
 
-CURIOUS = steps_of("curious")
+CURIOUS = steps_under("curious")
 NAMES = [step.name for step in CURIOUS]
 
 fractions = st.floats(0, 1, exclude_max=True)
@@ -20,6 +20,7 @@ counts = st.integers(1, 60)
 models = st.one_of(
     st.builds(Independent, fractions),
     st.builds(StepProbabilities, st.dictionaries(names, fractions)),
+    st.builds(StepProbabilities, fractions),
     st.builds(Burst, names, fractions),
 )
 
@@ -79,6 +80,12 @@ def test_step_probabilities_hold_step_by_step():
         assert abs(len(dropouts[name]) - q * clients) <= 5 * math.sqrt(clients * q * (1 - q))
 
 
+@given(fractions, counts, seeds)
+def test_one_probability_holds_in_every_step(q, clients, seed):
+    named = StepProbabilities(dict.fromkeys(NAMES, q))
+    assert drawn(StepProbabilities(q), clients, seed) == drawn(named, clients, seed)
+
+
 @given(names, fractions, counts, seeds)
 def test_a_burst_takes_its_fraction_in_its_step_only(name, fraction, clients, seed):
     dropouts = drawn(Burst(name, fraction), clients, seed)
@@ -125,11 +132,12 @@ def test_clients_that_were_never_enrolled_cannot_drop_out(name, stranger, client
 
 @given(st.floats().filter(lambda value: not 0 <= value < 1))
 def test_what_is_no_fraction_is_refused(value):
-    for name, make in {
-        "dropout": lambda: Independent(value),
-        "mask": lambda: StepProbabilities({"share": 0.5, "mask": value}),
-        "fraction": lambda: Burst("mask", value),
-    }.items():
+    for name, make in (
+        ("dropout", lambda: Independent(value)),
+        ("dropout", lambda: StepProbabilities(value)),
+        ("mask", lambda: StepProbabilities({"share": 0.5, "mask": value})),
+        ("fraction", lambda: Burst("mask", value)),
+    ):
         with pytest.raises(ConfigError, match=rf"{name} must lie in \[0, 1\), not"):
             make()
 
@@ -144,6 +152,4 @@ def test_unknown_steps_are_refused_with_the_known_ones(name):
 def test_exact_sets_given_as_iterators_are_the_same_every_time():
     model = Exactly({"mask": iter([1, 2])})
     rng = np.random.default_rng(0)
-    assert (
-        model.draw(steps_of("curious"), 5, rng) == model.draw(steps_of("curious"), 5, rng) == {"mask": {1, 2}}
-    )
+    assert model.draw(CURIOUS, 5, rng) == model.draw(CURIOUS, 5, rng) == {"mask": {1, 2}}

@@ -7,7 +7,7 @@ import pytest
 
 import ccesa
 from ccesa import errors
-from ccesa.evidence import Complained, Evidence, WrongShare
+from ccesa.evidence import Accusation, Evidence, WrongShare
 
 EXAMPLES = [
     errors.ConfigError("no"),
@@ -19,6 +19,8 @@ EXAMPLES = [
     errors.Unreliable([2, 1]),
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
+    errors.OverlappingSums([2, 1]),
+    errors.StaleCheckpoint("mask"),
     errors.TaskSpent("no"),
     errors.AttemptsSpent("no"),
     errors.RoundsLost("no"),
@@ -31,7 +33,7 @@ def with_evidence(failure: errors.RoundFailed) -> errors.RoundFailed:
 
 
 EVIDENCE = Evidence(
-    wrong_shares=frozenset({WrongShare(1, 2, 9)}), complaints=frozenset({Complained(accuser=3, accused=4)})
+    wrong_shares=frozenset({WrongShare(1, 2, 9)}), accusations=frozenset({Accusation(accuser=3, dealer=4)})
 )
 EXAMPLES += [with_evidence(errors.TooFewClients("no")), with_evidence(errors.CorruptShares(4, "no"))]
 

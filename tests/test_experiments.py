@@ -217,12 +217,12 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
     """
     data = softmax.federation(faces.load(packed), 1)
     quantizer = Quantizer.for_model(
-        softmax.new_model(data), clients=data.clients, clip=softmax.LARGEST_UPDATE, bits=32
+        softmax.new_model(data), clients=data.clients, clip=softmax.LARGEST_UPDATE
     )
     masked, skipped, ends = softmax.new_model(data), softmax.new_model(data), set()
     for number in range(6):
         gone = rounds.dropouts(0.15, data.clients, [3, number])
-        config = rounds.configured([4, number], data.clients, quantizer.length, graph, Majority())
+        config = rounds.configured([4, number], data.clients, quantizer.length, graph, Majority(), 64)
         seeds = {}
 
         def overhear(client, reply, seeds=seeds):

@@ -403,10 +403,10 @@ def test_a_small_network_trained_with_real_masks_and_without_them(data):
     clients = vgg.Clients(network, prepared, steps=sgd.EPOCHS, batch=20)
     places = torch.from_numpy(train.split(images.train_y, count, "iid", 1))[:, None, :].expand(-1, 3, -1)
     skipped = masked = network.new(1, "cpu")
-    quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0, bits=32)
+    quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0)
     for number in range(3):
         gone = rounds.dropouts(0.4, count, [9, number])
-        config = rounds.configured([9, number], count, quantizer.length, Complete(), Majority())
+        config = rounds.configured([9, number], count, quantizer.length, Complete(), Majority(), 64)
         survivors = outcomes.ruled(config, gone, bytes(32)).survivors
         assert 3 <= len(survivors) < count, "some vanish, and the round is not lost"
         skipped = clients.average(skipped, [places[k] for k in survivors])

@@ -11,14 +11,25 @@ import pytest
 from ccesa.charter import Charter
 from ccesa.errors import MalformedMessage
 from ccesa.guards import GUARDS
+from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from fuzz import admission, charter, configuration, identity, messages, requests, stage, suspended
+from fuzz import (
+    admission,
+    charter,
+    configuration,
+    identity,
+    messages,
+    requests,
+    series_stage,
+    stage,
+    suspended,
+)
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
 from fuzz.mutate import MOST_BYTES, mutations
 
 #: Mutations of each; feeding clients and servers is the slowest.
-COUNTS = dict.fromkeys(NAMES, 4000) | {"requests": 1500, "replies": 1500}
+COUNTS = dict.fromkeys(NAMES, 4000) | {"requests": 1500, "replies": 1500, "envelopes": 1500}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,18 +61,29 @@ def test_the_corpus_has_every_message_of_every_step():
     assert found == set(m.MESSAGES)
     for name in ("requests", "replies", "suspended"):
         assert {data[0] for data in corpus(name)} == set(range(len(stage.PLACES)))
-    assert len(corpus("replies")) == len(stage.PLACES) + len(GUARDS)  # a complaint under each guard
+    accusing = 2 * len(GUARDS)  # complaints, and replies of accept
+    assert len(corpus("replies")) == len(stage.PLACES) + accusing
 
 
 @pytest.mark.parametrize("name", ["requests", "replies"])
 def test_what_the_parties_are_fed_is_still_what_they_accept(name):
     """Otherwise every mutation would be refused at the door. After a change: python -m fuzz.corpus."""
     for data in corpus(name):
-        stand = stage.new_stand(*stage.PLACES[data[0]])
+        stand = stage.new_stand(stage.PLACES[data[0]])
         if name == "requests":
             stand.clients[requests.WHO].receive(data[1:])
         else:
             stand.server.receive(requests.WHO, data[1:])
+
+
+def test_envelopes_of_the_corpus_are_answered_in_full():
+    """Otherwise every mutation would be refused at the door."""
+    for data in corpus("envelopes"):
+        messages, place = len(data) > 1 and data[1:], series_stage.chosen(data)
+        if data == bytes([data[0]]) + series_stage.played(*place)[0][0]:
+            reply = series_stage.stopped(*place).receive(messages)
+            assert len(envelope.unpack(reply)) == len(envelope.unpack(messages)) > 0
+    assert {data[0] for data in corpus("envelopes")} == set(range(len(series_stage.PLACES)))
 
 
 def test_the_charter_of_the_corpus_is_the_one_of_the_rounds(monkeypatch):
@@ -76,10 +98,10 @@ def test_the_charter_of_the_corpus_is_the_one_of_the_rounds(monkeypatch):
 
 def test_suspended_clients_of_the_corpus_can_still_be_resumed():
     for data in corpus("suspended"):
-        guard, place = stage.PLACES[data[0]]
-        client = stage.new_client(stage.configuration(guard), suspended.WHO)
+        place = stage.PLACES[data[0]]
+        client = stage.new_client(stage.configuration(place.guard, place.accept), suspended.WHO)
         client.resume(suspended.sealed(data[1:]))
-        client.receive(stage.stand(guard, place).requests[suspended.WHO])
+        client.receive(stage.stand(place).requests[suspended.WHO])
 
 
 def test_mutations_repeat_and_are_bounded():

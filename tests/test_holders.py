@@ -52,3 +52,48 @@ def test_the_first_live_holders_of_each_dealer(graph, data, most):
         live = [node for node in closed(graph, dealer) if alive[node]]
         assert holders.nodes[places[rows == row]].tolist() == live[:most]
     assert (np.diff(rows) >= 0).all()
+
+
+# Edges that are taken out
+
+
+def edges(graph) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(graph.size) for j in graph.neighbours(i).tolist() if i < j]
+
+
+def some_of(graph, data) -> list[tuple[int, int]]:
+    return data.draw(st.lists(st.sampled_from(edges(graph)), unique=True)) if edges(graph) else []
+
+
+@given(drawn(), st.data())
+def test_edges_are_marked_in_both_directions_and_no_others_are(graph, data):
+    chosen = some_of(graph, data)
+    pairs = [pair[::-1] if data.draw(st.booleans()) else pair for pair in chosen]
+    marked = graph.edge_flags(pairs)
+    found = set(zip(graph.rows[marked].tolist(), graph.columns[marked].tolist(), strict=True))
+    assert found == {*chosen, *(pair[::-1] for pair in chosen)}
+
+
+@given(drawn(), st.data())
+def test_without_some_edges_everything_else_stays(graph, data):
+    gone = some_of(graph, data)
+    left = graph.without(graph.edge_flags(gone))
+    assert edges(left) == [pair for pair in edges(graph) if pair not in gone]
+    assert np.array_equal(left.ids, graph.ids)
+    assert (left.columns[left.reverse] == left.rows).all()
+    for node in range(graph.size):
+        masks = [j for j in graph.mask_neighbours(node).tolist() if tuple(sorted([node, j])) not in gone]
+        assert left.mask_neighbours(node).tolist() == masks
+
+
+@given(drawn(), st.data())
+def test_the_shares_that_are_left_keep_their_x_coordinates(graph, data):
+    """Also after a second cut: they were dealt over the graph that was drawn."""
+    left = graph.without(graph.edge_flags(some_of(graph, data)))
+    left = left.without(left.edge_flags(some_of(left, data)))
+    holders = Holders.of(left)
+    for node in range(left.size):
+        row = slice(holders.starts[node], holders.starts[node + 1])
+        assert holders.nodes[row].tolist() == closed(left, node)
+        assert holders.xs[row].tolist() == [1 + closed(graph, node).index(one) for one in closed(left, node)]
+    assert (holders.nodes[holders.reverse] == np.repeat(np.arange(left.size), np.diff(holders.starts))).all()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ccesa import labels
 from ccesa.crypto import keys, primitives
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.masks import GENERATORS
 from strategies import client_ids, generators
 
@@ -28,9 +29,13 @@ NOT_REDUCED = [value + P for value in LOW_ORDER if value + P < HIGH_BIT]
 PRIVATE = primitives.private_key(bytes(range(32)))
 
 
+SEALED_BYTES = AGREEMENTS["x25519"].text_bytes
+
+
 def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
-    """Each with keys of its own, unless they are given."""
-    return keys.Ends(sender, recipient, *(both or (_two_keys(sender), _two_keys(recipient))), True)
+    """Each with keys of its own, unless they are given; the sender has a commitment."""
+    both = both or (_two_keys(sender), _two_keys(recipient))
+    return keys.Ends(sender, recipient, *both, True, hashlib.sha256(_two_keys(sender)).digest())
 
 
 def _two_keys(client: int) -> bytes:
@@ -240,7 +245,7 @@ def sealed_by(agreed, context, pair, shares=bytes(64)):
 def test_sealed_shares_open_at_the_other_end(agreed, context, pair, shares):
     one, other = pair
     sealed = sealed_by(agreed, context, pair, shares)
-    assert len(sealed) == keys.SEALED_BYTES
+    assert len(sealed) == SEALED_BYTES
     assert shares not in sealed
     there = keys.sealing(agreed, context, other, one)
     assert keys.unseal_shares(there, sealed, context, ends(one, other)) == shares
@@ -274,7 +279,8 @@ def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, conte
     sealed, right = sealed_by(agreed, context, pair), keys.sealing(agreed, context, other, one)
     public = bytearray(ends(one, other).sender_keys + ends(one, other).recipient_keys)
     public[bit // 8] ^= 1 << bit % 8
-    changed = keys.Ends(one, other, bytes(public[:64]), bytes(public[64:]), True)
+    changed = ends(one, other, bytes(public[:64]), bytes(public[64:]))
+    assert changed.commitment == ends(one, other).commitment
     with pytest.raises(primitives.SealBroken):
         keys.unseal_shares(right, sealed, context, changed)
 
@@ -282,12 +288,22 @@ def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, conte
 @given(bytes32, bytes32, pairs)
 def test_the_keys_of_the_two_ends_do_not_change_places(agreed, context, pair):
     right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
-    swapped = keys.Ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys, True)
+    swapped = ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys)
     with pytest.raises(primitives.SealBroken):
         keys.unseal_shares(right, sealed_by(agreed, context, pair), context, swapped)
 
 
-@given(bytes32, bytes32, pairs, st.integers(0, 8 * keys.SEALED_BYTES - 1))
+@given(bytes32, bytes32, pairs, st.integers(0, 8 * 32))
+def test_sealed_shares_open_with_no_other_commitment_and_no_other_word_on_masks(agreed, context, pair, bit):
+    right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
+    bound = ends(one, other)
+    flipped = (int.from_bytes(bound.commitment, "little") ^ 1 << bit % 256).to_bytes(32, "little")
+    changed = bound._replace(commitment=flipped) if bit < 256 else bound._replace(carries_masks=False)
+    with pytest.raises(primitives.SealBroken):
+        keys.unseal_shares(right, sealed_by(agreed, context, pair), context, changed)
+
+
+@given(bytes32, bytes32, pairs, st.integers(0, 8 * SEALED_BYTES - 1))
 def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair, bit):
     one, other = pair
     broken = bytearray(sealed_by(agreed, context, pair))
@@ -298,7 +314,7 @@ def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair,
         )
 
 
-@given(bytes32, bytes32, pairs, st.integers(0, keys.SEALED_BYTES - 1))
+@given(bytes32, bytes32, pairs, st.integers(0, SEALED_BYTES - 1))
 def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
     one, other = pair
     cut = sealed_by(agreed, context, pair)[:size]

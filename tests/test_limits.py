@@ -8,12 +8,17 @@ import pytest
 from ccesa.errors import FaultyClient, FaultyServer, LateMessage
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import steps_of
-from rounds import CONFIGURE, Play, read, refuses
+from rounds import CONFIGURE, Play, read, refuses, steps_under
 
 guards = pytest.mark.parametrize("guard", CONFIGURE)
 steps = pytest.mark.parametrize(
-    ("guard", "step"), [(guard, step.name) for guard in GUARDS for step in steps_of(guard)]
+    ("guard", "accept", "step"),
+    [
+        (guard, accept, step.name)
+        for guard in GUARDS
+        for accept in (False, True)
+        for step in steps_under(guard, accept)
+    ],
 )
 kinds = pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 HUGE = 1 << 25
@@ -41,8 +46,8 @@ def peak(call) -> int:
 
 @steps
 @kinds
-def test_an_oversize_reply_is_refused_by_its_length(guard, step, kind):
-    play = opened(guard, step)
+def test_an_oversize_reply_is_refused_by_its_length(guard, accept, step, kind):
+    play = opened(guard, step, accept=accept)
     reply = play.clients[0].receive(play.requests[0])
     large = kind(padded(reply, HUGE))
     most = m.limit(type(read(reply)), play.config)
@@ -57,8 +62,8 @@ def test_an_oversize_reply_is_refused_by_its_length(guard, step, kind):
 
 @steps
 @kinds
-def test_an_oversize_request_is_refused_by_its_length(guard, step, kind):
-    play = opened(guard, step)
+def test_an_oversize_request_is_refused_by_its_length(guard, accept, step, kind):
+    play = opened(guard, step, accept=accept)
     large = kind(padded(play.requests[0], HUGE))
     most = m.limit(type(read(play.requests[0])), play.config)
 
@@ -71,9 +76,9 @@ def test_an_oversize_request_is_refused_by_its_length(guard, step, kind):
 
 
 @steps
-def test_the_limit_is_that_of_the_message_and_no_more(guard, step, monkeypatch):
+def test_the_limit_is_that_of_the_message_and_no_more(guard, accept, step, monkeypatch):
     """One byte less than too much is parsed, and found to be no message; one byte more is not parsed."""
-    play = opened(guard, step)
+    play = opened(guard, step, accept=accept)
     reply = play.clients[0].receive(play.requests[0])
     most = m.limit(type(read(reply)), play.config)
     refuses(play, 0, padded(reply, most), "not a message")
@@ -83,14 +88,15 @@ def test_the_limit_is_that_of_the_message_and_no_more(guard, step, monkeypatch):
 
 @steps
 @pytest.mark.parametrize("other", ["earlier", "later"])
-def test_a_reply_to_another_step_is_not_even_parsed(guard, step, other, monkeypatch):
+def test_a_reply_to_another_step_is_not_even_parsed(guard, accept, step, other, monkeypatch):
     """However large: a vector has room in its own step only, and comes late to any after that."""
-    names = [one.name for one in steps_of(guard)]
+    table = steps_under(guard, accept)
+    names = [one.name for one in table]
     place = names.index(step) + (-1 if other == "earlier" else 1)
     if not 0 <= place < len(names):
         return
-    play = opened(guard, step)
-    name = steps_of(guard)[place].reply.__struct_config__.tag.encode()
+    play = opened(guard, step, accept=accept)
+    name = table[place].reply.__struct_config__.tag.encode()
     data = padded(b"\x95" + bytes([0xA0 | len(name)]) + name, HUGE)
     monkeypatch.setattr(m, "_DECODER", None)
     error, text = (

@@ -5,11 +5,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import steps_of
+from rounds import steps_under
 from strategies import client_ids, configs, fuzzed, plain_values
 
 PLENTY = 10**6
@@ -36,26 +37,53 @@ def example(kind: type[m.Message], size: int = 5) -> m.Message:
 def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
     """The fields of a client whose neighbourhood is as large as the graph allows, at their sizes."""
     degree, members = config.graph.max_degree(config.clients), -(-config.clients // 8)
+    agreement = AGREEMENTS[config.agreement]
     paths = min((degree + 1) * config.clients.bit_length(), 2 * config.clients)
     sizes = {
-        m.AdvertiseReply: {"sealing_key": 32, "mask_key": 32},
-        m.ShareRequest: {"neighbours": 4 * degree, "keys": 64 * degree, "masked": degree},
-        m.ShareReply: {"commitment": 32, "sealed": 80 * degree},
-        m.MaskRequest: {"dropped": 4 * degree, "sealed": 80 * degree},
-        m.MaskReply: {"vector": config.vector_bytes, "digest": 32},
+        m.AdvertiseRequest: {"number": 4},
+        m.AdvertiseReply: {"keys": agreement.bundle_bytes},
+        m.ShareRequest: {"neighbours": 4 * degree, "keys": agreement.bundle_bytes * degree, "masked": degree},
+        m.ShareReply: {"commitment": 32, "sealed": agreement.text_bytes * degree},
+        m.AcceptRequest: {
+            "dropped": 4 * degree,
+            "commitments": 32 * degree,
+            "sealed": agreement.text_bytes * degree,
+        },
+        m.AcceptReply: {"accused": 4 * degree, "deposits": agreement.deposit_bytes * degree},
+        m.MaskRequest: {"dropped": 4 * degree, "task": 32},
+        m.MaskAtOnceRequest: {
+            "dropped": 4 * degree,
+            "commitments": 32 * degree,
+            "sealed": agreement.text_bytes * degree,
+            "task": 32,
+        },
+        m.MaskReply: {"vector": config.vector_bytes, "digest": 32, "among": 32, "task": 32},
         m.Complaint: {"accused": 4 * degree},
         m.UnmaskRequest: {"dropped": 4 * degree},
         m.UnmaskReply: {"shares": 32 * (degree + 1)},
-        m.SignedAdvertiseReply: {"sealing_key": 32, "mask_key": 32, "signature": 64},
+        m.SignedAdvertiseReply: {"keys": agreement.bundle_bytes, "signature": 64},
         m.RosterRequest: {
             "v1": members,
             "root": 32,
-            "keys": 64 * degree,
+            "keys": agreement.bundle_bytes * degree,
             "signatures": 64 * degree,
             "proof": 32 * paths,
         },
-        m.MaskAmongRequest: {"v2": members, "sealed": 80 * degree},
-        m.SignedMaskReply: {"vector": config.vector_bytes, "digest": 32, "signature": 64},
+        m.MaskAmongRequest: {"v2": members, "task": 32},
+        m.MaskAmongAtOnceRequest: {
+            "v2": members,
+            "commitments": 32 * degree,
+            "sealed": agreement.text_bytes * degree,
+            "task": 32,
+        },
+        m.SignedMaskReply: {
+            "vector": config.vector_bytes,
+            "digest": 32,
+            "among": 32,
+            "task": 32,
+            "signature": 64,
+            "receipt": 64,
+        },
         m.ConfirmRequest: {"v3": members},
         m.ConfirmReply: {"signature": 64},
         m.SignedUnmaskRequest: {"confirmed": degree, "signatures": 64 * degree},
@@ -216,8 +244,11 @@ def test_only_masked_vectors_grow_with_the_length(config, length):
 @settings(max_examples=30)
 @given(config=configs(), neighbours=st.integers(0, 40), data=st.data())
 def test_a_field_that_is_a_byte_longer_or_shorter_than_declared_is_refused(kind, config, neighbours, data):
-    known = {"clients": config.clients, "vector_bytes": config.vector_bytes, "neighbours": neighbours}
-    due = {name: size.of(**known) for name, size in m.sizes(kind).items()}
+    known = {"vector_bytes": config.vector_bytes, "neighbours": neighbours}
+    due = {
+        name: size.of(agreement=config.agreement, clients=config.clients, **known)
+        for name, size in m.sizes(kind).items()
+    }
     right = kind(context=bytes(32), client=0, **{name: bytes(size) for name, size in due.items()})
     assert m.checked(right, config, neighbours) is right
     for name, size in due.items():
@@ -245,9 +276,10 @@ def test_every_field_declares_its_size(kind):
 
 def test_a_field_is_cut_into_one_item_per_neighbour():
     reply = m.ShareReply(context=bytes(32), client=0, commitment=bytes(32), sealed=bytes(80) + b"1" * 80)
-    assert m.each(reply, "sealed") == [bytes(80), b"1" * 80]
+    config = RoundConfig(clients=3, length=1)
+    assert m.each(reply, "sealed", config) == [bytes(80), b"1" * 80]
     with pytest.raises(MalformedMessage, match="sealed: expected 80 bytes, got 81"):
-        m.each(msgspec.structs.replace(reply, sealed=bytes(81)), "sealed")
+        m.each(msgspec.structs.replace(reply, sealed=bytes(81)), "sealed", config)
 
 
 @given(any_message, st.sampled_from(m.MESSAGES))
@@ -325,14 +357,16 @@ def test_client_i_is_bit_i_of_the_little_endian_number(case):
 
 
 def test_every_message_belongs_to_a_step_and_has_its_own_name():
-    in_steps = [
-        kind for steps in map(steps_of, GUARDS) for step in steps for kind in (step.request, *step.replies)
+    tables = [
+        [kind for step in steps_under(guard, accept) for kind in (step.request, *step.replies)]
+        for guard in GUARDS
+        for accept in (False, True)
     ]
-    assert list(dict.fromkeys(in_steps)) == list(m.MESSAGES)
+    assert set().union(*tables) == set(m.MESSAGES)
     assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
-    for steps in map(steps_of, GUARDS):
-        kinds = [kind for step in steps for kind in (step.request, *step.replies)]
+    for kinds in tables:
         assert len(set(kinds)) == len(kinds)
+        assert kinds == sorted(kinds, key=m.MESSAGES.index) or m.SignedAdvertiseReply in kinds
 
 
 # Before anything is parsed

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.protocol import messages as m
@@ -27,8 +28,7 @@ def flip(data: bytes, bit: int) -> bytes:
 
 def with_flipped_key(reply: bytes, bit: int) -> bytes:
     """An advertisement with one bit of its two keys changed."""
-    both = flip(read(reply).sealing_key + read(reply).mask_key, bit)
-    return changed(reply, sealing_key=both[:32], mask_key=both[32:])
+    return changed(reply, keys=flip(read(reply).keys, bit))
 
 
 class Carried(Play):
@@ -68,7 +68,7 @@ class Carried(Play):
             aggregate = self.server.result()
             assert np.array_equal(aggregate.vector, self.expected(aggregate.survivors))
             evidence = aggregate.evidence
-        assert evidence.complaints == {(i, j) for i, of in self.accused.items() for j in of}
+        assert evidence.accusations == {(i, j) for i, of in self.accused.items() for j in of}
 
 
 @settings(max_examples=80)
@@ -108,9 +108,8 @@ def test_a_public_key_changed_on_its_way_to_one_neighbour(recipient, place, bit,
 @given(clients)
 def test_the_two_keys_of_a_client_change_places_on_their_way(victim):
     def swap(i, reply):
-        message = read(reply)
-        both = {"sealing_key": message.mask_key, "mask_key": message.sealing_key}
-        return changed(reply, **both) if i == victim else reply
+        sealing, masking = AGREEMENTS["x25519"].public_keys(read(reply).keys)
+        return changed(reply, keys=masking + sealing) if i == victim else reply
 
     play = Carried()
     play.run("advertise", to_server=swap)

@@ -143,8 +143,21 @@ few = st.fixed_dictionaries(
 @settings(deadline=None, max_examples=25)
 @given(few)
 def test_no_circle_with_fewer_neighbours_would_do(demands):
+    look_below(demands)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    few, st.sampled_from([0.0, 0.003, 0.01, 0.026, 0.05, {"advertise": 0.2}, {"mask": 0.1, "unmask": 0.01}])
+)
+def test_no_circle_with_fewer_neighbours_would_do_for_dropouts_per_step(demands, said):
+    kept = {name: value for name, value in demands.items() if name not in ("dropout", "exact_dropout")}
+    look_below(kept | {"dropout_per_step": said})
+
+
+def look_below(demands):
     made = planned({**demands, "graph": "harary"})
-    largest = int(made.degree) - 2 if made else (demands["clients"] - 2) // 2 * 2
+    largest = ((int(made.degree) if made else demands["clients"] - 1) - 1) // 2 * 2
     for degree in range(largest, max(0, largest - 30), -2):
         for t in range((degree + 1) // 2 + 1, degree + 1):
             found = certified(degree, t, demands)

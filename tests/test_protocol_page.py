@@ -3,6 +3,7 @@
 import base64
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -12,27 +13,38 @@ from ccesa import labels
 from ccesa.charter import Charter, Learning, Stated
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, merkle
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.keys import vector_digest
 from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
+from ccesa.protocol.steps import steps_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
 KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
 ]
-#: How the page counts the bytes of a field: d, l and e are neighbours, m w is the vector, S a set.
+#: How the page counts the bytes of a field: d, k, l and e are neighbours, m w is the vector, S a set, B the
+#: keys of a client, T a sealed text, Q a deposit.
 UNITS = {
     "": "constant",
-    **dict.fromkeys(["d", "l", "e"], "per_neighbour"),
-    **dict.fromkeys(["(d − l)", "each"], "per_named"),
+    **dict.fromkeys(["d", "k", "l", "e"], "per_neighbour"),
+    **dict.fromkeys(["(d − l)", "(d − k)", "(k − l)", "each"], "per_named"),
     "m w": "per_vector_byte",
     "S": "sets",
     "at most P": "proofs",
+    "B": "bundles",
+    "B d": "bundles_per_neighbour",
+    **dict.fromkeys(["T d", "T k", "T l"], "texts_per_neighbour"),
+    "Q k": "deposits_per_neighbour",
 }
+X25519 = AGREEMENTS["x25519"]
+#: Steps of a round in the order in which the tables of sizes have their messages.
+FORMS = [(guard, accept) for guard in ("curious", "active") for accept in (True, False)]
 
 
 def rows_of(header: list[str]) -> list[list[str]]:
@@ -79,46 +91,81 @@ def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
         assert list(found.get(name, {})) == list(kind.__struct_fields__[2:])
 
 
+def test_the_agreements_are_listed_with_their_sizes():
+    found = rows_of(["`agreement`", "keys of i", "B", "T", "Q"])
+    sizes = {name: tuple(map(int, told)) for name, _, *told in found}
+    assert sizes == {
+        name: (one.bundle_bytes, one.text_bytes, one.deposit_bytes) for name, one in AGREEMENTS.items()
+    }
+
+
+def told_limit(cell: str) -> int:
+    """A number, B, T or a sum of them, for x25519."""
+    known = {"B": X25519.bundle_bytes, "T": X25519.text_bytes, "Q": X25519.deposit_bytes}
+    return sum(known[part] if part in known else int(part) for part in cell.split(" + "))
+
+
 def test_the_limits_are_those_of_the_messages():
     curious = rows_of(["message", "constant", "per neighbour", "per vector byte"])
     active = rows_of(["message", "constant", "per neighbour", "per vector byte", "sets", "proofs"])
-    found = {name: [int(number) for number in numbers] for name, *numbers in [*curious, *active]}
+    found = {name: [told_limit(cell) for cell in cells] for name, *cells in [*curious, *active]}
     assert found.keys() == KINDS.keys()
     for name, kind in KINDS.items():
-        constant, per_neighbour, per_named, *others = m.body(kind)
-        assert (found[name] + [0, 0])[:5] == [constant, per_neighbour + per_named, *others]
+        size = m.body(kind)
+        constant = size.constant + size.bundles * X25519.bundle_bytes
+        each = size.each("x25519") + size.per_named
+        due = [constant, each, size.per_vector_byte, size.sets, size.proofs]
+        assert (found[name] + [0, 0])[:5] == due, name
+
+
+def fixed_bytes(size: m.Size) -> int | None:
+    """Of a field that is the same for all clients; None of one that varies."""
+    fixed = m.Size(size.constant, bundles=size.bundles) == size
+    return size.constant + size.bundles * X25519.bundle_bytes if fixed else None
 
 
 def head_bytes(kind: type[m.Message], client: int, varying: int) -> int:
     """Of a message without what varies in it."""
-    sizes = {
-        name: size.constant
-        if m.Size(size.constant) == size
-        else min(varying, 65519 if size.per_neighbour == 1 else varying)
-        for name, size in m.sizes(kind).items()
-    }
+    fixed = {name: fixed_bytes(size) for name, size in m.sizes(kind).items()}
+    most = {name: 65519 if size.per_neighbour == 1 else varying for name, size in m.sizes(kind).items()}
+    sizes = {name: min(varying, most[name]) if size is None else size for name, size in fixed.items()}
     message = kind(context=bytes(32), client=client, **{name: bytes(size) for name, size in sizes.items()})
-    fixed = sum(size.constant for size in m.sizes(kind).values() if m.Size(size.constant) == size)
-    return len(message.encode()) - sum(sizes.values()) + fixed
+    return len(message.encode()) - sum(size for name, size in sizes.items() if fixed[name] is None)
+
+
+HEADS = ["message", "h, at least", "h, at most", "for each neighbour", ""]
 
 
 def test_the_heads_are_those_of_the_messages():
-    found = rows_of(["message", "h, at least", "h, at most", "for each neighbour", ""])
+    found = rows_of(HEADS)
     assert {name for name, *_ in found} == KINDS.keys()
     for name, least, most, *_ in found:
         own = 32 if name == "unmask-reply" else 0  # the share for itself is there without neighbours
-        assert int(least) == head_bytes(KINDS[name], 0, 0) + own
-        assert int(most) == head_bytes(KINDS[name], 2**32 - 2, 70_000) + own
+        assert int(least) == head_bytes(KINDS[name], 0, 0) + own, name
+        assert int(most) == head_bytes(KINDS[name], 2**32 - 2, 70_000) + own, name
 
 
-def test_the_sums_are_those_of_the_rows():
-    found = rows_of(["message", "h, at least", "h, at most", "for each neighbour", ""])
-    sums = [row for row in ROWS if row[0] == "sum"]
-    assert found[8][0] == "complaint"  # it comes in place of another, and counts in neither sum
-    for rows, (_, least, most, each, _) in zip((found[:8], found[9:]), sums, strict=True):
-        assert int(least) == sum(int(row[1]) for row in rows)
-        assert int(most) == sum(int(row[2]) for row in rows)
-        assert int(each) == sum(int(row[3].split()[0]) for row in rows if row[3] and row[3][0] != "0")
+def test_the_bytes_for_each_neighbour_are_those_of_the_messages():
+    for name, _, _, told, _ in rows_of(HEADS):
+        size = m.body(KINDS[name])
+        named = size.per_named if not size.each("x25519") else 0
+        due = size.each("x25519") or named
+        assert int(re.search(r"\d+", told or "0").group()) in (due, 0), name
+        assert (told == "") == (due == 0), name
+
+
+def test_the_sums_are_those_of_the_steps():
+    """With accept and without, for a neighbour that stays to the end."""
+    heads = {name: (int(least), int(most)) for name, least, most, *_ in rows_of(HEADS)}
+    sums = [row for row in ROWS if row[0].startswith("sum")]
+    for (guard, accept), row in zip(FORMS, sums, strict=True):
+        config = SimpleNamespace(guard=guard, accept=accept)
+        kinds = [kind for step in steps_of(config) for kind in (step.request, step.reply)]
+        names = [kind.__struct_config__.tag for kind in kinds]
+        assert row[0] == f"sum, {'with' if accept else 'without'} accept"
+        assert int(row[1]) == sum(heads[name][0] for name in names)
+        assert int(row[2]) == sum(heads[name][1] for name in names)
+        assert int(row[3]) == sum(m.body(kind).each("x25519") for kind in kinds)
 
 
 def test_the_proof_among_a_thousand_has_the_size_that_the_page_says():
@@ -135,19 +182,38 @@ def test_the_proof_among_a_thousand_has_the_size_that_the_page_says():
 # The worked example
 
 
+def sizes_on_the_page() -> tuple[int, ...]:
+    """Of the charter, the configuration under it, the other configuration, and the first reply."""
+    patterns = (
+        r"Its encoding has (\d+) bytes",
+        r"the configuration has (\d+) bytes:",
+        r"the rest by default; (\d+) bytes",
+        r"advertise-reply, (\d+) bytes",
+    )
+    return tuple(int(re.search(pattern, PAGE).group(1)) for pattern in patterns)
+
+
+SIZES = sizes_on_the_page()
+
+
 def example() -> dict[str, bytes]:
     identities = [Identity(bytes([k]) * 32) for k in range(4)]
     charter = Charter.parse(PAGE.split("### 13.9")[1].split("```toml")[1].split("```")[0])
     assert [seat.key for seat in charter.members] == [one.public for one in identities]
-    assert len(charter.encode()) == 575
-    config = charter.config(round_id=bytes(range(32)), length=2)
+    assert len(charter.encode()) == SIZES[0]
+    config, task = charter.config(series_id=bytes(range(32)), length=2), bytes([7]) * 32
     context, v1 = config.context, m.pack_set(np.array([True, True, False, True]))
     keys = {k: bytes([0x10 + k]) * 32 + bytes([0x20 + k]) * 32 for k in (0, 1, 3)}
     leaves = [signed_texts.leaf(context, k, keys[k]) for k in (0, 1, 3)]
     tree = merkle.levels(leaves)
     root = signed_texts.root(context, v1, tree[-1].tobytes())
-    texts = signed_texts.masking_text(context, root, v1), signed_texts.confirmed_text(context, root, v1, v1)
-    assert len(config.encode()) == 131
+    what, digest = (context, root, v1, task), vector_digest(b"\x01\x02", context, 3)
+    texts = [
+        signed_texts.masking_text(*what),
+        signed_texts.confirmed_text(*what, v1),
+        signed_texts.receipt_text(*what, digest),
+    ]
+    assert len(config.encode()) == SIZES[1]
     assert v1 == b"\x0b"
     return {
         **{f"A_{k}": one.public for k, one in enumerate(identities)},
@@ -163,6 +229,10 @@ def example() -> dict[str, bytes]:
         "confirmed": texts[1],
         "signature on V2": identities[3].sign(texts[0]),
         "signature on V2 and V3": identities[3].sign(texts[1]),
+        "digest": digest,
+        "among": signed_texts.among(context, 3, v1),
+        "receipt": texts[2],
+        "signed receipt": identities[3].sign(texts[2]),
     }
 
 
@@ -204,21 +274,24 @@ def test_the_order_of_the_keys_of_a_charter():
 def test_the_worked_example_of_the_curious_guard():
     """Section 12, from the random source on."""
     squeezed = re.sub(r"\s", "", PAGE.split("## 12. Worked example")[1].split("## 13.")[0])
-    config = RoundConfig(round_id=bytes(range(32)), clients=4, length=2, bits=8)
+    config = RoundConfig(series_id=bytes(range(32)), clients=4, length=2, bits=8)
     secret = np.arange(1, 17, dtype="<u2").tobytes()
     drawn = iter([secret, bytes(range(0x20, 0x40))])
-    reply = Client(config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn)).receive(
-        m.AdvertiseRequest(context=config.context, client=3).encode()
-    )
+    reply = Client(
+        config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn) if count else b""
+    ).receive(m.AdvertiseRequest(context=config.context, client=3, number=bytes(4)).encode())
     message = m.expect(m.decode(reply, 200), m.AdvertiseReply)
-    assert (len(config.encode()), len(reply)) == (211, 120)
+    block = PAGE.split("## 12. Worked example")[1].split("```\n")[1].split("\n\n")[0]
+    assert bytes.fromhex("".join(line[:72] for line in block.splitlines())) == config.encode()
+    assert (len(config.encode()), len(reply)) == SIZES[2:]
     for value in (
         config.context,
-        message.sealing_key,
-        message.mask_key,
+        message.keys[:32],
+        message.keys[32:],
         keys.mask_private_key(secret, config.context, 3).private_bytes_raw(),
         keys.commitment(secret, config.context, 3),
         keys.self_mask_key(secret, config.context, 3, "aes128-ctr"),
         keys.vector_digest(b"\x01\x02", config.context, 3),
+        signed_texts.among(config.context, 3, m.pack_ids(np.array([0, 1, 3]))),
     ):
         assert value.hex() in squeezed

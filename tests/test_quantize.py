@@ -6,11 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.digits import largest_base
+from ccesa.digits import Digits
 from ccesa.errors import ConfigError, VectorError
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.layout import Layout
 from ccesa.quantize import WEIGHT_UNITS, Quantizer
-from strategies import bits, seeds
+from strategies import seeds
 
 #: Every type here represents it, so that rounding to the type never leads out of the clipping range.
 CLIP = 100.0
@@ -21,6 +22,8 @@ shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 layouts = st.lists(st.tuples(shapes, st.sampled_from(FLOATS + INTS)), min_size=1, max_size=5)
 roundings = st.sampled_from(["stochastic", "nearest"])
 units = st.integers(0, WEIGHT_UNITS)
+#: Bits of a field: one to eight of them in a word, with bits to spare and without.
+bits = st.sampled_from([8, 10, 12, 16, 18, 21, 31, 32, 33, 64])
 
 
 def array(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray:
@@ -50,7 +53,7 @@ def most_levels(width: int, clients: int) -> int:
 
 
 def signed(total: np.ndarray, quantizer: Quantizer) -> list[int]:
-    return total[: quantizer.layout.size].view(f"<i{quantizer.bits // 8}").tolist()
+    return quantizer.fields.unpack(total, quantizer.count)[: quantizer.layout.size].tolist()
 
 
 def rounding_of(dtype: np.dtype, values: np.ndarray) -> np.ndarray:
@@ -65,7 +68,9 @@ def rounding_of(dtype: np.dtype, values: np.ndarray) -> np.ndarray:
 def test_the_mean_is_within_the_error_bound(layout, width, clients, rounding, named, seed):
     rng = np.random.default_rng(seed)
     models = [model(layout, rng, named) for _ in range(clients)]
-    quantizer = Quantizer.for_model(models[0], clients=clients, clip=CLIP, bits=width, rounding=rounding)
+    quantizer = Quantizer.for_model(
+        models[0], clients=clients, clip=CLIP, field_bits=width, rounding=rounding
+    )
     encoded = [quantizer.encode(arrays, rng=rng) for arrays in models]
     assert not any(one.clipped for one in encoded)
     mean = quantizer.decode(summed([one.vector for one in encoded]))
@@ -84,7 +89,7 @@ def test_the_mean_is_within_the_error_bound(layout, width, clients, rounding, na
 @given(layouts, st.booleans(), seeds)
 def test_names_and_order_survive(layout, named, seed):
     arrays = model(layout, np.random.default_rng(seed), named)
-    quantizer = Quantizer.for_model(arrays, clients=1, clip=CLIP, bits=64)
+    quantizer = Quantizer.for_model(arrays, clients=1, clip=CLIP, field_bits=64)
     found = quantizer.decode(quantizer.encode(arrays).vector).arrays
     if named:
         assert list(found) == list(arrays)
@@ -107,7 +112,7 @@ def test_the_weighted_mean_is_that_of_numpy(weights, width, rounding, max_weight
     rng, clients = np.random.default_rng(seed), len(weights)
     values = rng.uniform(-CLIP, CLIP, (clients, 7))
     quantizer = Quantizer.for_model(
-        [values[0]], clients=clients, clip=CLIP, bits=width, rounding=rounding, max_weight=max_weight
+        [values[0]], clients=clients, clip=CLIP, field_bits=width, rounding=rounding, max_weight=max_weight
     )
     encoded = [
         quantizer.encode([value], weight=max_weight * weight / WEIGHT_UNITS, rng=rng).vector
@@ -122,15 +127,15 @@ def test_the_weighted_mean_is_that_of_numpy(weights, width, rounding, max_weight
 
 @given(bits, st.floats(-CLIP, CLIP))
 def test_a_client_of_weight_zero_contributes_nothing(width, value):
-    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, bits=width)
+    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, field_bits=width)
     assert not quantizer.encode(one_value(value), weight=0.0).vector.any()
 
 
 @given(bits)
 def test_weights_that_sum_to_zero_have_no_mean(width):
-    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, bits=width)
+    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, field_bits=width)
     with pytest.raises(VectorError, match="weights sum to zero"):
-        quantizer.decode(words.zeros(quantizer.length, width))
+        quantizer.decode(words.zeros(quantizer.length, WORD_BITS))
 
 
 # Rounding
@@ -139,17 +144,17 @@ def test_weights_that_sum_to_zero_have_no_mean(width):
 @pytest.mark.parametrize("value", [-0.99, -0.3, -1e-3, 0.0, 0.01, 0.5, 0.77])
 def test_stochastic_rounding_is_unbiased_and_goes_to_the_two_nearest_steps(value):
     count, arrays = 40_000, [np.full(40_000, value)]
-    quantizer = Quantizer.for_model(arrays, clients=1, clip=1.0, levels=3, bits=8)
+    quantizer = Quantizer.for_model(arrays, clients=1, clip=1.0, field_bits=3)
     steps = np.array(signed(quantizer.encode(arrays, rng=np.random.default_rng(5)).vector, quantizer))
     assert set(steps.tolist()) <= {math.floor(3 * value), math.ceil(3 * value)}
     assert abs(steps.mean() - 3 * value) <= 5 * 0.5 / math.sqrt(count)
 
 
 @given(st.integers(1, 127), st.floats(-1, 1))
-def test_nearest_rounding_is_off_by_half_a_step_at_most(levels, value):
-    quantizer = Quantizer.for_model(
-        one_value(), clients=1, clip=1.0, levels=levels, bits=8, rounding="nearest"
-    )
+def test_nearest_rounding_is_off_by_half_a_step_at_most(clients, value):
+    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=1.0, field_bits=8, rounding="nearest")
+    levels = quantizer.levels
+    assert levels == 127 // clients
     (step,) = signed(quantizer.encode(one_value(value)).vector, quantizer)
     assert abs(step - levels * value) <= 0.5 + 1e-12
     assert quantizer.error_bound == pytest.approx(0.5 / levels)
@@ -158,7 +163,7 @@ def test_nearest_rounding_is_off_by_half_a_step_at_most(levels, value):
 @given(seeds)
 def test_a_seeded_generator_repeats_the_rounding_and_none_does_not(seed):
     arrays = [np.full(200, 0.5)]
-    quantizer = Quantizer.for_model(arrays, clients=1, clip=1.0, levels=3)
+    quantizer = Quantizer.for_model(arrays, clients=1, clip=1.0, field_bits=3)
     one, other = (quantizer.encode(arrays, rng=np.random.default_rng(seed)).vector for _ in range(2))
     assert np.array_equal(one, other)
     assert not np.array_equal(quantizer.encode(arrays).vector, quantizer.encode(arrays).vector)
@@ -170,7 +175,7 @@ def test_a_seeded_generator_repeats_the_rounding_and_none_does_not(seed):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(0.1, 1e5), roundings)
 def test_clipped_values_are_counted_and_cut_to_the_bound(values, clip, rounding):
     arrays = [np.array(values)]
-    quantizer = Quantizer.for_model(arrays, clients=1, clip=clip, bits=64, rounding=rounding)
+    quantizer = Quantizer.for_model(arrays, clients=1, clip=clip, field_bits=64, rounding=rounding)
     encoded = quantizer.encode(arrays)
     assert encoded.clipped == sum(abs(value) > clip for value in values)
     (found,) = quantizer.decode(encoded.vector).arrays
@@ -218,44 +223,116 @@ def test_clips_that_do_not_fit_are_refused(named, clip, text):
 # Overflow
 
 
-exact_settings = st.sampled_from(
-    [(width, rounding) for width in words.BITS for rounding in ("nearest", "stochastic")]
-)
-
-
-@given(exact_settings, st.integers(1, 100), st.sampled_from([1, -1]))
-def test_extreme_inputs_of_all_clients_sum_exactly(setting, clients, sign):
-    width, rounding = setting
+@given(bits, roundings, st.integers(1, 100), st.sampled_from([1, -1]))
+def test_extreme_inputs_of_all_clients_sum_exactly(width, rounding, clients, sign):
     most = most_levels(width, clients)
     quantizer = Quantizer.for_model(
-        one_value(), clients=clients, clip=CLIP, bits=width, levels=most, rounding=rounding
+        one_value(), clients=clients, clip=CLIP, field_bits=width, rounding=rounding
     )
+    assert quantizer.levels == most
     total = summed([quantizer.encode(one_value(sign * CLIP)).vector for _ in range(clients)])
     assert signed(total, quantizer) == [sign * clients * most]
     assert quantizer.decode(total).arrays[0] == pytest.approx(sign * CLIP, rel=1e-12)
 
 
 @given(bits, st.data())
-def test_one_level_more_is_refused_with_the_largest_that_fits(width, data):
+def test_one_step_more_than_all_clients_have_is_refused(width, data):
     clients = data.draw(st.integers(1, 2 ** (width - 1) - 1))
-    most = most_levels(width, clients)
-    options = {"clients": clients, "clip": CLIP, "bits": width}
-    assert Quantizer.for_model(one_value(), **options).levels == most
-    assert Quantizer.for_model(one_value(), levels=most, **options).levels == most
-    with pytest.raises(ConfigError, match=f"the largest setting that fits is {most}$"):
-        Quantizer.for_model(one_value(), levels=most + 1, **options)
+    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=CLIP, field_bits=width)
+    row, _ = quantizer.row(one_value())
+    for sign in (1, -1):
+        row[0] = sign * clients * quantizer.levels
+        assert quantizer.decode(quantizer.fields.pack(row)).arrays[0] is not None
+        row[0] += sign
+        with pytest.raises(VectorError, match=f"{clients} clients cannot have"):
+            quantizer.decode(quantizer.fields.pack(row))
 
 
 @given(bits, st.integers(0, 1000))
-def test_more_clients_than_a_word_can_add_are_refused(width, excess):
+def test_more_clients_than_a_field_can_add_are_refused(width, excess):
     most = 2 ** (width - 1) - 1
     with pytest.raises(ConfigError, match=f"at most {most} clients fit, or take more bits"):
-        Quantizer.for_model(one_value(), clients=most + 1 + excess, clip=CLIP, bits=width)
+        Quantizer.for_model(one_value(), clients=most + 1 + excess, clip=CLIP, field_bits=width)
 
 
 def test_eight_bits_do_not_serve_two_hundred_clients():
     with pytest.raises(ConfigError, match="8 bits overflow with 200 clients; at most 127 clients fit"):
-        Quantizer.for_model(one_value(), clients=200, clip=CLIP, bits=8)
+        Quantizer.for_model(one_value(), clients=200, clip=CLIP, field_bits=8)
+
+
+# Bits of a value, or a precision
+
+
+@given(st.integers(2, 30), st.integers(1, 2**20))
+def test_a_field_has_the_bits_of_a_value_and_no_more_than_all_clients_need(value_bits, clients):
+    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=CLIP, bits=value_bits)
+    assert quantizer.bits == value_bits
+    assert quantizer.levels >= 2 ** (value_bits - 1) - 1
+    assert quantizer.field_bits <= value_bits + math.ceil(math.log2(clients))
+    if quantizer.field_bits > 2:
+        assert most_levels(quantizer.field_bits - 1, clients) < 2 ** (value_bits - 1) - 1
+
+
+def test_eight_bits_of_a_thousand_clients_are_three_to_a_word():
+    quantizer = Quantizer.for_model([np.zeros(3_000_000)], clients=1000, clip=1.0, bits=8)
+    assert (quantizer.bits, quantizer.field_bits, quantizer.fields.per_word) == (8, 18, 3)
+    assert 8 * quantizer.length / 3_000_000 < 2.67
+    assert str(quantizer.fields.in_words) == (
+        "values of 8 bits in fields of 18 bits, 3 per 64-bit word: 2.67 bytes per value"
+    )
+
+
+@given(st.floats(1e-9, 1e3), st.floats(1e-3, 1e3), st.integers(1, 1000), roundings, seeds)
+def test_a_precision_is_kept_by_the_narrowest_fields(precision, clip, clients, rounding, seed):
+    options = {"clients": clients, "clip": [clip / 3, clip], "rounding": rounding}
+    arrays = [np.zeros(2), np.zeros(1)]
+    quantizer = Quantizer.for_model(arrays, precision=precision, **options)
+    assert quantizer.error_bound <= precision * (1 + 1e-9)
+    if quantizer.field_bits > 2 and most_levels(quantizer.field_bits - 1, clients) >= 1:
+        coarser = Quantizer.for_model(arrays, field_bits=quantizer.field_bits - 1, **options)
+        assert coarser.error_bound > precision
+    rng = np.random.default_rng(seed)
+    model = [rng.uniform(-clip / 3, clip / 3, 2), rng.uniform(-clip, clip, 1)]
+    mean = quantizer.decode(quantizer.encode(model, rng=rng).vector)
+    for found, due in zip(mean.arrays, model, strict=True):
+        assert np.all(np.abs(found - due) <= precision * clients * (1 + 1e-9))
+
+
+@given(st.integers(1, 2**31 - 1))
+def test_by_default_a_value_has_all_the_levels_of_thirty_two_bits(clients):
+    quantizer = Quantizer.for_model([np.zeros(10)], clients=clients, clip=1.0)
+    assert quantizer.levels == (2**31 - 1) // clients
+    assert (quantizer.field_bits, quantizer.fields.bytes_each) == (32, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"bits": 1}, "a value has 2 to 53 bits, not 1"),
+        ({"bits": 54}, "a value has 2 to 53 bits, not 54"),
+        ({"bits": 8.0}, "a value has 2 to 53 bits, not 8.0"),
+        ({"bits": True}, "a value has 2 to 53 bits, not True"),
+        ({"bits": 53, "clients": 2**12}, "overflow with 4096 clients; values of 52 bits fit"),
+        ({"precision": 0.0}, "precision must be a positive number, not 0.0"),
+        ({"precision": -1e-4}, "precision must be a positive number"),
+        ({"precision": math.nan}, "not nan"),
+        ({"precision": math.inf}, "not inf"),
+        ({"precision": "1e-4"}, "precision must be a positive number"),
+        ({"precision": True}, "precision must be a positive number"),
+        ({"precision": 1e-15, "clip": 1.0}, "finer than float64 is for values up to 1"),
+        ({"precision": 1e-14, "clip": 1.0, "clients": 10**6}, "levels overflow with 1000000 clients"),
+        ({"bits": 8, "precision": 1e-4}, "give one of them"),
+        ({"bits": 8, "field_bits": 18}, "give one of the three"),
+        ({"precision": 1e-4, "field_bits": 18}, "give one of the three"),
+    ],
+)
+def test_bits_and_precisions_that_cannot_be_are_refused(options, text):
+    with pytest.raises(ConfigError, match=text):
+        Quantizer.for_model(one_value(), **{"clients": 3, "clip": CLIP, **options})
+
+
+def test_a_precision_without_arrays_is_kept_by_anything():
+    assert Quantizer.for_model([], clients=3, clip=1.0, precision=1e-4).error_bound == 0.0
 
 
 # Weights as digits
@@ -264,19 +341,32 @@ def test_eight_bits_do_not_serve_two_hundred_clients():
 @given(bits, units.filter(bool), st.data())
 def test_digits_of_a_weight_never_overflow_and_sum_exactly(width, weight, data):
     clients = data.draw(st.integers(1, 2 ** (width - 1) - 1))
-    quantizer = Quantizer.for_model([], clients=clients, clip=CLIP, bits=width)
-    digits = quantizer.encode([], weight=weight / WEIGHT_UNITS).vector.tolist()
-    total = [digit * clients for digit in digits]
-    assert max(total) < 2**width
-    base = largest_base(clients, width)
-    assert sum(digit * base**place for place, digit in enumerate(total)) == weight * clients
+    digits = Digits(fields=Fields(width, clients), largest=WEIGHT_UNITS)
+    sums = digits.encode([weight]) * clients
+    assert 0 <= sums.min() <= sums.max() < 2 ** (width - 1)
+    assert digits.decode(sums) == [weight * clients]
+    quantizer = Quantizer.for_model([], clients=clients, clip=CLIP, field_bits=width)
+    assert quantizer.fields.unpack(quantizer.fields.pack(sums), quantizer.count).tolist() == sums.tolist()
+    assert quantizer.mean(sums).weight == pytest.approx(weight * clients / WEIGHT_UNITS, rel=1e-12)
+
+
+@given(bits, st.integers(1, 100), st.data())
+def test_digits_that_no_clients_have_are_refused(width, clients, data):
+    digits = Digits(fields=Fields(width, clients), largest=WEIGHT_UNITS)
+    most = digits.encode([WEIGHT_UNITS]) * clients
+    assert digits.decode(most) == [clients * WEIGHT_UNITS]
+    for sign in (1, -1):  # one unit more than all have, and less than nothing
+        row = most.copy() if sign > 0 else np.zeros_like(most)
+        row[0] += sign
+        with pytest.raises(VectorError, match=f"more in the sum than {clients} clients can have"):
+            digits.decode(row)
 
 
 @settings(max_examples=40)
 @given(bits, st.lists(units, min_size=1, max_size=127).filter(any), st.integers(0, 20))
 def test_sums_of_many_weights_are_exact(width, weights, absent):
     clients = min(len(weights) + absent, 127)
-    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=CLIP, bits=width)
+    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=CLIP, field_bits=width)
     encoded = [quantizer.encode(one_value(), weight=weight / WEIGHT_UNITS).vector for weight in weights]
     assert quantizer.decode(summed(encoded)).weight == sum(weights) / WEIGHT_UNITS
 
@@ -284,10 +374,11 @@ def test_sums_of_many_weights_are_exact(width, weights, absent):
 @given(bits, layouts, st.integers(1, 127), seeds)
 def test_the_length_counts_values_and_digits(width, layout, clients, seed):
     arrays = model(layout, np.random.default_rng(seed))
-    quantizer = Quantizer.for_model(arrays, clients=clients, clip=CLIP, bits=width)
+    quantizer = Quantizer.for_model(arrays, clients=clients, clip=CLIP, field_bits=width)
     vector = quantizer.encode(arrays).vector
-    assert words.check(vector, quantizer.length, width) is vector
-    assert quantizer.length > sum(value.size for value in arrays) == quantizer.layout.size
+    assert words.check(vector, quantizer.length, WORD_BITS) is vector
+    assert quantizer.count > sum(value.size for value in arrays) == quantizer.layout.size
+    assert (quantizer.length - 1) * (64 // width) < quantizer.count <= quantizer.length * (64 // width)
 
 
 # Refused inputs
@@ -347,10 +438,10 @@ def test_arrays_of_another_layout_are_refused(arrays, text):
         quantizer.encode(arrays)
 
 
-@given(bits, bits, st.integers(0, 8))
+@given(bits, st.sampled_from(words.BITS), st.integers(0, 8))
 def test_only_sums_of_this_quantizer_are_decoded(width, found, length):
-    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, bits=width)
-    assume(width != found or length != quantizer.length)
+    quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, field_bits=width)
+    assume(found != WORD_BITS or length != quantizer.length)
     with pytest.raises(VectorError, match="expected"):
         quantizer.decode(np.ones(length, words.dtype(found)))
 
@@ -358,14 +449,14 @@ def test_only_sums_of_this_quantizer_are_decoded(width, found, length):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"bits": 24}, "bits must be one of"),
+        ({"field_bits": 1}, "a field has 2 to 64 bits, not 1"),
+        ({"field_bits": 65}, "a field has 2 to 64 bits, not 65"),
         ({"clients": 0}, "clients must be at least 1, not 0"),
         ({"max_weight": 0.0}, "max_weight must be a positive number, not 0.0"),
         ({"max_weight": -1.0}, "max_weight must be a positive number"),
         ({"max_weight": math.inf}, "not inf"),
         ({"max_weight": math.nan}, "not nan"),
         ({"rounding": "up"}, "rounding must be stochastic or nearest, not 'up'"),
-        ({"levels": -1}, "levels = -1"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(options, text):
@@ -383,7 +474,7 @@ def test_values_stay_out_of_the_repr():
 def test_a_mean_beyond_its_type_stays_at_the_end_of_it():
     """A coarse step can push the mean outside; infinity would be the worse answer."""
     arrays = [np.array([65504], np.float16)]
-    quantizer = Quantizer.for_model(arrays, clients=40, clip=1e5, bits=8, rounding="nearest")
+    quantizer = Quantizer.for_model(arrays, clients=40, clip=1e5, field_bits=8, rounding="nearest")
     (mean,) = quantizer.decode(quantizer.encode(arrays).vector).arrays
     assert mean.dtype == np.float16
     assert np.isfinite(mean).all()
@@ -410,7 +501,8 @@ def test_a_value_far_beyond_the_clip_is_clipped_quietly():
 
 
 @pytest.mark.parametrize(
-    "options", [{"clients": 2.5}, {"levels": 1.5}, {"clip": True}, {"bits": 32.0}, {"max_weight": "1"}]
+    "options",
+    [{"clients": 2.5}, {"clients": True}, {"clip": True}, {"field_bits": 32.0}, {"max_weight": "1"}],
 )
 def test_settings_of_the_wrong_type_are_refused(options):
     with pytest.raises(ConfigError):

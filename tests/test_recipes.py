@@ -103,9 +103,13 @@ GUARD = '''
 from ccesa.protocol import curious
 from ccesa.protocol.careful import client_2_mask
 
-STEPS = tuple(
-    step._replace(answer=client_2_mask.answer) if step.name == "mask" else step for step in curious.STEPS
-)
+STEPS = {
+    accept: tuple(
+        step._replace(answer=client_2_mask.stricter(step.answer)) if step.name == "mask" else step
+        for step in steps
+    )
+    for accept, steps in curious.STEPS.items()
+}
 '''
 
 GUARD_STEP = '''
@@ -113,13 +117,13 @@ GUARD_STEP = '''
 
 import dataclasses
 
-from ccesa.protocol.curious import client_2_mask
 
+def stricter(answer):
+    def answer_if_enough(round, state, request):
+        held, reply = answer(round, dataclasses.replace(state, threshold=state.threshold + 1), request)
+        return dataclasses.replace(held, threshold=state.threshold), reply
 
-def answer(round, state, request):
-    stricter = dataclasses.replace(state, threshold=state.threshold + 1)
-    held, reply = client_2_mask.answer(round, stricter, request)
-    return dataclasses.replace(held, threshold=state.threshold), reply
+    return answer_if_enough
 '''
 
 GUARD_RECORD = """

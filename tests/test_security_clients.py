@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
     ConflictingMessage,
@@ -18,11 +19,10 @@ from ccesa.errors import (
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import dealing, rebuilding
 from ccesa.protocol.client import Client
-from ccesa.protocol.steps import steps_of
 from ccesa.thresholds import Fixed
-from rounds import Play, changed, configure, read, refuses, revectored
+from rounds import Play, changed, configure, read, refuses, revectored, steps_under
 
-STEP_NAMES = [step.name for step in steps_of("curious")]
+STEP_NAMES = [step.name for step in steps_under("curious")]
 
 
 def spoil(reply: bytes, dealers: list[int] | None = None) -> bytes:
@@ -154,7 +154,9 @@ def test_c3_shares_of_the_wrong_size(size):
 def test_c4_low_order_or_malformed_key(field, key):
     play = Play(configure(8))
     reply = play.clients[3].receive(play.requests[3])
-    refuses(play, 3, changed(reply, **{field: key}), "key")
+    sealing, masking = AGREEMENTS["x25519"].public_keys(read(reply).keys)
+    lied = key + masking if field == "sealing_key" else sealing + key
+    refuses(play, 3, changed(reply, keys=lied), "key")
     play.step(gone={3})
     aggregate = play.finish()
     assert aggregate.survivors == (0, 1, 2, 4, 5, 6, 7)
@@ -164,9 +166,9 @@ def test_c5_the_same_key_under_two_ids():
     play = Play(configure(8))
     replies = play.replies()
     play.server.receive(0, replies[0])
-    refuses(play, 1, changed(replies[1], mask_key=read(replies[0]).mask_key), "advertised before")
-    refuses(play, 1, changed(replies[1], sealing_key=read(replies[0]).mask_key), "advertised before")
-    refuses(play, 1, changed(replies[1], sealing_key=read(replies[1]).mask_key), "advertised before")
+    (_, other), (sealing, masking) = (AGREEMENTS["x25519"].public_keys(read(replies[i]).keys) for i in (0, 1))
+    for pair in ((sealing, other), (other, masking), (masking, masking)):
+        refuses(play, 1, changed(replies[1], keys=b"".join(pair)), "advertised before")
     play.server.receive(1, replies[1])
 
 
@@ -183,7 +185,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
     play = Play(configure(8)).until("mask")
     reply = play.clients[0].receive(play.requests[0])
     monkeypatch.setattr(messages, "_DECODER", None)  # parsing would fail with another error
-    refuses(play, 0, reply.ljust(5000), "expected at most 138 bytes, got 5000")
+    refuses(play, 0, reply.ljust(5000), "expected at most 202 bytes, got 5000")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_c6_unknown_sender_and_wrong_name():
 def test_c7_repeated_conflicting_and_reordered(step):
     play = Play(configure(8)).until(step)
     replies = play.replies()
-    kind = steps_of("curious")[STEP_NAMES.index(step)].reply
+    kind = steps_under("curious")[STEP_NAMES.index(step)].reply
     field = kind.__struct_fields__[-1]
     honest = replies[0]
     other = bytearray(getattr(read(honest), field))
@@ -243,8 +245,8 @@ def test_c7_repeated_conflicting_and_reordered(step):
 
 @pytest.mark.parametrize("step", STEP_NAMES[1:])
 def test_c7_an_answer_to_a_step_that_has_not_opened(step):
-    ahead = Play(configure(8, round_id=bytes(32))).until(step)
-    behind = Play(configure(8, round_id=bytes(32)))
+    ahead = Play(configure(8, series_id=bytes(32))).until(step)
+    behind = Play(configure(8, series_id=bytes(32)))
     refuses(behind, 0, ahead.clients[0].receive(ahead.requests[0]), "not opened")
 
 

@@ -116,7 +116,7 @@ def test_any_bytes_as_a_message_or_a_configuration(data):
 
 
 @given(
-    st.sampled_from(["type", "generator", "guard", "round_id", "graph", "bits", "version", "more"]), any_text
+    st.sampled_from(["type", "generator", "guard", "series_id", "graph", "bits", "version", "more"]), any_text
 )
 def test_any_text_in_a_configuration_that_comes_as_bytes(field, text):
     text = text[:900].encode("utf-8", "replace").decode()
@@ -131,7 +131,7 @@ wrong = any_text | st.integers(2**64) | st.integers(max_value=-(2**64)) | st.jus
 
 @given(
     wrong,
-    st.sampled_from(["version", "bits", "generator", "guard", "round_id", "clients", "length", "graph"]),
+    st.sampled_from(["version", "bits", "generator", "guard", "series_id", "clients", "length", "graph"]),
 )
 def test_any_value_in_a_configuration_that_is_built(value, field):
     assert check(RoundConfig, **{"clients": 5, "length": 3, field: value})

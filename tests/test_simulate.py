@@ -35,8 +35,8 @@ def test_a_report_says_what_it_cost():
         progress=lambda step, done, of: seen.append((step, done, of)),
     )
     assert (report.degree_mean, report.mask_degree_mean) == (8, 4)
-    assert report.client_bytes["sent"] == pytest.approx(400 + 8 * (80 + 32), abs=400)
-    assert report.client_bytes["received"] == pytest.approx(8 * (69 + 80), abs=400)
+    assert report.client_bytes["sent"] == pytest.approx(400 + 8 * (80 + 32) + 3 * 64, abs=400)
+    assert report.client_bytes["received"] == pytest.approx(8 * (69 + 32 + 80), abs=400)
     assert all(ms > 0 for ms in report.client_ms.values())
     assert report.server_ms > 0
     assert report.peak_rss_mb > 10
@@ -176,9 +176,11 @@ def test_a_bare_array_is_no_model():
 
 def test_a_quantizer_for_fewer_clients_than_the_sum_has_is_found_out():
     quantizer = ccesa.Quantizer.for_model([np.ones(2)], clients=3, clip=1.0)
-    total = sum(quantizer.encode([np.ones(2)]).vector.astype(np.uint64) for _ in range(12))
-    with pytest.raises(VectorError, match="more weight"):
-        quantizer.decode(total.astype(np.uint32))
+    total = sum(quantizer.encode([np.ones(2)], weight=0.1).vector for _ in range(31))
+    with pytest.raises(VectorError, match="more in the sum than 3 clients can have"):
+        quantizer.decode(total)
+    with pytest.raises(VectorError, match="more in the sum than 3 clients can have"):
+        quantizer.decode(sum(quantizer.encode([np.ones(2)]).vector for _ in range(4)))
 
 
 @pytest.mark.parametrize("number", [np.int64(2), np.uint8(2)])

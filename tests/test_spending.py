@@ -1,6 +1,7 @@
 """How often a client contributes to one task: what has left is spent, whatever became of the round."""
 
 import contextlib
+import hashlib
 import threading
 import time
 
@@ -22,7 +23,7 @@ from rounds import (
     read,
 )
 
-TASK, OTHER = b"the first model", b"the second model"
+TASK, OTHER = (hashlib.sha256(what).digest() for what in (b"the first model", b"the second model"))
 guards = pytest.mark.parametrize("guard", ["curious", "active"])
 
 
@@ -33,23 +34,24 @@ class Site:
         self.guard, self.tasks, self.used = guard, {}, set()
         self.limit = {} if attempts is None else {"attempts": attempts}
 
-    def config(self, task: bytes = TASK):
+    def config(self):
         if self.guard == "curious":
-            return configure(5, task=task)
-        return configure_active(5, task=task, **self.limit)
+            return configure(5)
+        return configure_active(5, **self.limit)
 
     def client(self, config, vector=None, **options) -> Client:
         vector = np.ones(5, np.uint16) if vector is None else vector
-        options = {"tasks": self.tasks, "used_rounds": self.used, **options}
+        options = {"task": TASK, "tasks": self.tasks, "used_rounds": self.used, **options}
         if self.guard == "curious":
             return Client(config, 0, vector, **self.limit, **options)
         return ActiveClient(config, identity(0), charter_of(config), vector, **options)
 
-    def round(self, task: bytes = TASK, **options) -> Play:
-        config = self.config(task)
-        play = Play(config)
+    def round(self, task: bytes = TASK, unknown: bool = False, **options) -> Play:
+        """A task that is unknown before step 2 is one that a function makes there."""
+        config = self.config()
+        play = Play(config, task=task)
         play.vectors[0] = np.ones(5, np.uint16)
-        play.clients[0] = self.client(config, **options)
+        play.clients[0] = self.client(config, task=(lambda: task) if unknown else task, **options)
         return play
 
     def finish(self, task: bytes = TASK) -> Aggregate:
@@ -61,14 +63,17 @@ class Site:
 
 @guards
 @pytest.mark.parametrize("attempts", [None, 1, 2, 3])
-def test_one_contribution_too_many_is_refused_before_a_key_exists(guard, attempts):
-    site, drawn = Site(guard, attempts), []
+def test_one_contribution_too_many_is_refused_before_the_vector_is_made(guard, attempts):
+    """What is worked on is known in step 2: until then a round costs keys and shares, and no vector."""
+    site, made = Site(guard, attempts), []
     for _ in range(attempts or 2):
         site.finish()
-    play = site.round(random=drawn.append)
+    play = site.round(vector=lambda: made.append(1)).until("mask")
     with pytest.raises(TaskSpent, match=f"contributed to this task {attempts or 2} time"):
         play.clients[0].receive(play.requests[0])
-    assert not drawn
+    assert not made
+    play.step(gone={0})
+    assert play.finish().survivors == (1, 2, 3, 4)
     site.finish(OTHER)
     assert site.tasks == {TASK: attempts or 2, OTHER: 1}
 
@@ -141,7 +146,7 @@ def test_a_vector_that_has_left_is_spent_though_the_round_is_lost(guard):
     with pytest.raises(RoundFailed):
         play.server.close()
     assert site.tasks == {TASK: 1}
-    again = site.round()
+    again = site.round().until("mask")
     with pytest.raises(TaskSpent):
         again.clients[0].receive(again.requests[0])
 
@@ -166,11 +171,22 @@ def test_what_cannot_be_written_down_does_not_leave(guard):
 def test_a_memory_of_tasks_needs_a_task(guard):
     drawn = []
     site = Site(guard)
-    with pytest.raises(ConfigError, match="the round names no task"):
-        site.client(site.config(b""), random=drawn.append)
+    with pytest.raises(ConfigError, match="and works on none"):
+        site.client(site.config(), task=m.NO_TASK, random=drawn.append)
     assert not drawn
     assert not site.used
-    site.client(site.config(b""), tasks=None)
+    site.client(site.config(), task=m.NO_TASK, tasks=None)
+
+
+@guards
+def test_a_task_that_turns_out_to_be_none_is_refused_before_the_vector_is_made(guard):
+    site, made = Site(guard), []
+    play = site.round(m.NO_TASK, vector=lambda: made.append(1), unknown=True).until("mask")
+    for _ in range(2):  # and nothing has changed
+        with pytest.raises(ConfigError, match="and works on none"):
+            play.clients[0].receive(play.requests[0])
+    assert not made
+    assert site.tasks == {}
 
 
 @guards
@@ -182,20 +198,22 @@ def test_without_a_memory_nothing_is_counted(guard):
 
 def test_the_charter_says_how_often():
     """Not the caller: an active client has no such argument."""
-    config = configure_active(5, task=TASK, attempts=1)
+    config = configure_active(5, attempts=1)
     with pytest.raises(TypeError, match="attempts"):
         ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks={}, attempts=5)
-    spent = {TASK: 1}
-    client = ActiveClient(config, identity(0), charter_of(config), np.ones(5, np.uint16), tasks=spent)
+    play = Play(config, task=TASK)
+    play.clients[0] = ActiveClient(
+        config, identity(0), charter_of(config), np.ones(5, np.uint16), task=TASK, tasks={TASK: 1}
+    )
     with pytest.raises(TaskSpent):
-        client.receive(m.AdvertiseRequest(context=config.context, client=0).encode())
+        play.until("mask").replies()
     assert configure_active(5, attempts=2).charter != config.charter
 
 
 @pytest.mark.parametrize("attempts", [0, -1, 1.5, "2"])
 def test_attempts_are_counted_from_one(attempts):
     with pytest.raises(ConfigError, match="attempts must be"):
-        Client(configure(5, task=TASK), 0, np.ones(5, np.uint16), tasks={}, attempts=attempts)
+        Client(configure(5), 0, np.ones(5, np.uint16), task=TASK, tasks={}, attempts=attempts)
 
 
 @guards

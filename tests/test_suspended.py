@@ -15,30 +15,34 @@ from ccesa.protocol import suspended
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import ActiveServer, Server
-from ccesa.protocol.steps import steps_of
 from ccesa.simulate import chartered, enrol
-from rounds import configure
+from rounds import configure, steps_under
 
 N = 7
 VECTORS = [np.arange(3, dtype=np.uint32) * (i + 1) for i in range(N)]
 IDENTITIES = enrol(N)
 
 
-def parties(guard, graph):
+def parties(guard, graph, accept=False):
     if guard == "curious":
-        config = configure(N, graph=graph, length=3, bits=32)
+        config = configure(N, graph=graph, length=3, bits=32, accept=accept)
         return Server(config), lambda i: Client(config, i, VECTORS[i])
     charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
-    config = charter.config(length=3)
+    config = charter.config(length=3, accept=accept)
     return ActiveServer(config, charter), lambda i: ActiveClient(
         config, IDENTITIES[i], charter, VECTORS[i], tasks=None
     )
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
+ways = pytest.mark.parametrize(
+    ("guard", "accept"), [(guard, accept) for guard in ("curious", "active") for accept in (False, True)]
+)
+
+
+@ways
 @pytest.mark.parametrize("graph", [Complete(), Harary(degree=4), ErdosRenyi(p=0.99)])
-def test_every_step_in_a_new_object(guard, graph):
-    server, make = parties(guard, graph)
+def test_every_step_in_a_new_object(guard, accept, graph):
+    server, make = parties(guard, graph, accept)
     asleep = dict.fromkeys(range(N))
 
     def carry(step, requests):
@@ -91,9 +95,9 @@ def test_other_bytes_are_refused(data):
         suspended.decode(data)
 
 
-def sleepers(guard):
+def sleepers(guard, accept=False):
     """One client's bytes before every step and after the last; the round goes on in between."""
-    server, make = parties(guard, Complete())
+    server, make = parties(guard, Complete(), accept)
     clients = {i: make(i) for i in range(N)}
     requests, found = server.open(), []
     while True:
@@ -108,10 +112,10 @@ def sleepers(guard):
         requests = server.close()
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_a_changed_state_is_refused(guard):
-    make, found = sleepers(guard)
-    assert len(found) == len(steps_of(guard)) + 1
+@ways
+def test_a_changed_state_is_refused(guard, accept):
+    make, found = sleepers(guard, accept)
+    assert len(found) == len(steps_under(guard, accept)) + 1
     for data in found:
         for cut in range(0, len(data), 7):
             with pytest.raises(ConfigError):
@@ -132,10 +136,10 @@ def resealed(fields):
 ODD = [None, -1, 0, 5, 99, 1.5, "x", "", b"", b"x", True, [], {}, ["object", "Joined"], "unmask", "share"]
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_other_values_in_a_state_are_refused_or_harmless(guard):
+@ways
+def test_other_values_in_a_state_are_refused_or_harmless(guard, accept):
     """Of any field, with a right digest: no exception outside the tree, and nobody skips a step."""
-    make, found = sleepers(guard)
+    make, found = sleepers(guard, accept)
     for data in found:
         fields = msgspec.msgpack.decode(data[32:])
         for name, odd in itertools.product(fields, ODD):
@@ -148,14 +152,14 @@ def test_other_values_in_a_state_are_refused_or_harmless(guard):
             assert same or client.done or name in ("last_request", "last_reply", "nonce")
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_other_values_inside_a_state_are_refused(guard):
-    make, found = sleepers(guard)
+@ways
+def test_other_values_inside_a_state_are_refused(guard, accept):
+    make, found = sleepers(guard, accept)
     for data in found:
         fields = msgspec.msgpack.decode(data[32:])
         state = msgspec.msgpack.decode(fields["state"]) if fields["state"] else {}
         for name, odd in itertools.product(state, [None, -1.5, "x", [5], {}]):
-            if odd == {} and name in ("public_keys", "sealings"):
+            if odd == {} and name in ("public_keys", "agreed", "given", "seeds"):
                 continue  # a table without entries has the right type
             changed = msgspec.msgpack.encode({**state, name: odd})
             with pytest.raises(ConfigError):
@@ -166,8 +170,9 @@ def test_other_values_inside_a_state_are_refused(guard):
                     make(0).resume(resealed({k: v for k, v in fields.items() if k != missing}))
 
 
-def test_a_state_in_the_place_of_another_is_refused():
-    make, found = sleepers("active")
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_state_in_the_place_of_another_is_refused(accept):
+    make, found = sleepers("active", accept)
     every = [msgspec.msgpack.decode(data[32:]) for data in found[:-1]]
     for one, other in itertools.permutations(every, 2):
         with pytest.raises(ConfigError):
@@ -203,14 +208,14 @@ def test_suspended_twice_without_news_is_not_resumed_twice():
         asleep = client.suspend()
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
-def test_the_vector_is_dropped_once_it_was_sent(guard):
-    make, found = sleepers(guard)
-    names = [step.name for step in steps_of(guard)] + ["done"]
+@ways
+def test_the_vector_is_dropped_once_it_was_sent(guard, accept):
+    make, found = sleepers(guard, accept)
+    names = [step.name for step in steps_under(guard, accept)] + ["done"]
     for name, data in zip(names, found, strict=True):
         client = make(0)
         client.resume(data)
         kept = client._round.vector is VECTORS[0]
-        assert kept == (name in ("advertise", "share", "mask"))
+        assert kept == (name in ("advertise", "share", "accept", "mask"))
         client.suspend()
         assert client._round.vector is not VECTORS[0]

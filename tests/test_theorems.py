@@ -14,15 +14,14 @@ from ccesa.graphs.assignment import from_edges
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Settled
-from ccesa.protocol.steps import steps_of
 from ccesa.protocol.summing import settle
 from ccesa.simulate import Exactly, simulate
 from ccesa.thresholds import Fixed
-from rounds import LOOSE, Play, configure
+from rounds import LOOSE, Play, configure, steps_under
 from strategies import thresholds
 from theorems import private, reliable
 
-STEP_NAMES = [step.name for step in steps_of("curious")]
+STEP_NAMES = [step.name for step in steps_under("curious")]
 
 
 class Reckless(Weakened, Server):

@@ -40,11 +40,11 @@ ccesa.aggregate(named, weight=[1.0])  # type: ignore[call-overload]
 ccesa.aggregate(named, graph="complete")  # type: ignore[call-overload]
 
 quantizer = ccesa.Quantizer.for_model(named[0], clients=4, clip={"w": 1.0})
-assert_type(quantizer.decode(np.zeros(4, np.uint32)).arrays["w"], Array)
+assert_type(quantizer.decode(np.zeros(2, np.uint64)).arrays["w"], Array)
 parts = ccesa.Quantizer.for_model([np.zeros(3)], clients=4, clip=1.0, max_weight=2.0)
-assert_type(parts.decode(np.zeros(4, np.uint32)).arrays[0], Array)
+assert_type(parts.decode(np.zeros(2, np.uint64)).arrays[0], Array)
 tensors = ccesa.Quantizer.for_model({"w": Tensor()}, clients=4, clip=1.0)
-assert_type(tensors.decode(np.zeros(4, np.uint32)).arrays["w"], Tensor)
+assert_type(tensors.decode(np.zeros(2, np.uint64)).arrays["w"], Tensor)
 
 
 def length_of(one: ccesa.Quantizer) -> int:

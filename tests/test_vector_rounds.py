@@ -1,5 +1,6 @@
 """The rounds of the vectors: replayed by the package, and once more by a second implementation."""
 
+import msgspec
 import numpy as np
 
 from ccesa import words
@@ -9,7 +10,10 @@ from ccesa.protocol.server import Server
 from second import Reference, Stream, bytes_of, members_after, raw, replies_of, threshold_of, words_of
 from vector_files import cases, config_of, load, refused
 
-# round.json: replayed by the package
+#: Without and with accept.
+FILES = ("round", "accept_round")
+
+# Replayed by the package
 
 
 def fresh_clients(case):
@@ -19,6 +23,7 @@ def fresh_clients(case):
             config,
             entry["client"],
             np.frombuffer(raw(entry["vector"]), words.dtype(config.bits)),
+            task=raw(case["task"]),
             random=Stream(raw(entry["seed"])),
         )
         for entry in case["clients"]
@@ -29,7 +34,7 @@ def gone_in(case, step):
     return {drop["client"] for drop in case["drops"] if drop["step"] == step["step"]}
 
 
-@cases("round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_clients_give_the_same_replies(case):
     clients = fresh_clients(case)
     assert config_of(case["fields"]).encode() == raw(case["config"])
@@ -41,9 +46,10 @@ def test_clients_give_the_same_replies(case):
             assert reply.hex() == exchange["reply"]
 
 
-@cases("round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_server_gives_the_same_requests_and_result(case):
-    server = Server(RoundConfig.decode(raw(case["config"])))
+    config, task = RoundConfig.decode(raw(case["config"])), raw(case["task"])
+    server = Server(config, task=task, dropout=case["dropout"])
     requests = server.open()
     for step in case["steps"]:
         assert server.step.name == step["step"]
@@ -76,7 +82,7 @@ def check_failure(outcome, server):
 
 def check_evidence(evidence, outcome):
     assert [list(pair) for pair in sorted(evidence.wrong_shares)] == outcome["wrong_shares"]
-    assert [list(pair) for pair in sorted(evidence.complaints)] == outcome["complaints"]
+    assert [list(pair) for pair in sorted(evidence.accusations)] == outcome["accusations"]
 
 
 def test_every_failure_and_every_step_has_a_round():
@@ -88,6 +94,17 @@ def test_every_failure_and_every_step_has_a_round():
     assert {drop["step"] for drop in first["drops"]} == {"advertise", "share", "mask", "unmask"}
 
 
+def test_accept_costs_an_edge_or_a_place_and_its_first_round_has_a_dropout_in_every_step():
+    first, edge, place, spare, few = load("accept_round", "rounds")
+    assert {drop["step"] for drop in first["drops"]} == {"advertise", "share", "accept", "mask", "unmask"}
+    assert first["fields"]["number"] == 300
+    assert [len(step["exchanges"]) for step in edge["steps"]] == [6, 6, 6, 6, 5]
+    assert {0, 2} <= {*edge["outcome"]["survivors"]}
+    assert place["outcome"]["survivors"] == [0, 1, 3, 4, 5]
+    assert spare["outcome"]["survivors"] == [1, 3, 4, 5]
+    assert few["outcome"]["failure"] == "TooFewClients"
+
+
 def test_a_linear_threshold_is_seen_above_the_holders_above_the_majority_and_below_it():
     (case,) = [case for case in load("round", "rounds") if case["fields"]["threshold"]["type"] == "linear"]
     degrees = [len(near) for near in Reference(case).near.values()]
@@ -95,26 +112,44 @@ def test_a_linear_threshold_is_seen_above_the_holders_above_the_majority_and_bel
     assert {(1, 3), (4, 4), (7, 5)} <= found
 
 
-# round.json: once more, from the seeds alone
+# Once more, from the seeds alone
 
 
-@cases("round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_every_message_follows_from_the_seeds(case):
     reference = Reference(case)
     for step in case["steps"]:
+        assert [exchange["client"] for exchange in step["exchanges"]] == reference.asked(step["step"])
         for exchange in step["exchanges"]:
-            request, reply = getattr(reference, step["step"])(exchange["client"])
+            request, reply = reference.exchange(step["step"], exchange["client"])
             assert request.hex() == exchange["request"]
             assert exchange["reply"] in (None, reply and reply.hex())
 
 
-@cases("round", "rounds", "name")
+@cases(FILES, "rounds", "name")
+def test_accusations_are_what_the_accusers_said(case):
+    """In accept, or in complaints; a false one is what the server received instead."""
+    said = [
+        [exchange["client"], accused]
+        for step in case["steps"]
+        for exchange in replies_of(step)
+        for accused in accused_in(raw(exchange.get("delivered", exchange["reply"])))
+    ]
+    assert sorted(said) == case["outcome"]["accusations"]
+
+
+def accused_in(reply):
+    name, _, _, *fields = msgspec.msgpack.decode(reply)
+    return words_of(fields[0], 32) if name in ("accept-reply", "complaint") else []
+
+
+@cases(FILES, "rounds", "name")
 def test_sum_is_the_plain_sum_of_the_survivors(case):
     if "failure" in case["outcome"]:
         assert "sum" not in case["outcome"]
         return
     bits = case["fields"]["bits"]
-    survivors = members_after(case["steps"][2])
+    (survivors,) = [members_after(step) for step in case["steps"] if step["step"] == "mask"]
     vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
     assert case["outcome"]["survivors"] == survivors
     assert bytes_of([sum(column) % 2**bits for column in zip(*vectors, strict=True)], bits) == raw(

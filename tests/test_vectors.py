@@ -17,6 +17,7 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import correction, keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
 from second import (
     KEY_BYTES,
     LABELS,
@@ -37,6 +38,7 @@ from second import (
     value_at,
     words_of,
 )
+from second_active import bitmap
 from vector_files import GRAPHS, VECTORS, cases, config_of, load, part, refused, values_of
 
 MESSAGES = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
@@ -110,6 +112,19 @@ def test_digest_of_a_masked_vector(case):
     vector, context, client = raw(case["vector"]), raw(case["context"]), case["client"]
     assert keys.vector_digest(vector, context, client) == raw(case["digest"])
     assert hashed(LABELS["masked vector"], context, le4(client), vector) == raw(case["digest"])
+
+
+@cases("derivations", "among", "client", "known")
+def test_digest_of_what_a_vector_was_masked_among(case):
+    context, client, known = raw(case["context"]), case["client"], raw(case["known"])
+    assert signed_texts.among(context, client, known) == raw(case["digest"])
+    assert hashed(raw(case["label"]), context, le4(client), known) == raw(case["digest"])
+    assert known in (b"".join(map(le4, case["members"])), bitmap(case["members"], 20))
+
+
+def test_rounds_of_one_series_and_equal_numbers_of_two_have_contexts_of_their_own():
+    found = [case["context"] for case in load("derivations", "contexts")]
+    assert len(set(found)) == len(found)
 
 
 @cases("derivations", "mask_key_pairs", "client")
@@ -326,7 +341,7 @@ def unseal(key, case):
 
 def ends_of(case):
     both = raw(case["sender_keys"]), raw(case["recipient_keys"])
-    return keys.Ends(case["sender"], case["recipient"], *both, case["masked"])
+    return keys.Ends(case["sender"], case["recipient"], *both, case["masked"], raw(case["commitment"]))
 
 
 @cases("sealing", "good", "sender", "recipient")

@@ -29,6 +29,7 @@ from second_active import (
     leaf_of,
     masking_text,
     proof_of,
+    receipt_text,
     root_of,
     seed_of,
     signature_of,
@@ -102,7 +103,8 @@ def test_charter(case):
     assert charter.encode() == charter_encoding(text) == raw(case["encoding"])
     assert charter.digest == charter_digest(text) == raw(case["digest"])
     assert str(charter) == text
-    round = {"round_id": raw(case["round_id"]), "length": case["length"], "task": raw(case["task"])}
+    round = {name: case[name] for name in ("number", "length", "accept")}
+    round["series_id"] = raw(case["series_id"])
     config = charter.config(**round)
     assert config.encode() == config_encoding(text, **round) == raw(case["config"])
     assert config.context == hashed(LABELS["context"], raw(case["config"])) == raw(case["context"])
@@ -184,8 +186,9 @@ def test_committed_roster(case):
 
 TEXTS = {
     "bundle": (signed_texts.bundle_text, bundle_text, ("client", "keys")),
-    "masking": (signed_texts.masking_text, masking_text, ("root", "v2")),
-    "confirmed": (signed_texts.confirmed_text, confirmed_text, ("root", "v2", "v3")),
+    "masking": (signed_texts.masking_text, masking_text, ("root", "v2", "task")),
+    "confirmed": (signed_texts.confirmed_text, confirmed_text, ("root", "v2", "task", "v3")),
+    "receipt": (signed_texts.receipt_text, receipt_text, ("root", "v2", "task", "digest")),
 }
 
 
@@ -199,7 +202,9 @@ def test_signed_text(case):
     assert signature_of(raw(case["seed"]), text) == raw(case["signature"])
 
 
-# active_round.json: replayed by the package
+# active_round.json and active_accept_round.json: replayed by the package
+
+FILES = ("active_round", "active_accept_round")
 
 
 def fresh_client(case, entry):
@@ -210,6 +215,7 @@ def fresh_client(case, entry):
         Identity(raw(entry["identity"])),
         charter,
         np.frombuffer(raw(entry["vector"]), words.dtype(config.bits)),
+        task=raw(case["task"]),
         random=Stream(raw(entry["seed"])),
         tasks=None,
     )
@@ -217,10 +223,10 @@ def fresh_client(case, entry):
 
 def fresh_server(case):
     charter = Charter.parse(case["charter"])
-    return ActiveServer(charter.decode(raw(case["config"])), charter)
+    return ActiveServer(charter.decode(raw(case["config"])), charter, task=raw(case["task"]))
 
 
-@cases("active_round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_clients_give_the_same_replies(case):
     clients = {entry["client"]: fresh_client(case, entry) for entry in case["clients"]}
     assert [client.client for client in clients.values()] == list(clients)
@@ -232,7 +238,7 @@ def test_clients_give_the_same_replies(case):
             assert reply.hex() == exchange["reply"]
 
 
-@cases("active_round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_server_gives_the_same_requests_and_result(case):
     server, outcome = fresh_server(case), case["outcome"]
     requests = server.open()
@@ -264,30 +270,39 @@ def test_a_client_drops_in_each_of_the_five_steps_and_the_sum_is_there():
         assert "sum" in case["outcome"]
 
 
-# active_round.json: once more, from the seeds alone
+def test_with_accept_there_are_six_steps_and_accusations_leave_clients_out():
+    first, matched = load("active_accept_round", "rounds")
+    assert {drop["step"] for drop in first["drops"]} == {step["step"] for step in first["steps"]}
+    assert len(first["steps"]) == 6
+    assert "sum" in first["outcome"]
+    assert matched["outcome"]["accusations"] == [[0, 2], [1, 5], [3, 5]]
+    assert matched["outcome"]["survivors"] == [1, 3, 4, 6, 7, 8]
 
 
-@cases("active_round", "rounds", "name")
+# Once more, from the seeds alone
+
+
+@cases(FILES, "rounds", "name")
 def test_every_message_follows_from_the_seeds(case):
     reference = ActiveReference(case)
     assert [raw(entry["identity"]) for entry in case["clients"]] == list(reference.identities.values())
     keys = [key for _, key in charter_of(case["charter"])["members"]]
     assert [identity_of(seed) for seed in reference.identities.values()] == keys
-    for place, step in enumerate(case["steps"]):
-        assert [exchange["client"] for exchange in step["exchanges"]] == reference.asked(place)
+    for step in case["steps"]:
+        assert [exchange["client"] for exchange in step["exchanges"]] == reference.asked(step["step"])
         for exchange in step["exchanges"]:
-            request, reply = getattr(reference, step["step"])(exchange["client"])
+            request, reply = reference.exchange(step["step"], exchange["client"])
             assert request.hex() == exchange["request"]
             assert exchange["reply"] in (None, reply and reply.hex())
 
 
-@cases("active_round", "rounds", "name")
+@cases(FILES, "rounds", "name")
 def test_sum_is_the_plain_sum_of_the_survivors(case):
     if "failure" in case["outcome"]:
         assert "sum" not in case["outcome"]
         return
     bits = charter_of(case["charter"])["bits"]
-    survivors = members_after(case["steps"][2])
+    (survivors,) = [members_after(step) for step in case["steps"] if step["step"] == "mask"]
     vectors = [words_of(raw(case["clients"][i]["vector"]), bits) for i in survivors]
     assert case["outcome"]["survivors"] == survivors
     total = [sum(column) % 2**bits for column in zip(*vectors, strict=True)]

@@ -11,16 +11,16 @@ from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError
 from ccesa.floor import Floor
 from ccesa.identity import Admission, Identity, Member
-from ccesa.layout import ArrayType, Layout
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import Server
+from ccesa.protocol.server import ActiveServer, Server
 from ccesa.quantize import Quantizer
 from second import Stream, raw, replies_of
 from second_replay import bytes_in
 from vector_files import cases, load, refused
 
-PARTIES = {party["name"]: party for party in load("refused", "parties")}
+FILES = ("refused", "refused_active", "refused_accept")
+PARTIES = {party["name"]: party for file in FILES for party in load(file, "parties")}
 #: A client's own limits as the specification names them, in the order in which the package has them.
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")
 
@@ -35,17 +35,17 @@ def test_the_second_implementation_agrees(section):
 
 def joined(party, tasks):
     """A client of the package, with the memory of tasks that it has if the party counts."""
-    config, task = raw(party["config"]), b""
+    config, task = raw(party["config"]), raw(party.get("task", "00" * 32))
     if "charter" in party:
         charter = Charter.parse(party["charter"])
         config = charter.decode(config)
     else:
         config = RoundConfig.decode(config)
-    task = config.task
-    if "spent" in party and task:
+    if "spent" in party:
         tasks[task] = party["spent"]
     others = {
         "random": Stream(raw(party["seed"])),
+        "task": task,
         "tasks": tasks if "spent" in party else None,
         "used_rounds": {raw(each) for each in party.get("used_rounds", ())},
     }
@@ -65,7 +65,7 @@ def outcome(action, *arguments):
         return type(error).__name__
 
 
-@cases("refused", "exchanges", "party", "after", "reason")
+@cases(FILES, "exchanges", "party", "after", "reason")
 def test_a_client_answers_refuses_and_repeats(case):
     party, tasks = PARTIES[case["party"]], {}
     client = joined(party, tasks)
@@ -122,10 +122,25 @@ def test_more_neighbours_than_can_hold_shares(case):
 # refused_replies.json
 
 
-@cases("refused_replies", "replies", "reason")
+ROUNDS = {
+    one["name"]: one
+    for file in ("round", "accept_round", "active_accept_round")
+    for one in load(file, "rounds")
+}
+
+
+def server_of(round):
+    task = raw(round["task"])
+    if "charter" in round:
+        charter = Charter.parse(round["charter"])
+        return ActiveServer(charter.decode(raw(round["config"])), charter, task=task)
+    return Server(RoundConfig.decode(raw(round["config"])), task=task)
+
+
+@cases("refused_replies", "replies", "round", "reason")
 def test_a_server_refuses_and_goes_on(case):
-    round = next(one for one in load("round", "rounds") if one["name"] == load("refused_replies", "round"))
-    server, sender = Server(RoundConfig.decode(raw(round["config"]))), case["sender"]
+    round = ROUNDS[case["round"]]
+    server, sender = server_of(round), case["sender"]
     server.open()
     for step in round["steps"]:
         last = step["step"] == case["step"]
@@ -228,10 +243,8 @@ def number(value):
 
 
 def quantizer(settings):
-    shapes = tuple(map(tuple, settings["shapes"]))
-    layout = Layout(None, shapes, (ArrayType(np.dtype(np.float64)),) * len(shapes))
-    skipped = ("shapes", "gives", "error")
-    return Quantizer(layout=layout, **{k: number(v) for k, v in settings.items() if k not in skipped})
+    others = {k: number(v) for k, v in settings.items() if k not in ("shapes", "gives", "error")}
+    return Quantizer.for_model([np.zeros(shape) for shape in settings["shapes"]], **others)
 
 
 class Draws:
@@ -255,7 +268,11 @@ def test_settings_of_a_quantizer(case):
             quantizer(case)
         return
     made = quantizer(case)
-    assert (made.levels, made.length) == (case["gives"]["levels"], case["gives"]["length"])
+    due = case["gives"]
+    assert (made.field_bits, made.fields.per_word) == (due["field_bits"], due["per_word"])
+    assert (made.levels, made.count - made.layout.size, made.length) == (
+        *(due["levels"], due["digits"], due["length"]),
+    )
 
 
 @cases("quantizer", "encoded", "name")
@@ -273,7 +290,7 @@ def test_words_of_a_client(case):
 @cases("quantizer", "decoded", "name")
 def test_mean_of_a_sum(case):
     settings = SETTINGS[case["settings"]]
-    total = words.from_bytes(raw(case["sum"]), settings["bits"])
+    total = words.from_bytes(raw(case["sum"]), 64)
     if "error" in case:
         with refused(case["error"]):
             quantizer(settings).decode(total)

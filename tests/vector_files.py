@@ -30,7 +30,7 @@ THRESHOLDS = {"majority": Majority, "linear": Linear, "fixed": Fixed}
 
 
 #: Fields of a configuration that are hexadecimal in the JSON.
-BYTES = {"round_id", "task", "charter"}
+BYTES = {"series_id", "charter"}
 
 
 def load(file, key):
@@ -38,8 +38,9 @@ def load(file, key):
 
 
 def cases(file, key, *named_by):
-    """Parametrize over the cases of one list, each under its name."""
-    found = load(file, key)
+    """Parametrize over the cases of one list, each under its name; of several files where there are some."""
+    files = (file,) if isinstance(file, str) else file
+    found = [case for one in files for case in load(one, key)]
     names = [" ".join(str(case[name]) for name in named_by) for case in found]
     assert len(set(names)) == len(names)
     return pytest.mark.parametrize("case", found, ids=names)

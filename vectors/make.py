@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cases import (
+    accept_rounds,
     active_messages,
     active_refused,
     active_rounds,
@@ -27,6 +28,7 @@ from cases import (
     roster,
     rounds,
     sealing,
+    series,
     sharing,
     signatures,
 )
@@ -46,8 +48,13 @@ FILES: dict[str, Callable[[], Case]] = {
     "roster.json": roster.make,
     "active_messages.json": active_messages.make,
     "active_round.json": active_rounds.make,
+    "accept_round.json": accept_rounds.make,
+    "active_accept_round.json": accept_rounds.make_active,
+    "series.json": series.make,
     "active_refused.json": active_refused.make,
     "refused.json": refused.make,
+    "refused_active.json": refused.make_active,
+    "refused_accept.json": refused.make_accept,
     "refused_replies.json": refused_replies.make,
     "signatures.json": signatures.make,
     "lists.json": lists.make,

@@ -125,7 +125,7 @@ def _input(config: RoundConfig, client: int) -> Vector:
 
 def graph_seed(config: RoundConfig, bundles: list[m.AdvertiseReply]) -> bytes:
     """As docs/protocol.md has it: a digest of all keys of V1."""
-    roster = [labels.client_bytes(one.client) + one.sealing_key + one.mask_key for one in bundles]
+    roster = [labels.client_bytes(one.client) + one.keys for one in bundles]
     root = labels.digest(labels.ROSTER, config.context, b"".join(roster))
     return labels.digest(labels.GRAPH_SEED, config.context, root)
 

@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ccesa import words
+from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
@@ -30,7 +31,6 @@ from experiments.record import Key, save
 from experiments.softmax import Federation, Model
 
 HERE = Path(__file__).parent
-BITS = 32
 #: Largest weight of a model; those here stay far below.
 CLIP = softmax.LARGEST_UPDATE
 #: The attack: so many steps, none of which moves a pixel by more.
@@ -103,15 +103,15 @@ def schemes(clients: int) -> dict[str, tuple[Graph, Threshold]]:
 def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list[int]) -> dict[int, Model]:
     """A real round over the clients' models; what an eavesdropper reads in the masked ones."""
     clients = len(local)
-    quantizer = Quantizer.for_model(local[0], clients=clients, clip=CLIP, bits=BITS)
-    config = rounds.configured(seed, clients, quantizer.length, graph, threshold, BITS)
+    quantizer = Quantizer.for_model(local[0], clients=clients, clip=CLIP)
+    config = rounds.configured(seed, clients, quantizer.length, graph, threshold, WORD_BITS)
     heard: dict[int, Model] = {}
 
     def overhear(client: int, reply: bytes) -> None:
         message = m.decode(reply, len(reply))
         if isinstance(message, m.MaskReply):
-            steps = words.from_bytes(message.vector, BITS)[: quantizer.layout.size].view("<i4")
-            scaled = steps * (CLIP / quantizer.levels)
+            steps, _ = quantizer.fields.split(words.from_bytes(message.vector, WORD_BITS))
+            scaled = steps[: quantizer.layout.size].astype(np.float64) * (CLIP / quantizer.levels)
             heard[client] = quantizer.layout.restore(scaled)
 
     def vector(client: int) -> Any:

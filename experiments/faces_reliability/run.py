@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ccesa import words
 from ccesa.errors import RoundFailed
+from ccesa.fields import WORD_BITS
 from ccesa.graphs import ErdosRenyi, Graph
 from ccesa.plan.paper import step_dropout
 from ccesa.quantize import Quantizer
@@ -38,7 +39,6 @@ DROPOUTS = (0.0, 0.1)
 CONNECTIONS = (1.0, 0.7, 0.5, 0.3)
 #: What the planned graph is made for, whatever happens.
 PLANNED_FOR = 0.1
-BITS = 32
 #: Rounds over which the picture's accuracies are averaged.
 SMOOTHED = 5
 
@@ -92,12 +92,12 @@ def _named(p: float, t: int) -> str:
 def by_our_server(data: Federation, series: Series, gone: list[Dropouts], seed: int) -> dict[str, Any]:
     """Training through real rounds."""
     model = softmax.new_model(data)
-    quantizer = Quantizer.for_model(model, clients=data.clients, clip=softmax.LARGEST_UPDATE, bits=BITS)
+    quantizer = Quantizer.for_model(model, clients=data.clients, clip=softmax.LARGEST_UPDATE)
     history, outcomes, survivors = [], [], []
     for number, dropouts in enumerate(gone):
         seeds = [seed, 1, number]
         config = rounds.configured(
-            seeds, data.clients, quantizer.length, series.graph, series.threshold, BITS
+            seeds, data.clients, quantizer.length, series.graph, series.threshold, WORD_BITS
         )
         found = rounds.ran(config, _encoded(model, data, quantizer, seeds), dropouts, seeds)
         if not isinstance(found.result, RoundFailed):
@@ -163,11 +163,11 @@ def lost_rate(clients: int, p: float, q_total: float, drawn: int, seed: int) -> 
 
 def lost_short(clients: int, series: Series, q_total: float, count: int, seed: int) -> dict[str, int]:
     """How real rounds of our server end, with vectors of one element."""
-    one = words.zeros(1, BITS)
+    one = words.zeros(1, WORD_BITS)
     ends: Counter[str] = Counter()
     for number in range(count):
         seeds = [seed, 5, number]
-        config = rounds.configured(seeds, clients, 1, series.graph, series.threshold, BITS)
+        config = rounds.configured(seeds, clients, 1, series.graph, series.threshold, WORD_BITS)
         gone = rounds.dropouts(q_total, clients, seeds)
         ends[rounds.ran(config, lambda _: one, gone, seeds).outcome] += 1
     return dict(ends)

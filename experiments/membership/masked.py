@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.plan import paper
 from ccesa.protocol import messages as m
@@ -17,7 +17,6 @@ from ccesa.thresholds import Fixed
 from ccesa.words import Vector, from_bytes
 from experiments.schemes import Scheme
 
-BITS: Literal[32] = 32
 VICTIM = 0
 #: p* exceeds 1 for so few clients, and the paper does not say which p it used.
 CONNECTION = 0.7
@@ -45,21 +44,24 @@ def all_schemes(clients: int) -> list[Scheme]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Federation:
-    """All clients' models as vectors of words, and the float that one step of a word stands for."""
+    """All clients' models as vectors of words, and the float that one step in a field stands for."""
 
     vectors: list[Vector]
+    fields: Fields
     size: int
     step: float
 
 
 def encoded(models: Sequence[Row], seed: int) -> Federation:
     clip = max(float(np.abs(model).max()) for model in models)
-    quantizer = Quantizer.for_model([models[VICTIM]], clients=len(models), clip=clip, bits=BITS)
+    quantizer = Quantizer.for_model([models[VICTIM]], clients=len(models), clip=clip)
     vectors = [
         quantizer.encode([model], rng=np.random.default_rng([seed, client])).vector
         for client, model in enumerate(models)
     ]
-    return Federation(vectors=vectors, size=models[VICTIM].size, step=clip / quantizer.levels)
+    return Federation(
+        vectors=vectors, fields=quantizer.fields, size=models[VICTIM].size, step=clip / quantizer.levels
+    )
 
 
 def overheard(scheme: Scheme, federation: Federation, threads: int) -> tuple[Row, bool]:
@@ -67,8 +69,8 @@ def overheard(scheme: Scheme, federation: Federation, threads: int) -> tuple[Row
     for _ in range(_ROUNDS):
         words, exact = _round(scheme, federation.vectors, threads)
         if words is not None:
-            steps = words[: federation.size].view("<i4").astype(np.float64)
-            return (steps * federation.step).astype(np.float32), exact
+            steps, _ = federation.fields.split(words)
+            return (steps[: federation.size] * federation.step).astype(np.float32), exact
     raise RuntimeError(f"the victim was left out of all {_ROUNDS} rounds of {scheme.name}")
 
 
@@ -79,12 +81,12 @@ def _round(scheme: Scheme, vectors: list[Vector], threads: int) -> tuple[Vector 
         if client == VICTIM and len(message) >= vectors[VICTIM].nbytes:
             reply = m.decode(message, len(message))
             if isinstance(reply, m.MaskReply):
-                caught.append(from_bytes(reply.vector, BITS).copy())
+                caught.append(from_bytes(reply.vector, WORD_BITS).copy())
 
     config = RoundConfig(
         clients=len(vectors),
         length=vectors[VICTIM].size,
-        bits=BITS,
+        bits=WORD_BITS,
         graph=scheme.graph,
         threshold=scheme.threshold,
     )

@@ -10,6 +10,7 @@ from ccesa.errors import (
     CcesaError,
     ConfigError,
     ConflictingMessage,
+    CorruptSeeds,
     CorruptShares,
     Disconnected,
     FaultyClient,
@@ -19,8 +20,10 @@ from ccesa.errors import (
     LateMessage,
     MalformedMessage,
     OrderError,
+    OverlappingSums,
     RoundFailed,
     RoundsLost,
+    StaleCheckpoint,
     TaskSpent,
     TooFewClients,
     Unreliable,
@@ -32,6 +35,9 @@ from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.round import run_series
+from ccesa.protocol.series import Ended, Series
+from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Linear, Majority
@@ -54,8 +60,10 @@ __all__ = [
     "Complete",
     "ConfigError",
     "ConflictingMessage",
+    "CorruptSeeds",
     "CorruptShares",
     "Disconnected",
+    "Ended",
     "ErdosRenyi",
     "Evidence",
     "FaultyClient",
@@ -72,11 +80,15 @@ __all__ = [
     "MalformedMessage",
     "Member",
     "OrderError",
+    "OverlappingSums",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
     "RoundsLost",
+    "Series",
+    "SeriesClient",
     "Server",
+    "StaleCheckpoint",
     "TaskSpent",
     "TooFewClients",
     "Unreliable",
@@ -84,6 +96,7 @@ __all__ = [
     "VectorError",
     "aggregate",
     "plan",
+    "run_series",
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from ccesa import labels, wire, words
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.agreements import AGREEMENTS, needs_accept
 from ccesa.crypto.masks import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
@@ -59,7 +59,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         graph: Who holds shares of whom and who masks with whom: Complete, Harary or ErdosRenyi.
         threshold: How many holders open a secret: Majority, Linear or Fixed.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two clients come to a common secret: ``x25519``.
+        agreement: How two clients come to a common secret: ``x25519``, or ``x25519-mlkem768``, which stays
+            secret when X25519 falls and needs ``accept``.
         accept: Whether clients say, before they mask, whose shares they could open; rounds of a series do.
         min_survivors: The fewest clients in a sum, 2 to ``clients``.
         guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
@@ -91,6 +92,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         self._check_graph()
         self._check_threshold()
         self._check_guard()
+        self._check_agreement()
 
     @property
     def context(self) -> bytes:
@@ -156,6 +158,13 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         if not 2 <= self.min_survivors <= self.clients:
             raise ConfigError(
                 f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"
+            )
+
+    def _check_agreement(self) -> None:
+        if needs_accept(self.agreement) and not self.accept:
+            raise ConfigError(
+                f"agreement = {self.agreement} needs accept = True: masks rest on seeds that have to be "
+                "accepted before"
             )
 
     def _check_guard(self) -> None:

@@ -8,7 +8,8 @@
     │   │   ├── ImpossiblePlan     demands that no graph can meet
     │   │   └── TaskSpent          this client has contributed to this task as often as it may
     │   ├── VectorError            input of the wrong length, type or range
-    │   └── OrderError             a call that the current step does not allow
+    │   ├── OrderError             a call that the current step does not allow
+    │   └── OverlappingSums (.clients) partial sums that contain the same clients
     ├── MalformedMessage           bytes that are not a message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
     ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
@@ -20,6 +21,7 @@
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum
         ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        ├── StaleCheckpoint (.step)    a step has been opened since by another server
         ├── AttemptsSpent      too few clients may contribute to the task once more
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
@@ -123,6 +125,24 @@ class OrderError(UsageError):
 
     The caller is at fault. After an interrupted call, or an abort, make a new object for the next round.
     """
+
+
+class OverlappingSums(UsageError):
+    """Raised by ``Server.merge`` for a sum with clients in it that are in this server's sum already.
+
+    To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
+    sum is merged, the clients that only it contains count as dropped out.
+
+    Attributes:
+        clients: Ids of the clients that are in both, ascending.
+    """
+
+    def __init__(self, clients: Iterable[int]) -> None:
+        self.clients = tuple(sorted(int(client) for client in clients))
+        super().__init__(self.described(by_id))
+
+    def described(self, naming: Naming) -> str:
+        return f"two servers have taken a reply of {naming(self.clients)}; their sums cannot be added up"
 
 
 class MalformedMessage(CcesaError):
@@ -293,6 +313,49 @@ class CorruptShares(RoundFailed):
         return (
             f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, "
             "or too many of its neighbours sent wrong ones"
+        )
+
+
+class StaleCheckpoint(RoundFailed):
+    """Raised by a server that would open a step that another has opened, or go on from before that.
+
+    Nobody need be at fault: a server was lost between ``close`` and saving its checkpoint. Clients may have
+    been asked by then, and if they were asked otherwise now, both secrets of one could come out. So nobody is
+    asked any more: run a new round.
+
+    Attributes:
+        step: Name of the step that was opened.
+    """
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        super().__init__(
+            f"step {step} of this round has been opened by another server, and clients may have been asked: "
+            "going on from before could open both secrets of a client; run a new round"
+        )
+
+
+class CorruptSeeds(CorruptShares):
+    """Raised when the masks of a client that dropped out rest on other seeds than were promised.
+
+    It can be raised only under the agreement ``x25519-mlkem768``. To blame is this client: its secret was
+    rebuilt, and from that follow both the seeds that it gave its neighbours and those that it was given and
+    accepted. Run the round again without it.
+
+    Args:
+        client: Id of the client that the seeds belong to.
+
+    Attributes:
+        client: Id of the client that the seeds belong to.
+        what: What was wrong with them.
+    """
+
+    def __init__(self, client: int) -> None:
+        super().__init__(client, "a pair seed or a deposit is not what was promised")
+
+    def _told(self, naming: Naming) -> str:
+        return (
+            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it did not tell the truth"
         )
 
 

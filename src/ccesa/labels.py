@@ -29,6 +29,12 @@ MASKED_VECTOR = b"ccesa/2/16 masked vector"
 MASKED_AMONG = b"ccesa/2/17 masked among"
 # The active guard: what a client signs for the server alone.
 HANDED_OVER = b"ccesa/2/18 handed over"
+# The hybrid agreement.
+HYBRID_SEALING = b"ccesa/2/19 hybrid sealing"
+PAIR_SEED = b"ccesa/2/20 pair seed"
+SEED_COMMITMENT = b"ccesa/2/21 seed commitment"
+DEPOSIT = b"ccesa/2/22 deposit"
+PAIR_SECRET = b"ccesa/2/23 pair secret"
 # Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
 FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
@@ -56,6 +62,11 @@ ALL = (
     MASKED_VECTOR,
     MASKED_AMONG,
     HANDED_OVER,
+    HYBRID_SEALING,
+    PAIR_SEED,
+    SEED_COMMITMENT,
+    DEPOSIT,
+    PAIR_SECRET,
 )
 
 _PAIR = struct.Struct("<IIII")

@@ -1,24 +1,23 @@
 """Floats to words and back: clip, weight, scale, round; a setting that could overflow is refused.
 
-One client's arrays become one vector of words: each value times the client's weight, as a whole number of
-steps, followed by the weight itself as a few digits. The sum over clients decodes to the weighted mean,
-and the server learns no single weight either. Values are signed (two's complement), so
-``clients · levels`` must stay below 2^(bits - 1).
+One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number
+of steps, followed by the weight itself as a few digits. The numbers travel in fields of 64-bit words, each
+wide enough for the sum over all clients. The sum decodes to the weighted mean, and the server learns no
+single weight either.
 """
 
-import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, Required, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import words
 from ccesa.digits import Digits
 from ccesa.errors import ConfigError, VectorError, quoted
+from ccesa.fields import ARITHMETIC_ERROR, STEPS, USUAL_BITS, Fields, Row, is_positive
 from ccesa.layout import Arrays, Layout, Tensor
 from ccesa.words import Vector
 
@@ -37,10 +36,6 @@ Clip = float | Sequence[float] | Mapping[str, float]
 
 #: A weight travels as a whole number of max_weight / 2^24.
 WEIGHT_UNITS = 1 << 24
-#: How far scaling a value and its inverse can move it, relative to its bound: they round, too.
-ARITHMETIC_ERROR = 8 * float(np.finfo(np.float64).eps)
-#: float64 counts exactly up to here.
-_MAX_LEVELS = 1 << 52
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,9 +73,10 @@ class Settings(TypedDict, total=False):
 
     clients: Required[int]
     clip: Required[Clip]
-    bits: int
+    field_bits: int
+    bits: int | None
+    precision: float | None
     max_weight: float
-    levels: int
     rounding: Literal["stochastic", "nearest"]
 
 
@@ -92,9 +88,9 @@ class Quantizer(Generic[Model]):
         layout: Names, shapes and types of the arrays; ``for_model`` reads them off a model.
         clients: The most clients in a sum.
         clip: The bound on the absolute value of every element: one for all, or one per array.
-        bits: Bits of a word, 8, 16, 32 or 64.
+        field_bits: Bits of a field, 2 to 64: what a sum over all clients has to fit in. ``for_model`` chooses
+            it from the bits of a value, or from a wanted precision.
         max_weight: The largest weight that a client may have.
-        levels: Steps from 0 to the bound; 0 stands for the most that cannot overflow.
         rounding: ``stochastic``, with a mean error of zero, or ``nearest``.
 
     Raises:
@@ -104,46 +100,19 @@ class Quantizer(Generic[Model]):
     layout: Layout
     clients: int
     clip: Clip
-    bits: int = 32
+    field_bits: int = USUAL_BITS
     max_weight: float = 1.0
-    levels: int = 0
     rounding: Literal["stochastic", "nearest"] = "stochastic"
 
     def __post_init__(self) -> None:
-        for name in ("bits", "clients", "levels"):
-            if type(getattr(self, name)) is not int:
-                raise ConfigError(f"{name} must be a whole number, not {quoted(getattr(self, name))}")
-        self._check_choices()
-        self._check_headroom()
-
-    def _check_choices(self) -> None:
-        if self.bits not in words.BITS:
-            raise ConfigError(f"bits must be one of {words.BITS}, not {self.bits}")
-        if self.clients < 1:
-            raise ConfigError(f"clients must be at least 1, not {self.clients}")
-        if not _is_positive(self.max_weight):
+        _ = self.fields  # refuses widths that cannot be
+        if not is_positive(self.max_weight):
             raise ConfigError(f"max_weight must be a positive number, not {quoted(self.max_weight)}")
-        if self.rounding not in ("stochastic", "nearest"):
+        if self.rounding not in STEPS:
             raise ConfigError(f"rounding must be stochastic or nearest, not {quoted(self.rounding)}")
         for bound in self._bounds:
-            if not _is_positive(bound):
+            if not is_positive(bound):
                 raise ConfigError(f"clip must be a positive number, not {quoted(bound)}")
-
-    def _check_headroom(self) -> None:
-        """Refuse levels with which all clients at the bound overflow; the default is the most that fits."""
-        most = min((2 ** (self.bits - 1) - 1) // self.clients, _MAX_LEVELS)
-        if most < 1:
-            raise ConfigError(
-                f"{self.bits} bits overflow with {self.clients} clients; "
-                f"at most {2 ** (self.bits - 1) - 1} clients fit, or take more bits"
-            )
-        if not 0 <= self.levels <= most:
-            raise ConfigError(
-                f"levels = {self.levels} could overflow {self.bits} bits with {self.clients} clients; "
-                f"the largest setting that fits is {most}"
-            )
-        if not self.levels:
-            object.__setattr__(self, "levels", most)
 
     @overload
     @classmethod
@@ -164,23 +133,59 @@ class Quantizer(Generic[Model]):
     @classmethod
     def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
-    def for_model(cls, arrays: Arrays, **settings: Unpack[Settings]) -> "Quantizer[Any]":
+    def for_model(
+        cls,
+        arrays: Arrays,
+        *,
+        bits: int | None = None,
+        precision: float | None = None,
+        **settings: Any,
+    ) -> "Quantizer[Any]":
         """Return a quantizer for models that look like this one.
 
         Args:
             arrays: A list or dict of arrays or tensors; only names, shapes and types matter.
+            bits: Bits of one client's value, 2 to 53, for the narrowest fields that hold it.
+            precision: In place of ``bits``: how far a value of an unweighted mean may be off. Without either,
+                fields have 32 bits, which is 4 bytes for each value.
             **settings: The other fields; ``clients`` and ``clip`` are required.
 
         Raises:
             VectorError: An array does not consist of real numbers.
             ConfigError: Settings that cannot be, or with which a sum could overflow.
         """
-        return cls(layout=Layout.of(arrays), **settings)
+        usual = cls(layout=Layout.of(arrays), **settings)
+        if bits is None and precision is None:
+            return usual
+        if "field_bits" in settings:
+            raise ConfigError("field_bits beside bits or precision: give one of the three")
+        chosen = Fields.chosen(usual.clients, bits, precision, usual._largest, usual.rounding)
+        return replace(usual, field_bits=chosen.bits)
+
+    @cached_property
+    def fields(self) -> Fields:
+        """How numbers lie in words."""
+        return Fields(self.field_bits, self.clients)
+
+    @property
+    def levels(self) -> int:
+        """Steps from 0 to the bound: as many as cannot overflow a field."""
+        return self.fields.most
+
+    @property
+    def bits(self) -> int:
+        """Bits of one client's value."""
+        return self.fields.value_bits
+
+    @property
+    def count(self) -> int:
+        """Numbers of a client: every value, then the digits of the weight."""
+        return self.layout.size + len(self._digits.places)
 
     @property
     def length(self) -> int:
-        """Words of the vector: every value, then the digits of the weight."""
-        return self.layout.size + len(self._digits.places)
+        """Words of the vector, of 64 bits each."""
+        return self.fields.length(self.count)
 
     @property
     def error_bound(self) -> float:
@@ -188,8 +193,7 @@ class Quantizer(Generic[Model]):
 
         This is before it is cast back to the type of its array, which may be coarser.
         """
-        step = 1.0 if self.rounding == "stochastic" else 0.5
-        return max(self._bounds, default=0.0) * (step / self.levels + ARITHMETIC_ERROR)
+        return self._largest * (STEPS[self.rounding] / self.levels + ARITHMETIC_ERROR)
 
     def units(self, weight: float) -> int:
         """Return the whole number as which a weight travels.
@@ -220,23 +224,42 @@ class Quantizer(Generic[Model]):
         Raises:
             VectorError: Other names or shapes, NaN or infinity, or a weight out of range.
         """
-        if not (weight == 0 or _is_positive(weight)) or weight > self.max_weight:
+        row, clipped = self.row(arrays, weight, rng)
+        return Quantized(vector=self.fields.pack(row), clipped=clipped)
+
+    def row(
+        self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
+    ) -> tuple[Row, int]:
+        """Return a client's numbers before they are laid into words, and how many values were clipped.
+
+        Args:
+            arrays: The client's model, with the names and shapes of the layout.
+            weight: How much it counts, from 0 to ``max_weight``.
+            rng: Rounds stochastically; it hides nothing and may be seeded.
+
+        Raises:
+            VectorError: Other names or shapes, NaN or infinity, or a weight out of range.
+        """
+        if not (weight == 0 or is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
                 f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
                 "the Quantizer has a max_weight"
             )
         units = self.units(weight)
         flat, bounds = self.layout.flatten(arrays), self._bound_row
-        clipped = int(np.count_nonzero(np.abs(flat) > bounds))
-        steps = np.clip(flat, -bounds, bounds) / bounds * (self.levels * units / WEIGHT_UNITS)
+        steps = np.clip(flat, -bounds, bounds)
+        clipped = int(np.count_nonzero(steps != flat))
+        steps /= bounds
+        steps *= self.levels * units / WEIGHT_UNITS
         if self.rounding == "nearest":
             whole = np.rint(steps)
         else:  # not floor(steps + r): that sum would itself be rounded, and move whole numbers
             whole = np.floor(steps)
-            whole += (rng or np.random.default_rng()).random(steps.size) < steps - whole
-        whole = np.clip(whole, -self.levels, self.levels)
-        values = whole.astype(np.int64).astype(words.dtype(self.bits))
-        return Quantized(vector=np.concatenate([values, self._digits.encode([units])]), clipped=clipped)
+            steps -= whole
+            whole += (rng or np.random.default_rng()).random(steps.size) < steps
+        np.clip(whole, -self.levels, self.levels, out=whole)
+        digits = self._digits.encode([units])
+        return np.concatenate([whole, digits], dtype=np.int64, casting="unsafe"), clipped
 
     def decode(self, total: Vector) -> Mean[Model]:
         """Return the weighted mean, in the form of the model, and the sum of the weights.
@@ -247,21 +270,31 @@ class Quantizer(Generic[Model]):
         Raises:
             VectorError: Another length or type, weights that sum to zero, or more than all clients can have.
         """
-        words.check(total, self.length, self.bits)
-        (units,) = self._digits.decode(total[self.layout.size :])
-        if units > self.clients * WEIGHT_UNITS:
-            raise VectorError(
-                f"more weight in the sum than {self.clients} clients can have; is it their sum?"
-            )
+        return self.mean(self.fields.unpack(total, self.count))
+
+    def mean(self, sums: Row) -> Mean[Model]:
+        """Return the weighted mean from the sums of all numbers, as they were before they lay in words.
+
+        Args:
+            sums: The sum of the survivors' rows, ``count`` numbers.
+
+        Raises:
+            VectorError: Weights that sum to zero, or to more than all clients can have.
+        """
+        (units,) = self._digits.decode(sums[self.layout.size :])
         if units == 0:
             raise VectorError("the weights sum to zero: there is no mean")
-        steps = total[: self.layout.size].view(f"<i{self.bits // 8}").astype(np.float64)
+        steps = sums[: self.layout.size].astype(np.float64)
         mean = steps * (self._bound_row / self.levels) * (WEIGHT_UNITS / units)
         return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
 
     @cached_property
     def _digits(self) -> Digits:
-        return Digits(clients=self.clients, bits=self.bits, largest=WEIGHT_UNITS)
+        return Digits(fields=self.fields, largest=WEIGHT_UNITS)
+
+    @property
+    def _largest(self) -> float:
+        return max(self._bounds, default=0.0)
 
     @cached_property
     def _bounds(self) -> tuple[float, ...]:
@@ -283,13 +316,3 @@ class Quantizer(Generic[Model]):
     @cached_property
     def _bound_row(self) -> NDArray[np.float64]:
         return np.repeat(np.array(self._bounds, np.float64), self.layout.sizes)
-
-
-def _is_positive(value: object) -> bool:
-    """A number, not a bool, and within the range of floats."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
-    try:
-        return 0 < float(value) < math.inf
-    except OverflowError:
-        return False

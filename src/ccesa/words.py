@@ -28,7 +28,8 @@ def check(vector: object, length: int, bits: int) -> Vector:
     if type(vector) is not np.ndarray or vector.dtype != expected:
         found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
         raise VectorError(
-            f"expected an array of {expected.name}, got {found}; convert it, or use Quantizer for floats"
+            f"expected an array of {expected.name}, got {found}; convert it, or use Quantizer for floats, "
+            "in a round with bits=64"
         )
     if vector.shape != (length,):
         raise VectorError(f"expected a vector of shape ({length},), got {vector.shape}")

@@ -58,7 +58,7 @@ LEARNING = Learning(metrics=("accuracy", "loss"))
 def enrol(tmp_path, sites: int, **agreed) -> tuple[Charter, dict[int, dict]]:
     """A charter of so many sites, and the nodes' configurations, all in files."""
     identities = {node: Identity.new() for node in number(sites)}
-    charter = chartered(list(identities.values()), **{"learning": LEARNING, **agreed})
+    charter = chartered(list(identities.values()), **{"bits": 64, "learning": LEARNING, **agreed})
     (tmp_path / "charter.toml").write_text(str(charter))
     configs = {}
     for node, one in identities.items():

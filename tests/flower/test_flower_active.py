@@ -80,7 +80,8 @@ def test_a_training_with_evaluations(enrolled, said):
 
 def test_nothing_but_the_charter_decides_what_a_round_is(tmp_path):
     """Graph, threshold, generator and word size are its own; terms do not travel at all."""
-    agreed = {"bits": 64, "generator": "chacha20", "learning": Learning(clip=0.125, metrics=("loss",))}
+    learning = Learning(clip=0.125, metrics=("loss",), field_bits=21)
+    agreed = {"generator": "chacha20", "learning": learning}
     charter, configs = enrol(tmp_path, NODES, **agreed)
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     secure = SecureGrid(grid, charter=charter)
@@ -101,7 +102,8 @@ SETTINGS = {
     "collusion": 0.0,
     "clip": 2.0,
     "metric_clip": 1e6,
-    "bits": 32,
+    "bits": 8,
+    "precision": 1e-4,
     "max_weight": 65536.0,
     "weighted_by": "num-examples",
     "metric_slots": 16,
@@ -466,4 +468,4 @@ def test_terms_of_a_charter(enrolled):
     learning = msgspec.structs.replace(LEARNING, metrics=("z", "num-examples", "a"), max_weight=100.0)
     terms = Terms.under(msgspec.structs.replace(charter, learning=learning), "evaluate")
     assert (terms.metrics, terms.metric_slots, terms.max_weight) == (["=a", "=z"], 2, 128.0)
-    assert (terms.clients, terms.bits) == (NODES + 1, charter.bits)
+    assert (terms.clients, terms.bits, terms.field_bits) == (NODES + 1, charter.bits, learning.field_bits)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.errors import ConfigError, MalformedMessage, VectorError
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.flower.both import metrics as metric_slots
 from ccesa.flower.both.packing import Packing, Reply
 from ccesa.flower.both.terms import COUNTER_CLIP, Terms
@@ -21,7 +22,7 @@ def make_terms(**others) -> Terms:
         "clients": 5,
         "clip": 2.0,
         "metric_clip": 1e6,
-        "bits": 32,
+        "field_bits": 32,
         "max_weight": 65536.0,
         "weighted_by": "num-examples",
         "metric_slots": 8,
@@ -45,7 +46,7 @@ def cases(draw):
         clients=clients,
         clip=clip,
         metric_clip=metric_clip,
-        bits=draw(st.sampled_from([16, 32, 64])),
+        field_bits=draw(st.sampled_from([8, 12, 16, 18, 21, 32, 64])),
         max_weight=2.0 ** draw(st.integers(0, 24)),
         metric_slots=sum(max(width, 1) for width in metrics.values()) + spare,
         metrics=metric_slots.slots_of(measured(metrics, 1.0, np.random.default_rng(0))) if named else None,
@@ -91,7 +92,7 @@ def total(terms: Terms, model, replies, silent: int = 0):
     """The sum over all who replied, and so many who had nothing to send."""
     packed = [Packing(terms, model).pack(reply) for reply in replies]
     assert all(clipped == 0 for _, clipped in packed)
-    result = words.zeros(Packing(terms, model).length, terms.bits)
+    result = words.zeros(Packing(terms, model).length, WORD_BITS)
     for vector in [*(vector for vector, _ in packed), *[Packing(terms, model).nothing()] * silent]:
         assert vector.size == result.size
         result = result + vector
@@ -120,9 +121,9 @@ def test_the_sum_is_the_weighted_mean(case):
 
 
 @given(cases())
-def test_rounding_is_small_where_words_are_wide(case):
+def test_rounding_is_small_where_fields_are_wide(case):
     terms, model, replies, _ = case
-    if terms.bits == 64 and terms.kind == "train":
+    if terms.field_bits == 64 and terms.kind == "train":
         average = Packing(terms, model).unpack(total(terms, model, replies), len(replies))
         assert average.counter_error <= COUNTER_CLIP * len(replies) * terms.clients * 2**-26
 
@@ -131,10 +132,10 @@ def test_rounding_is_small_where_words_are_wide(case):
     st.lists(st.floats(-1e6, 1e6), max_size=6),
     st.integers(0, 2**24),
     st.integers(1, 10_000),
-    st.sampled_from([16, 32, 64]),
+    st.sampled_from([16, 18, 32, 64]),
 )
 def test_metrics_of_one_client_come_back(values, units, clients, bits):
-    form = metric_slots.digits(clients, bits)
+    form = metric_slots.digits(Fields(bits, clients))
     vector = metric_slots.encode(values, units, 1e6, form)
     assert vector.size == len(values) * len(form.places)
     if units:
@@ -142,13 +143,12 @@ def test_metrics_of_one_client_come_back(values, units, clients, bits):
         np.testing.assert_allclose(found, values, rtol=0, atol=1e6 / metric_slots.SCALE / units + 2e-9)
 
 
-@given(st.integers(1, 10_000), st.sampled_from([16, 32, 64]))
-def test_digits_of_all_clients_together_stay_in_their_words(clients, bits):
-    form = metric_slots.digits(clients, bits)
+@given(st.integers(1, 10_000), st.sampled_from([16, 18, 32, 64]))
+def test_digits_of_all_clients_together_stay_in_their_fields(clients, bits):
+    form = metric_slots.digits(Fields(bits, clients))
     largest = metric_slots.encode([1e6] * 2, 2**24, 1e6, form)
-    assert int(largest.max()) * clients < 2**bits
-    total = (largest * clients).astype(largest.dtype)
-    assert metric_slots.decode(total, 2**24 * clients, 1e6, form) == pytest.approx([1e6] * 2)
+    assert int(largest.max()) * clients < 2 ** (bits - 1)
+    assert metric_slots.decode(largest * clients, 2**24 * clients, 1e6, form) == pytest.approx([1e6] * 2)
 
 
 @given(
@@ -223,6 +223,32 @@ def test_nothing_is_nothing_but_one_count():
     """There is nothing in it that was computed from the node's data."""
     vector = Packing(make_terms(), {"w": np.zeros(4)}).nothing()
     assert np.flatnonzero(vector).tolist() == [vector.size - 1]
+
+
+@pytest.mark.parametrize("field_bits", [12, 18, 32])
+def test_sums_that_no_nodes_can_have_are_refused(field_bits):
+    """In each part of the vector; the round is lost, and nothing strange is handed on."""
+    terms, model = make_terms(field_bits=field_bits), {"w": np.zeros(4)}
+    packing, fields = Packing(terms, model), terms.fields
+    vector, _ = packing.pack(Reply(arrays=model, metrics={"loss": 1.0}, weight=65536))
+    count = fields.per_word * vector.size
+    row, _ = fields.split(vector)
+    last = int(np.flatnonzero(row)[-1])
+    assert packing.unpack(vector, 1).metrics.keys() == {"loss"}
+    changes = {
+        "a value": (0, 5 * fields.most + 1),
+        "weight": (4, -1),
+        "a metric": (last, 5 * fields.most + 1),
+    }
+    for place, number in changes.values():
+        strange = row.copy()
+        strange[place] = number
+        with pytest.raises(VectorError, match="clients can"):
+            packing.unpack(fields.pack(strange), 1)
+    spare = row.copy()
+    spare[count - fields.per_word :] += 6  # of five nodes, six are said to have nothing
+    with pytest.raises(VectorError):
+        packing.unpack(fields.pack(spare), 5)
 
 
 def test_terms_that_are_too_long_or_none():

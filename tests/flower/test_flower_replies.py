@@ -7,6 +7,7 @@ import pytest
 from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
+from ccesa.fields import Fields
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both.terms import Terms
 from flower_grid import (
@@ -188,14 +189,14 @@ def test_a_node_without_examples_counts_one_unit(said):
 def test_nodes_without_examples_do_not_leave_one_alone(said):
     """All but one have none, and the bound is so large that this one has a unit: all count alike."""
     only = with_metrics(**{"num-examples": lambda node: 0.0 if node != 1003 else 1.0})
-    reply = one_round(MemoryGrid(make_app(only), NODES), max_weight=2.0**24, bits=64)
+    reply = one_round(MemoryGrid(make_app(only), NODES), max_weight=2.0**24, bits=53)
     assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
 
 
 def test_nobody_has_examples():
     """Then all count the same."""
     grid = MemoryGrid(make_app(with_metrics(**{"num-examples": 0})), NODES)
-    reply = one_round(grid, max_weight=2.0**24, bits=64)
+    reply = one_round(grid, max_weight=2.0**24, bits=53)
     assert_mean(reply, number(NODES), train=with_metrics(**{"num-examples": 1}))
 
 
@@ -416,17 +417,39 @@ def test_counters_of_batch_norm_layers_are_averaged_round_after_round(said):
     assert not any("clipped" in line for line in said)
 
 
-def test_sixty_four_bits(said):
+def test_values_of_fifty_three_bits(said):
     model = new_model(np.float64)
-    reply = one_round(MemoryGrid(make_app(), NODES), model, bits=64)
+    reply = one_round(MemoryGrid(make_app(), NODES), model, bits=53)
     (bound,) = printed_bounds(said)
     assert bound < 1e-7  # of metrics; arrays are far more exact
     assert_mean(reply, number(NODES), model, error=2.5e-13)
     assert model_in(reply)["w"].dtype == np.float64
 
 
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({}, Fields(32, NODES)),
+        ({"bits": 8}, Fields.chosen(NODES, 8)),
+        ({"precision": 1e-3}, Fields.chosen(NODES, precision=1e-3, clip=2.0)),
+        ({"precision": 1e-3, "clip": 0.5}, Fields.chosen(NODES, precision=1e-3, clip=0.5)),
+    ],
+)
+def test_the_log_says_how_values_lie_in_words(options, fields, said):
+    model = {"w": np.zeros(3000, np.float32)}
+    train = with_metrics(**{"num-examples": 16})
+    grid = MemoryGrid(make_app(train), NODES)
+    secure = SecureGrid(grid, max_weight=16, metric_slots=1, **options)
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert sum(fields.in_words in line for line in said) == 1
+    assert_mean(reply, number(NODES), model, train, error=secure.error_bound + FLOAT32)
+    assert secure.error_bound <= options.get("precision", 2.0 / fields.most) * (1 + 1e-9) + 1e-6
+    sent = max(len(envelope_of(one.message)["reply"]) for one in grid.passed if not one.to_node)
+    assert 3000 * fields.bytes_each <= sent <= 3000 * fields.bytes_each + 2000
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_the_printed_bound_holds_for_every_word(bits, said):
+def test_the_printed_bound_holds_for_values_of_any_bits(bits, said):
     reply = one_round(MemoryGrid(make_app(), NODES), bits=bits)
     (bound,) = printed_bounds(said)
     assert_mean(reply, number(NODES), error=bound * 1.05 + FLOAT32)

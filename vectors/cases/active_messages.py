@@ -26,9 +26,7 @@ def _small() -> list[m.Message]:
     head: dict[str, Any] = {"context": _CONTEXT, "client": 5}
     signature = sample("signature", 64)
     return [
-        m.SignedAdvertiseReply(
-            **head, sealing_key=sample("sealing key"), mask_key=sample("mask key"), signature=signature
-        ),
+        m.SignedAdvertiseReply(**head, keys=sample("keys", 64), signature=signature),
         m.RosterRequest(
             **head,
             v1=b"\xff\x0f\x01",
@@ -37,8 +35,23 @@ def _small() -> list[m.Message]:
             signatures=sample("signatures", 128),
             proof=sample("proof", 96),
         ),
-        m.MaskAmongRequest(**head, v2=b"\xfe\x0f\x01", sealed=sample("sealed", 160)),
-        m.SignedMaskReply(**head, vector=sample("vector", 20), digest=sample("digest"), signature=signature),
+        m.MaskAmongRequest(**head, v2=b"\xfe\x0f\x01", task=sample("task")),
+        m.MaskAmongAtOnceRequest(
+            **head,
+            v2=b"\xfe\x0f\x01",
+            commitments=sample("commitments", 64),
+            sealed=sample("sealed", 160),
+            task=sample("task"),
+        ),
+        m.SignedMaskReply(
+            **head,
+            vector=sample("vector", 20),
+            digest=sample("digest"),
+            among=sample("among"),
+            task=sample("task"),
+            signature=signature,
+            receipt=sample("receipt", 64),
+        ),
         m.ConfirmRequest(**head, v3=b"\xfe\x0f\x00"),
         m.ConfirmReply(**head, signature=signature),
         m.SignedUnmaskRequest(**head, confirmed=b"\x01\x00", signatures=sample("signatures", 128)),

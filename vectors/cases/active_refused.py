@@ -87,7 +87,7 @@ class Scene:
     @cached_property
     def bundles(self) -> _Keys:
         replies = {number: self.reply("advertise", number) for number in self.answered("advertise")}
-        return {i: (reply.sealing_key + reply.mask_key, reply.signature) for i, reply in replies.items()}
+        return {i: (reply.keys, reply.signature) for i, reply in replies.items()}
 
     @cached_property
     def neighbours(self) -> list[int]:
@@ -267,6 +267,7 @@ def _wrong_v2(scene: Scene) -> dict[str, bytes]:
     absent = next(i for i in range(scene.plan.config.clients) if i not in scene.bundles)
     live = [j for j in near if j in v2]
     texts = dict(zip(live, _cut(good.sealed, 80), strict=True))
+    promised = dict(zip(live, _cut(good.commitments, 32), strict=True))
     few = [i for i in v2 if i not in live[2:]]
     out = scene.pack([i for i in v2 if i != live[0]])
     return {
@@ -275,12 +276,24 @@ def _wrong_v2(scene: Scene) -> dict[str, bytes]:
         "V2 a byte too short": _changed(good, v2=good.v2[:-1]),
         "V2 with a client that was never enrolled": _changed(good, v2=good.v2[:-1] + b"\x80"),
         "V2 with fewer neighbours than the threshold needs": _changed(
-            good, v2=scene.pack(few), sealed=b"".join(texts[j] for j in live[:2])
+            good,
+            v2=scene.pack(few),
+            commitments=b"".join(promised[j] for j in live[:2]),
+            sealed=b"".join(texts[j] for j in live[:2]),
         ),
         "V2 without a neighbour whose text is there": _changed(good, v2=out),
         "V2 with a neighbour whose text is missing": _changed(good, sealed=good.sealed[:-80]),
-        "the request of the guard curious": m.MaskRequest(
-            context=scene.context, client=VICTIM, dropped=b"", sealed=good.sealed
+        "V2 with a neighbour whose commitment is missing": _changed(good, commitments=good.commitments[:-32]),
+        "the request of the guard curious": m.MaskAtOnceRequest(
+            context=scene.context,
+            client=VICTIM,
+            dropped=b"",
+            commitments=good.commitments,
+            sealed=good.sealed,
+            task=good.task,
+        ).encode(),
+        "the request of a round with accept": m.MaskAmongRequest(
+            context=scene.context, client=VICTIM, v2=good.v2, task=good.task
         ).encode(),
     }
 
@@ -291,6 +304,7 @@ def _garbled(scene: Scene) -> dict[str, bytes]:
     return {
         "a sealed text with one wrong bit": _changed(good, sealed=_flipped(good.sealed)),
         "two sealed texts swapped": _changed(good, sealed=_swapped(good.sealed, 80)),
+        "a commitment with one wrong bit": _changed(good, commitments=_flipped(good.commitments)),
         "the sealed texts of somebody else": _changed(
             good, sealed=(moved.sealed + bytes(len(good.sealed)))[: len(good.sealed)]
         ),
@@ -336,7 +350,8 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
     v2, v3 = scene.pack(scene.answered("share")), scene.answered("mask")
     near = [j for j in scene.neighbours if j in v3]
     root = _committed(scene.plan, scene.bundles)[2]
-    masking = signed_texts.masking_text(scene.context, root, v2)
+    task, other_task = scene.plan.task, sample("another task")
+    masking = signed_texts.masking_text(scene.context, root, v2, task)
     threshold = (len(scene.neighbours) + 1) // 2 + 1
     fewer = [i for i in v3 if i != near[-1]]
 
@@ -347,13 +362,17 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
         return _changed(good, signatures=b"".join(signatures), confirmed=bytes(flags))
 
     all_masked, everyone = signed(masking), [True] * len(near)
-    other_v3 = signed(signed_texts.confirmed_text(scene.context, root, v2, scene.pack(fewer)))
-    other_v2 = signed(signed_texts.confirmed_text(scene.context, root, scene.pack(v3), scene.pack(v3)))
-    other_root = signed(signed_texts.confirmed_text(scene.context, bytes(32), v2, scene.pack(v3)))
-    right = signed(signed_texts.confirmed_text(scene.context, root, v2, scene.pack(v3)))
+    other_v3 = signed(signed_texts.confirmed_text(scene.context, root, v2, task, scene.pack(fewer)))
+    other_v2 = signed(signed_texts.confirmed_text(scene.context, root, scene.pack(v3), task, scene.pack(v3)))
+    other_root = signed(signed_texts.confirmed_text(scene.context, bytes(32), v2, task, scene.pack(v3)))
+    right = signed(signed_texts.confirmed_text(scene.context, root, v2, task, scene.pack(v3)))
+    worked_on = signed(signed_texts.confirmed_text(scene.context, root, v2, other_task, scene.pack(v3)))
     enough = [place < threshold - 1 for place in range(len(near))]
     mixed = [one if flag else other for one, other, flag in zip(right, all_masked, enough, strict=True)]
-    unsigned = [*right[:-1], signed(signed_texts.masking_text(scene.context, root, scene.pack(v3)))[-1]]
+    elsewhere = signed_texts.masking_text(scene.context, root, scene.pack(v3), task)
+    unsigned = [*right[:-1], signed(elsewhere)[-1]]
+    for_other = [*right[:-1], signed(signed_texts.masking_text(scene.context, root, v2, other_task))[-1]]
+    receipts = [*right[:-1], scene.reply("mask", near[-1]).receipt]
     return {
         "wrong signature: one bit": _changed(good, signatures=_flipped(good.signatures)),
         "wrong signature: two are swapped": _changed(good, signatures=_swapped(good.signatures, 64)),
@@ -370,7 +389,11 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
         "confirmations of another V3": shown(other_v3, everyone),
         "confirmations of another V2": shown(other_v2, everyone),
         "confirmations of another root": shown(other_root, everyone),
+        "confirmations of another task": shown(worked_on, everyone),
         "a neighbour that masked among another V2": shown(unsigned, [*everyone[:-1], False]),
+        "a neighbour that worked on another task": shown(for_other, [*everyone[:-1], False]),
+        "a receipt shown as a signature on V2": shown(receipts, [*everyone[:-1], False]),
+        "a receipt shown as a confirmation": shown(receipts, everyone),
     }
 
 
@@ -421,8 +444,11 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
     keys = scene.bundles[VICTIM][0]
     v3 = scene.pack(scene.answered("mask"))  # shown as V2, which is larger
     root = _committed(scene.plan, scene.bundles)[2]
-    masking = signed_texts.masking_text(scene.context, root, v3)
-    confirming = signed_texts.confirmed_text(scene.context, root, v3, v3)
+    task, v2 = scene.plan.task, scene.pack(scene.answered("share"))
+    masking = signed_texts.masking_text(scene.context, root, v3, task)
+    confirming = signed_texts.confirmed_text(scene.context, root, v3, task, v3)
+    other_task = signed_texts.masking_text(scene.context, root, v2, sample("another task"))
+    receipt = signed_texts.receipt_text(scene.context, root, v2, task, _flipped(masked.digest))
     for_another = signed_texts.bundle_text(scene.context, 2, keys)
     elsewhere = signed_texts.bundle_text(bytes(32), VICTIM, keys)
     return {
@@ -437,13 +463,21 @@ def _wrong_replies(scene: Scene) -> dict[str, dict[str, bytes]]:
             "somebody else's keys and signature": _changed(scene.reply("advertise", 2), client=VICTIM),
             "a key of low order, signed": _low_order(scene, me.sign),
             "the reply of the guard curious": m.AdvertiseReply(
-                context=scene.context, client=VICTIM, sealing_key=keys[:32], mask_key=keys[32:]
+                context=scene.context, client=VICTIM, keys=keys
             ).encode(),
         },
         "mask": {
             "wrong signature: one bit": _changed(masked, signature=_flipped(masked.signature)),
             "wrong signature: on another V2": _changed(masked, signature=me.sign(masking)),
             "wrong signature: the one of step 0": _changed(masked, signature=advertised.signature),
+            "wrong signature: on another task": _changed(masked, signature=me.sign(other_task)),
+            "wrong signature: the receipt": _changed(masked, signature=masked.receipt),
+            "wrong receipt: one bit": _changed(masked, receipt=_flipped(masked.receipt)),
+            "wrong receipt: the signature": _changed(masked, receipt=masked.signature),
+            "wrong receipt: of another vector": _changed(masked, receipt=me.sign(receipt)),
+            "a receipt of 63 bytes": _changed(masked, receipt=masked.receipt[:-1]),
+            "a stale task": _changed(masked, task=_flipped(masked.task)),
+            "masked among others": _changed(masked, among=_flipped(masked.among)),
             "a signature without a vector": _changed(masked, vector=b""),
             "a vector with one wrong bit": _changed(masked, vector=_flipped(masked.vector)),
             "a digest with one wrong bit": _changed(masked, digest=_flipped(masked.digest)),
@@ -476,14 +510,13 @@ def _low_order(scene: Scene, sign: Callable[[bytes], bytes]) -> bytes:
     return m.SignedAdvertiseReply(
         context=scene.context,
         client=VICTIM,
-        sealing_key=keys[:32],
-        mask_key=keys[32:],
+        keys=keys,
         signature=sign(signed_texts.bundle_text(scene.context, VICTIM, keys)),
     ).encode()
 
 
 def _bad_reply(scene: Scene, step: str, reason: str, reply: bytes) -> Case:
-    server = ActiveServer(scene.plan.config, scene.plan.agreed)
+    server = ActiveServer(scene.plan.config, scene.plan.agreed, task=scene.plan.task)
     server.open()
     for part in scene.played["steps"]:
         if part["step"] == step:

@@ -20,6 +20,7 @@ from cases.rounds import (
 from ccesa.charter import Charter
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.identity import Identity
+from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.server import ActiveServer
 from ccesa.thresholds import Fixed, Linear
@@ -54,13 +55,14 @@ def plan_of(
     drops: dict[int, str] | None = None,
     *,
     length: int,
-    task: bytes = b"",
+    task: bytes = m.NO_TASK,
+    accept: bool = False,
     tampers: dict[tuple[str, int], Tamper] | None = None,
     **agreed: Any,
 ) -> ActivePlan:
     charter = chartered(name, clients, **agreed)
-    config = charter.config(length=length, task=task, round_id=sample(f"active round {seed}"))
-    return ActivePlan(name, config, drops or {}, tampers or {}, charter)
+    config = charter.config(length=length, accept=accept, series_id=sample(f"active round {seed}"))
+    return ActivePlan(name, config, drops or {}, tampers or {}, task, charter=charter)
 
 
 def make() -> Case:
@@ -75,17 +77,18 @@ def plans_with_sum() -> list[ActivePlan]:
     return [
         plan_of(
             "harary; one client drops in each of the five steps",
-            "harary 0",
+            "harary 13",
             12,
             EACH_STEP,
             length=3,
+            task=sample("task"),
             graph=Harary(degree=6),
             least_roster=10,
             min_survivors=5,
         ),
         plan_of(
             "erdos-renyi, linear threshold; one client drops in each of the five steps",
-            "erdos-renyi 8",
+            "erdos-renyi 16",
             10,
             EACH_STEP,
             length=3,
@@ -101,7 +104,7 @@ def plans_with_sum() -> list[ActivePlan]:
             6,
             length=3,
             bits=8,
-            tampers={("share", 2): garbage},
+            tampers={("share", 2): garbage(0)},
         ),
         plan_of(
             "complete; a wrong share is corrected",
@@ -135,6 +138,7 @@ def client(plan: ActivePlan, number: int) -> ActiveClient:
         plan.identity(number),
         plan.agreed,
         contribution(plan, number),
+        task=plan.task,
         random=Stream(seed(plan, number)),
         tasks=None,
     )
@@ -144,11 +148,13 @@ def play(plan: ActivePlan) -> Case:
     steps: list[Case] = []
     everyone = range(plan.config.clients)
     clients = {number: client(plan, number) for number in everyone}
-    server = ActiveServer(plan.config, plan.agreed)
+    server = ActiveServer(plan.config, plan.agreed, task=plan.task, dropout=plan.dropout)
     return {
         "name": plan.name,
         "config": plan.config.encode(),
         "context": plan.config.context,
+        "task": plan.task,
+        "dropout": plan.dropout,
         "charter": str(plan.agreed),
         "clients": [
             {

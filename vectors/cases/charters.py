@@ -17,7 +17,7 @@ DESCRIPTION = (
     "'plain' says. Everything under a bad key must be refused with the named error; bad configurations are "
     "read under the charter 'plain'."
 )
-_ROUND: dict[str, Any] = {"round_id": sample("round id"), "length": 9, "task": sample("task")}
+_ROUND: dict[str, Any] = {"series_id": sample("series id"), "number": 300, "length": 9, "accept": True}
 
 
 def make() -> Case:
@@ -98,6 +98,7 @@ def charters() -> dict[str, Charter]:
             clip=0.5,
             metric_clip=1000.0,
             max_weight=128.0,
+            field_bits=18,
         ),
     )
     sparse = chartered("sparse", 20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=12), bits=16)
@@ -112,7 +113,7 @@ def charters() -> dict[str, Charter]:
             ),
         ),
         "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
-        "learning by default": msgspec.structs.replace(chartered("plain", 5), learning=Learning()),
+        "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }
 
 
@@ -137,7 +138,9 @@ def _same() -> dict[str, str]:
         "another offset": text.replace("2100-01-01T00:00:00Z", "2100-01-01T01:00:00+01:00"),
         "a date begins at midnight UTC": text.replace("2100-01-01T00:00:00Z", "2100-01-01"),
         "seconds since 1970": text.replace("2100-01-01T00:00:00Z", "4102444800"),
-        "defaults left out": text.replace("attempts = 2\n", "").replace("bits = 32\n", ""),
+        "defaults left out": text.replace("attempts = 2\n", "")
+        .replace("bits = 32\n", "")
+        .replace('agreement = "x25519"\n', ""),
         "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
         "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
     }
@@ -145,6 +148,7 @@ def _same() -> dict[str, str]:
 
 def _bad() -> dict[str, str]:
     text = str(charters()["plain"])
+    wide = text.replace("bits = 32", "bits = 64")
     seats = text[text.index("members = [") : text.index("\n]\n") + 3]
     second = seats.splitlines()[2]
     return {
@@ -173,12 +177,14 @@ def _bad() -> dict[str, str]:
         "one survivor": text.replace("min_survivors = 3", "min_survivors = 1"),
         "no attempt": text.replace("attempts = 2", "attempts = 0"),
         "24 bits": text.replace("bits = 32", "bits = 24"),
+        "an unknown agreement": text.replace('agreement = "x25519"', 'agreement = "x448"'),
         "no certificate": text[: text.index("\n[certificate]")],
         "a certificate of nan": text.replace("unmaskable = -inf", "unmaskable = nan"),
-        "a clip of 0": f"{text}\n[learning]\nclip = 0.0\n",
-        "no message type": f"{text}\n[learning]\nmessage_types = []\n",
-        "a metric twice": f'{text}\n[learning]\nmetrics = ["a", "a"]\n',
-        "a metric of control characters": f'{text}\n[learning]\nmetrics = ["\\u0007"]\n',
+        "learning in words of 32 bits": f"{text}\n[learning]\n",
+        "a clip of 0": f"{wide}\n[learning]\nclip = 0.0\n",
+        "no message type": f"{wide}\n[learning]\nmessage_types = []\n",
+        "a metric twice": f'{wide}\n[learning]\nmetrics = ["a", "a"]\n',
+        "a metric of control characters": f'{wide}\n[learning]\nmetrics = ["\\u0007"]\n',
     }
 
 
@@ -200,9 +206,11 @@ def _bad_configurations() -> dict[str, tuple[bytes, str]]:
         "the form of the guard curious": (changed(type="round"), malformed),
         "a field is missing": (msgspec.msgpack.encode(dict(list(values.items())[:-1])), malformed),
         "another order": (msgspec.msgpack.encode(dict(sorted(values.items()))), malformed),
-        "round_id of 31 bytes": (changed(round_id=bytes(31)), "ConfigError"),
+        "series_id of 31 bytes": (changed(series_id=bytes(31)), "ConfigError"),
         "no element": (changed(length=0), "ConfigError"),
-        "task of 65 bytes": (changed(task=bytes(65)), "ConfigError"),
+        "a number beyond the last": (changed(number=2**32), "ConfigError"),
+        "accept as a number": (changed(accept=1), malformed),
+        "accept as nil": (changed(accept=None), malformed),
         "length not minimal, uint8": (
             good.encode().replace(b"\xa6length\x09", b"\xa6length\xcc\x09"),
             malformed,

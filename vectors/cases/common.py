@@ -48,39 +48,48 @@ def fields(config: RoundConfig) -> Case:
 
 def configurations() -> dict[str, RoundConfig]:
     """One of everything: each graph, threshold rule, generator and bit width."""
-    id = sample("round id")
-    task = sample("task")
+    id = sample("series id")
     return {
-        "defaults": RoundConfig(round_id=id, clients=8, length=5),
+        "defaults": RoundConfig(series_id=id, clients=8, length=5),
+        "the round after it": RoundConfig(series_id=id, number=1, clients=8, length=5),
+        "the same number in another series": RoundConfig(
+            series_id=sample("another series id"), clients=8, length=5
+        ),
+        "with accept": RoundConfig(series_id=id, clients=8, length=5, accept=True),
         "erdos-renyi": RoundConfig(
-            round_id=id, clients=100, length=1000, bits=16, graph=ErdosRenyi(p=0.5, mask_p=0.2), task=task
+            series_id=id, clients=100, length=1000, bits=16, graph=ErdosRenyi(p=0.5, mask_p=0.2), accept=True
         ),
         "erdos-renyi, masks everywhere": RoundConfig(
-            round_id=id, clients=1000, length=2**32 - 1, bits=8, graph=ErdosRenyi(p=1.0), generator="chacha20"
+            series_id=id,
+            clients=1000,
+            length=2**32 - 1,
+            bits=8,
+            graph=ErdosRenyi(p=1.0),
+            generator="chacha20",
         ),
         "harary": RoundConfig(
-            round_id=id, clients=300, length=70000, bits=64, graph=Harary(degree=38, mask_degree=18)
+            series_id=id, clients=300, length=70000, bits=64, graph=Harary(degree=38, mask_degree=18)
         ),
         "harary, masks everywhere": RoundConfig(
-            round_id=id, clients=2**32 - 1, length=1, graph=Harary(degree=2), threshold=Majority()
+            series_id=id, clients=2**32 - 1, length=1, graph=Harary(degree=2), threshold=Majority()
         ),
         "complete, fixed threshold": RoundConfig(
-            round_id=id, clients=20, length=256, threshold=Fixed(t=11), min_survivors=11, task=bytes(64)
+            series_id=id, clients=20, length=256, threshold=Fixed(t=11), min_survivors=11, number=2**32 - 1
         ),
         "erdos-renyi, linear threshold": RoundConfig(
-            round_id=id, clients=1000, length=9, graph=ErdosRenyi(p=0.1), threshold=Linear(slope=640, base=9)
+            series_id=id, clients=1000, length=9, graph=ErdosRenyi(p=0.1), threshold=Linear(slope=640, base=9)
         ),
         "complete, largest linear threshold": RoundConfig(
-            round_id=id, clients=65520, length=9, threshold=Linear(slope=0, base=65520)
+            series_id=id, clients=65520, length=9, threshold=Linear(slope=0, base=65520)
         ),
         "complete, steepest linear threshold": RoundConfig(
-            round_id=id, clients=20, length=9, threshold=Linear(slope=1024, base=1)
+            series_id=id, clients=20, length=9, threshold=Linear(slope=1024, base=1)
         ),
-        "complete, mask_p": RoundConfig(round_id=id, clients=20, length=9, graph=Complete(mask_p=0.3)),
+        "complete, mask_p": RoundConfig(series_id=id, clients=20, length=9, graph=Complete(mask_p=0.3)),
         "complete, mask_degree": RoundConfig(
-            round_id=id, clients=20, length=9, graph=Complete(mask_degree=6)
+            series_id=id, clients=20, length=9, graph=Complete(mask_degree=6)
         ),
         "active": RoundConfig(
-            round_id=id, clients=20, length=9, guard="active", task=task, charter=sample("charter")
+            series_id=id, clients=20, length=9, guard="active", accept=True, charter=sample("charter")
         ),
     }

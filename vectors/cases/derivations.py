@@ -1,10 +1,14 @@
 """derivations.json: everything that is hashed or derived, with its framing."""
 
+import numpy as np
+
 from cases.common import Case, configurations, fields, sample, secret
 from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.masks import GENERATORS
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
 
 DESCRIPTION = (
     "Framing, contexts and every derived key. Compute each value from the others of its case; public keys "
@@ -34,6 +38,7 @@ def make() -> Case:
         "pair_mask_keys": [_pair_mask_key(context, *pair, kind) for kind in GENERATORS for pair in _PAIRS],
         "sealing_keys": [_sealing_keys(context, *pair) for pair in _PAIRS],
         "vector_digests": [_vector_digest(context, client, size) for client, size in ((0, 0), (7, 20))],
+        "among": [_among(context, *case) for case in _knowledge()],
         "bad_public_keys": [_bad_public_key(reason, value) for reason, value in _low_order().items()],
     }
 
@@ -96,6 +101,26 @@ def _vector_digest(context: bytes, client: int, size: int) -> Case:
         "context": context,
         "vector": vector,
         "digest": keys.vector_digest(vector, context, client),
+    }
+
+
+def _knowledge() -> list[tuple[int, list[int], bytes]]:
+    """What a client knows of V2: the ids of its own part of it under curious, a set under active."""
+    return [
+        (0, [0, 3, 7], m.pack_ids(np.array([0, 3, 7]))),
+        (7, [0, 3, 7], m.pack_ids(np.array([0, 3, 7]))),
+        (7, [1, 7, 8], m.pack_members([1, 7, 8], 20)),
+    ]
+
+
+def _among(context: bytes, client: int, members: list[int], known: bytes) -> Case:
+    return {
+        "label": labels.MASKED_AMONG,
+        "client": client,
+        "context": context,
+        "members": members,
+        "known": known,
+        "digest": signed_texts.among(context, client, known),
     }
 
 

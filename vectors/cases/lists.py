@@ -147,7 +147,7 @@ def _charters() -> dict[str, str]:
     plain = str(charters()["plain"])
     seats = plain[plain.index("members = [") : plain.index("\n]\n") + 3]
     second = seats.splitlines()[2]
-    learning = f"{plain}\n[learning]\n"
+    learning = plain.replace("bits = 32", "bits = 64") + "\n[learning]\n"
     low, high = in_base64(bytes(32)), in_base64((2**255 - 1).to_bytes(32, "little"))
     changes = {
         "attempts 1001": ("attempts = 2", "attempts = 1001"),
@@ -243,6 +243,15 @@ def _charters() -> dict[str, str]:
         "learning, a name with a no-break space": 'weighted_by = "number\\u00A0"',
         "learning, a name with a tab": 'weighted_by = "number\\t"',
         "learning, a weight of none": 'weighted_by = ""',
+        "learning, fields of 2 bits for five members": "field_bits = 2",
+        "learning, fields of 3 bits for five members": "field_bits = 3",
+        "learning, fields of 4 bits for five members": "field_bits = 4",
+        "learning, fields of 1 bit": "field_bits = 1",
+        "learning, fields of 0 bits": "field_bits = 0",
+        "learning, fields of 64 bits": "field_bits = 64",
+        "learning, fields of 65 bits": "field_bits = 65",
+        "learning, fields as a fraction": "field_bits = 32.0",
+        "learning, fields as text": 'field_bits = "32"',
     }
     return found | {name: f"{learning}{line}\n" for name, line in told.items()}
 

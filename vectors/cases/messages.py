@@ -41,13 +41,25 @@ def _small() -> list[m.Message]:
     """One message of each type, for two neighbours."""
     head: dict[str, Any] = {"context": CONTEXT, "client": 5}
     ids = m.pack_ids(np.array([2, 7]))
+    said: dict[str, Any] = {"digest": sample("digest"), "among": sample("among"), "task": sample("task")}
     return [
-        m.AdvertiseRequest(**head),
-        m.AdvertiseReply(**head, sealing_key=sample("sealing key"), mask_key=sample("mask key")),
+        m.AdvertiseRequest(**head, number=b"\x2c\x01\x00\x00"),
+        m.AdvertiseReply(**head, keys=sample("keys", 64)),
         m.ShareRequest(**head, neighbours=ids, keys=sample("keys", 128), masked=b"\x01\x00"),
         m.ShareReply(**head, commitment=sample("commitment"), sealed=sample("sealed", 160)),
-        m.MaskRequest(**head, dropped=ids[:4], sealed=sample("sealed", 80)),
-        m.MaskReply(**head, vector=sample("vector", 20), digest=sample("digest")),
+        m.AcceptRequest(
+            **head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80)
+        ),
+        m.AcceptReply(**head, accused=ids[4:], deposits=sample("deposits", 48)),
+        m.MaskRequest(**head, dropped=ids[:4], task=sample("task")),
+        m.MaskAtOnceRequest(
+            **head,
+            dropped=ids[:4],
+            commitments=sample("commitments"),
+            sealed=sample("sealed", 80),
+            task=sample("task"),
+        ),
+        m.MaskReply(**head, vector=sample("vector", 20), **said),
         m.Complaint(**head, accused=ids),
         m.UnmaskRequest(**head, dropped=ids[4:]),
         m.UnmaskReply(**head, shares=sample("shares", 64)),
@@ -58,10 +70,13 @@ def _large() -> list[m.Message]:
     """Ids and byte strings at the sizes where a msgpack header grows."""
     sizes = ((127, 255), (128, 256), (255, 0), (256, 1), (65535, 2), (65536, 3), (2**32 - 2, 300))
     large: list[m.Message] = [
-        m.MaskReply(context=CONTEXT, client=client, vector=bytes(size), digest=bytes(32))
-        for client, size in sizes
+        m.UnmaskReply(context=CONTEXT, client=client, shares=bytes(size)) for client, size in sizes
     ]
-    return [*large, m.UnmaskRequest(context=CONTEXT, client=0, dropped=b"")]
+    return [
+        *large,
+        m.UnmaskRequest(context=CONTEXT, client=0, dropped=b""),
+        m.AcceptReply(context=CONTEXT, client=0, accused=b"", deposits=b""),
+    ]
 
 
 def _values(message: m.Message) -> list[Any]:
@@ -106,30 +121,34 @@ def bad_of(message: m.Message) -> list[Case]:
 
 def _bad_messages() -> list[Case]:
     """What one example shows for all types."""
-    tag, context, client = [msgspec.msgpack.encode(value) for value in _values(_small()[0])]
+    tag, context, client, number = [msgspec.msgpack.encode(value) for value in _values(_small()[0])]
     name = tag[1:]
     wrong = {
         "nothing at all": b"",
         "nil": b"\xc0",
         "the byte that msgpack never uses": b"\xc1",
         "an empty array": b"\x90",
-        "a map": msgspec.msgpack.encode({"type": "advertise-request", "context": CONTEXT, "client": 5}),
-        "unknown type": _array([b"\xb1advertise-requesT", context, client]),
-        "type as a byte string": _array([b"\xc4\x11" + name, context, client]),
-        "type not minimal, str8": _array([b"\xd9\x11" + name, context, client]),
-        "type is not UTF-8": _array([b"\xb1\xff" + name[1:], context, client]),
-        "type as a number": _array([b"\x00", context, client]),
-        "array header not minimal, array16": b"\xdc\x00\x03" + tag + context + client,
-        "array header not minimal, array32": b"\xdd\x00\x00\x00\x03" + tag + context + client,
-        "array that claims 2^32 - 1 items": b"\xdd\xff\xff\xff\xff" + tag + context + client,
-        "byte string that claims 2^32 - 1 bytes": _array([tag, b"\xc6\xff\xff\xff\xff" + CONTEXT, client]),
-        "client not minimal, uint16": _array([tag, context, b"\xcd\x00\x05"]),
-        "client not minimal, uint32": _array([tag, context, b"\xce\x00\x00\x00\x05"]),
-        "client not minimal, uint64": _array([tag, context, b"\xcf" + bytes(7) + b"\x05"]),
-        "client as a signed number, int8": _array([tag, context, b"\xd0\x05"]),
-        "client as a float": _array([tag, context, msgspec.msgpack.encode(5.0)]),
-        "client is true": _array([tag, context, b"\xc3"]),
-        "client is an extension": _array([tag, context, b"\xd4\x01\x05"]),
+        "a map": msgspec.msgpack.encode(
+            {"type": "advertise-request", "context": CONTEXT, "client": 5, "number": bytes(4)}
+        ),
+        "unknown type": _array([b"\xb1advertise-requesT", context, client, number]),
+        "type as a byte string": _array([b"\xc4\x11" + name, context, client, number]),
+        "type not minimal, str8": _array([b"\xd9\x11" + name, context, client, number]),
+        "type is not UTF-8": _array([b"\xb1\xff" + name[1:], context, client, number]),
+        "type as a number": _array([b"\x00", context, client, number]),
+        "array header not minimal, array16": b"\xdc\x00\x04" + tag + context + client + number,
+        "array header not minimal, array32": b"\xdd\x00\x00\x00\x04" + tag + context + client + number,
+        "array that claims 2^32 - 1 items": b"\xdd\xff\xff\xff\xff" + tag + context + client + number,
+        "byte string that claims 2^32 - 1 bytes": _array(
+            [tag, b"\xc6\xff\xff\xff\xff" + CONTEXT, client, number]
+        ),
+        "client not minimal, uint16": _array([tag, context, b"\xcd\x00\x05", number]),
+        "client not minimal, uint32": _array([tag, context, b"\xce\x00\x00\x00\x05", number]),
+        "client not minimal, uint64": _array([tag, context, b"\xcf" + bytes(7) + b"\x05", number]),
+        "client as a signed number, int8": _array([tag, context, b"\xd0\x05", number]),
+        "client as a float": _array([tag, context, msgspec.msgpack.encode(5.0), number]),
+        "client is true": _array([tag, context, b"\xc3", number]),
+        "client is an extension": _array([tag, context, b"\xd4\x01\x05", number]),
         "arrays, 900 deep": b"\x91" * 900,
         "two messages": _small()[0].encode() * 2,
     }
@@ -168,16 +187,21 @@ def _bad_forms() -> list[Case]:
         "a message": _small()[0].encode(),
         "type missing": _map({name: value for name, value in values.items() if name != "type"}),
         "unknown type": _map({**values, "type": "squad"}),
-        "a field that has a default is missing": _map({k: v for k, v in values.items() if k != "task"}),
+        "a field that has a default is missing": _map({k: v for k, v in values.items() if k != "accept"}),
         "a field that has none is missing": _map({k: v for k, v in values.items() if k != "clients"}),
         "an unknown field": _map({**values, "rounds": 1}),
-        "a field twice": b"\x8d" + encoding[1:] + b"\xa4task\xc4\x00",
+        "a field twice": b"\x8f" + encoding[1:] + b"\xa6number\x00",
         "fields in another order": _map(dict(sorted(values.items()))),
         "clients not minimal, uint8": encoding.replace(b"\xa7clients\x08", b"\xa7clients\xcc\x08"),
-        "task not minimal, bin16": encoding[:-2] + b"\xc5\x00\x00",
-        "map header not minimal, map16": b"\xde\x00\x0c" + encoding[1:],
+        "series_id not minimal, bin16": encoding.replace(b"\xc4\x20", b"\xc5\x00\x20"),
+        "map header not minimal, map16": b"\xde\x00\x0e" + encoding[1:],
         "clients as a float": _map({**values, "clients": 8.0}),
-        "round_id as text": _map({**values, "round_id": "r" * 32}),
+        "series_id as text": _map({**values, "series_id": "r" * 32}),
+        "series_id as nil": _map({**values, "series_id": None}),
+        "accept as a number": _map({**values, "accept": 0}),
+        "accept as nil": _map({**values, "accept": None}),
+        "number as a float": _map({**values, "number": 0.0}),
+        "number is true": _map({**values, "number": True}),
         "p as the integer 1": _map({**values, "graph": graph}),
         "unknown graph": _map({**values, "graph": {"type": "star"}}),
         "a field of another graph": _map({**values, "graph": {"type": "harary", "degree": 2, "p": 0.5}}),
@@ -218,9 +242,12 @@ def _impossible_sizes() -> list[tuple[str, Case]]:
         ("unknown guard", {"guard": "none"}),
         ("one survivor", {"min_survivors": 1}),
         ("more survivors than clients", {"min_survivors": 9}),
-        ("round_id of 31 bytes", {"round_id": sample("round id", 31)}),
-        ("round_id of 33 bytes", {"round_id": sample("round id", 33)}),
-        ("task of 65 bytes", {"task": bytes(65)}),
+        ("series_id of 31 bytes", {"series_id": sample("series id", 31)}),
+        ("series_id of 33 bytes", {"series_id": sample("series id", 33)}),
+        ("a number before the first", {"number": -1}),
+        ("a number beyond the last", {"number": 2**32}),
+        ("unknown agreement", {"agreement": "x448"}),
+        ("no agreement", {"agreement": None}),
     ]
 
 

@@ -78,7 +78,8 @@ def _row(steps: Steps) -> list[Step]:
 
 
 def _task(entry: Case) -> bytes:
-    return msgspec.msgpack.decode(entry["config"])["task"]
+    """Return what the client works on, by its own account."""
+    return entry.get("task", m.NO_TASK)
 
 
 def outcome(action: Callable[[], bytes]) -> Case:
@@ -91,10 +92,11 @@ def outcome(action: Callable[[], bytes]) -> Case:
 def join(entry: Case, tasks: dict[bytes, int] | None = None) -> Client:
     """Make the client that an entry of the file describes."""
     tasks = None if "spent" not in entry else {} if tasks is None else tasks
-    if tasks is not None and _task(entry):
+    if tasks is not None:
         tasks[_task(entry)] = entry["spent"]
     others: dict[str, Any] = {
         "random": Stream(entry["seed"]),
+        "task": _task(entry),
         "tasks": tasks,
         "used_rounds": set(entry.get("used_rounds", ())),
     }
@@ -137,7 +139,7 @@ def everywhere(party: Party) -> None:
             "a trailing byte": request + b"\x00",
             "truncated": request[:-1],
             "a reply": party.history[place][1],
-            "an array in place of the name": b"\x93\x90" + request[2 + (request[1] & 0x1F) :],
+            "an array in place of the name": bytes([request[0], 0x90]) + request[2 + (request[1] & 0x1F) :],
             "refused, then the right one, and the one before": [b"", request, *before],
             "answered again from memory, then goes on": [request, request, *after],
             "answered, then another one": [request, b"", request],

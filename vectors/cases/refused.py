@@ -8,7 +8,8 @@ from cases import rounds
 from cases.active_rounds import plans_with_sum
 from cases.charters import chartered
 from cases.common import STREAM, Case, sample
-from cases.parties import join, outcome
+from cases.parties import Party, join, outcome
+from cases.refused_accept import accepting_parties
 from cases.refused_active import active_entry, active_parties
 from cases.refused_curious import curious_parties
 from ccesa.config import RoundConfig
@@ -16,29 +17,48 @@ from ccesa.graphs import Complete, ErdosRenyi
 
 DESCRIPTION = (
     "What a client must not answer, and what it must answer again. parties: clients with their "
-    "configuration, their vector, the seed of their randomness, their own limits (floor), how many "
-    "vectors have left for the task (spent; a party without it counts nothing), under the guard active "
-    "with charter and identity, and the exchanges of a round that goes well. exchanges: feed the named "
-    "party so many of those (after), then the requests of steps in order; each has a reply, or the name "
-    "of a refusal. After FaultyServer every request is an OrderError. A number in place of bytes is that "
-    "of the party's exchange whose request, or reply, it is. Where spent stands beside a request, the "
-    "memory of the task has that number before it. joining: clients that are refused before they make any "
-    "key, or are not; used_rounds are round ids that the client remembers, now is the time in seconds "
-    "since 1970, otherwise 0. many: the party of that name gets a share-request with so many neighbours, "
-    "the ids from 0 on, j with the keys 2^64 + 2j and 2^64 + 2j + 1 as 32 little-endian bytes, all flags "
-    "1."
+    "configuration, their vector, the task they work on (32 zero bytes where it is missing), the seed of "
+    "their randomness, their own limits (floor), how many vectors have left for the task (spent; a party "
+    "without it counts nothing), under the guard active with charter and identity, and the exchanges of a "
+    "round that goes well. exchanges: feed the named party so many of those (after), then the requests of "
+    "steps in order; each has a reply, or the name of a refusal. After FaultyServer every request is an "
+    "OrderError. A number in place of bytes is that of the party's exchange whose request, or reply, it "
+    "is. Where spent stands beside a request, the memory of the task has that number before it. joining: "
+    "clients that are refused before they make any key, or are not; used_rounds are series ids, each with "
+    "the number as four little-endian bytes, that the client remembers, now is the time in seconds since "
+    "1970, otherwise 0. many: the party of that name gets a share-request with so many neighbours, the "
+    "ids from 0 on, j with the keys 2^64 + 2j and 2^64 + 2j + 1 as 32 little-endian bytes, all flags 1."
 )
 
 
+ACTIVE_DESCRIPTION = (
+    "Clients of the guard active in rounds without the step accept, in the form of refused.json."
+)
+ACCEPT_DESCRIPTION = "Clients of both guards in rounds with the step accept, in the form of refused.json."
+
+
 def make() -> Case:
-    parties = [*curious_parties(), *active_parties()]
     return {
-        "description": DESCRIPTION,
+        **_tried(DESCRIPTION, curious_parties()),
+        "joining": [*_joining(), *_joining_active()],
+        "many": [{"party": "a large neighbourhood", "neighbours": 65520, "error": "FaultyServer"}],
+    }
+
+
+def make_active() -> Case:
+    return _tried(ACTIVE_DESCRIPTION, active_parties())
+
+
+def make_accept() -> Case:
+    return _tried(ACCEPT_DESCRIPTION, accepting_parties())
+
+
+def _tried(description: str, parties: list[Party]) -> Case:
+    return {
+        "description": description,
         "randomness": STREAM,
         "parties": [party.case() for party in parties],
         "exchanges": [case for party in parties for case in party.tried],
-        "joining": [*_joining(), *_joining_active()],
-        "many": [{"party": "a large neighbourhood", "neighbours": 65520, "error": "FaultyServer"}],
     }
 
 
@@ -57,9 +77,9 @@ def joined(reason: str, entry: Case) -> Case:
 def _joining() -> list[Case]:
     harary = rounds.plans_with_sum()[0].config
     thin = RoundConfig(
-        round_id=sample("thin"), clients=9, length=2, bits=8, graph=ErdosRenyi(p=0.5, mask_p=0.25)
+        series_id=sample("thin"), clients=9, length=2, bits=8, graph=ErdosRenyi(p=0.5, mask_p=0.25)
     )
-    plain = RoundConfig(round_id=sample("plain"), clients=9, length=2, bits=8)
+    plain = RoundConfig(series_id=sample("plain"), clients=9, length=2, bits=8)
 
     def entry(round: RoundConfig, **more: Any) -> Case:
         base = {"config": round.encode(), "client": 0, "seed": sample("joining")}
@@ -85,7 +105,13 @@ def _joining() -> list[Case]:
         "a vector of one word too many": entry(plain, vector=bytes(3)),
         "a round that was used": entry(plain, used_rounds=[sample("other"), plain.round_id]),
         "other rounds that were used": entry(plain, used_rounds=[sample("other")]),
-        "a memory of tasks, and a task": entry(harary, spent=0),
+        "the same series, another number": entry(
+            msgspec.structs.replace(plain, number=1), used_rounds=[plain.round_id]
+        ),
+        "a task of 31 bytes": entry(plain, task=bytes(31)),
+        "a task of 33 bytes": entry(plain, task=bytes(33)),
+        "an empty task": entry(plain, task=b""),
+        "a memory of tasks, and a task": entry(plain, task=sample("task"), spent=0),
         "a memory of tasks, and no task": entry(plain, spent=0),
         "a configuration under a charter": entry(plain, config=_chartered()),
         "not a configuration": entry(plain, config=b"\x80"),
@@ -117,7 +143,7 @@ def _joining() -> list[Case]:
 
 
 def _chartered() -> bytes:
-    return chartered("plain", 5).config(length=2, round_id=sample("plain")).encode()
+    return chartered("plain", 5).config(length=2, series_id=sample("plain")).encode()
 
 
 def _edited(config: RoundConfig, **fields: Any) -> bytes:
@@ -132,7 +158,7 @@ def _reordered(config: RoundConfig, *names: str) -> bytes:
 
 def _joining_active() -> list[Case]:
     plan = plans_with_sum()[4]
-    good, other = active_entry(plan, 0), chartered("plain", 5).config(length=3, round_id=sample("plain"))
+    good, other = active_entry(plan, 0), chartered("plain", 5).config(length=3, series_id=sample("plain"))
     expires = plan.agreed.expires
     cases = {
         "active": good,
@@ -142,19 +168,24 @@ def _joining_active() -> list[Case]:
         "active, another charter": {**good, "config": other.encode()},
         "active, a configuration of the guard curious": {
             **good,
-            "config": RoundConfig(round_id=sample("plain"), clients=5, length=3, bits=8).encode(),
+            "config": RoundConfig(series_id=sample("plain"), clients=5, length=3, bits=8).encode(),
         },
         "active, a number in place of a configuration": {**good, "config": b"\x05"},
-        "active, round_id before the charter": {
+        "active, series_id before the charter": {
             **good,
-            "config": _reordered(plan.config, "type", "version", "round_id", "charter", "length", "task"),
+            "config": _reordered(
+                plan.config, "type", "version", "series_id", "charter", "number", "length", "accept"
+            ),
         },
         "active, a length that is text": {**good, "config": _edited(plan.config, length="3")},
         "active, version 1": {**good, "config": _edited(plan.config, version=1)},
         "active, another type": {**good, "config": _edited(plan.config, type="round")},
+        "active, number as text": {**good, "config": _edited(plan.config, number="0")},
+        "active, a number beyond the last": {**good, "config": _edited(plan.config, number=2**32)},
+        "active, accept as a number": {**good, "config": _edited(plan.config, accept=1)},
         "active, a vector of one word too few": {**good, "vector": bytes(2)},
         "active, a round that was used": {**good, "used_rounds": [plan.config.round_id]},
         "active, a memory of tasks": {**good, "spent": 0},
-        "active, a memory of tasks, and no task": {**active_entry(plans_with_sum()[0], 0), "spent": 0},
+        "active, a memory of tasks, and no task": {**good, "task": bytes(32), "spent": 0},
     }
     return [joined(reason, case) for reason, case in cases.items()]

@@ -9,6 +9,7 @@ from cases.active_refused import Scene, derived, introduction
 from cases.active_rounds import ActivePlan, plan_of, plans_with_sum
 from cases.common import Case
 from cases.parties import Party, changed, everywhere
+from cases.refused_curious import wrong_numbers, wrong_tasks
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
 from ccesa.crypto import merkle
@@ -26,6 +27,7 @@ def active_entry(plan: ActivePlan, client: int) -> Case:
         "config": plan.config.encode(),
         "seed": seed(plan, client),
         "vector": vector(plan, client),
+        "task": plan.task,
     }
 
 
@@ -39,6 +41,8 @@ def active_parties() -> list[Party]:
     scene = Scene(plans_with_sum()[0])
     harary = from_scene("active, harary", scene)
     everywhere(harary)
+    wrong_numbers(harary)
+    wrong_tasks(harary, 2)
     _small_order(harary, scene)
     harary.tries(
         1, {"V1 without the client, whose leaf stands in another's place": _in_anothers_place(scene)}
@@ -57,9 +61,9 @@ def _small_order(party: Party, scene: Scene) -> None:
     text = signed_texts.bundle_text(scene.context, first, shared.keys[:64])
     signed = neutral_signature(scene.plan.identity(first).seed, text) + shared.signatures[64:]
     party.tries(1, {"a neighbour's R of small order, in step 0": changed(shared, signatures=signed)})
-    v2 = scene.pack(scene.answered("share"))
-    confirmed = signed_texts.confirmed_text(scene.context, shared.root, v2, scene.pack(v3))
-    masking = signed_texts.masking_text(scene.context, shared.root, v2)
+    what = (scene.context, shared.root, scene.pack(scene.answered("share")), scene.plan.task)
+    confirmed = signed_texts.confirmed_text(*what, scene.pack(v3))
+    masking = signed_texts.masking_text(*what)
     place = unmasking.confirmed.index(1)
     for flag, text in ((1, confirmed), (0, masking)):
         flags = bytes([*unmasking.confirmed[:place], flag, *unmasking.confirmed[place + 1 :]])

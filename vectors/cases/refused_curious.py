@@ -19,6 +19,7 @@ def from_round(name: str, plan: rounds.Plan, client: int, **more: Any) -> Party:
         "client": client,
         "seed": rounds.seed(plan, client),
         "vector": rounds.vector(plan, client),
+        "task": plan.task,
         **more,
     }
     every = [each for step in played["steps"] for each in step["exchanges"] if each["client"] == client]
@@ -29,11 +30,14 @@ def curious_parties() -> list[Party]:
     plans = rounds.plans_with_sum()
     harary, complete = from_round("harary", plans[0], 3), from_round("mask degree", plans[4], 0)
     everywhere(harary)
+    wrong_numbers(harary)
+    wrong_tasks(harary, 2)
     _wrong_neighbours(harary)
     _wrong_keys(harary)
-    _wrong_texts(harary, plans[0])
-    _wrong_drops(harary)
-    _unmasked(complete)
+    wrong_texts(harary, plans[0], near_of(harary), keys_of(harary))
+    wrong_drops(harary, 3, plans[0].config.clients)
+    at_the_end(harary)
+    unmasked(complete)
     complaining = from_round("complaining", plans[3], 0)
     first, last = complaining.history[0][0], complaining.history[-1][0]
     complaining.tries(
@@ -43,7 +47,41 @@ def curious_parties() -> list[Party]:
             "after a complaint another request": [changed(complaining.request(2), sealed=b""), last, first],
         },
     )
+    complaining.tries(
+        2,
+        {
+            "a complaint comes before another task": changed(complaining.request(2), task=bytes(32)),
+            "a task of 31 bytes comes before a complaint": changed(complaining.request(2), task=bytes(31)),
+        },
+    )
     return [harary, complete, complaining, *limited_parties(), *_counting(plans[0])]
+
+
+def wrong_numbers(party: Party) -> None:
+    """Invite to another round of the series, in the context of this one."""
+    good = party.request(0)
+    wrong = {
+        "the next one": b"\x01\x00\x00\x00",
+        "of 3 bytes": bytes(3),
+        "of 5 bytes": bytes(5),
+        "empty": b"",
+    }
+    party.tries(0, {f"number {reason}": changed(good, number=number) for reason, number in wrong.items()})
+
+
+def wrong_tasks(party: Party, place: int) -> None:
+    """Ask for a vector for something else than what the client works on."""
+    good = party.request(place)
+    wrong = {
+        "another task": flipped(good.task),
+        "no task": bytes(32),
+        "a task of 31 bytes": good.task[:-1],
+        "a task of 33 bytes": good.task + b"\x00",
+        "an empty task": b"",
+    }
+    party.tries(
+        place, {f"step {place}: {reason}": changed(good, task=task) for reason, task in wrong.items()}
+    )
 
 
 def _wrong_neighbours(party: Party) -> None:
@@ -116,8 +154,8 @@ def _wrong_keys(party: Party) -> None:
             for kind, place in (("sealing", 2), ("mask", 3))
         }
         | {
-            "a neighbour with the client's sealing key": with_key(0, own.sealing_key),
-            "a neighbour with the client's mask key": with_key(5, own.mask_key),
+            "a neighbour with the client's sealing key": with_key(0, own.keys[:32]),
+            "a neighbour with the client's mask key": with_key(5, own.keys[32:]),
             "a neighbour with one key in both places": with_key(1, bundles[0]),
             "two neighbours with one key": with_key(7, bundles[2]),
         },
@@ -130,43 +168,69 @@ _EIGHT = (
 )
 
 
-def _wrong_texts(party: Party, plan: rounds.Plan) -> None:
-    good, shared = party.request(2), party.request(1)
-    me = good.client
-    near = np.frombuffer(shared.neighbours, "<u4").tolist()
+def near_of(party: Party) -> dict[int, bool]:
+    """Return the neighbours of a party of the guard curious, and whether masks run with each."""
+    told = party.request(1)
+    ids = np.frombuffer(told.neighbours, "<u4").tolist()
+    return dict(zip(ids, map(bool, told.masked), strict=True))
+
+
+def keys_of(party: Party) -> dict[int, bytes]:
+    """Return the public keys of its neighbours."""
+    told = party.request(1)
+    return {j: told.keys[64 * place : 64 * place + 64] for place, j in enumerate(near_of(party))}
+
+
+def wrong_texts(party: Party, plan: rounds.Plan, flags: dict[int, bool], keys: dict[int, bytes]) -> None:
+    """Show what the neighbours sealed, with something wrong in it: in step 2, or in accept."""
+    good, clients = party.request(2), plan.config.clients
+    me, near = good.client, list(flags)
     gone = np.frombuffer(good.dropped, "<u4").tolist()
     live = [j for j in near if j not in gone]
-    stranger = next(j for j in range(plan.config.clients) if j not in (*near, me))
+    stranger = next(j for j in range(clients) if j not in (*near, me))
     threshold = (len(near) + 1) // 2 + 1
-    masked = [j for j, flag in zip(near, shared.masked, strict=True) if flag and j in live]
+    best = sorted(live, key=lambda j: not flags[j])  # those with masks first
     texts = [good.sealed[place : place + 80] for place in range(0, len(good.sealed), 80)]
+    promised = [good.commitments[place : place + 32] for place in range(0, len(good.commitments), 32)]
 
     def dropping(*ids: int, **others: bytes) -> bytes:
-        left = [text for j, text in zip(live, texts, strict=True) if j not in ids]
-        return changed(good, **{"dropped": packed(*ids), "sealed": b"".join(left), **others})
+        left = [place for place, j in enumerate(live) if j not in ids]
+        shown = {
+            "commitments": b"".join(promised[place] for place in left),
+            "sealed": b"".join(texts[place] for place in left),
+        }
+        return changed(good, **{"dropped": packed(*ids), **shown, **others})
 
-    outside = _sealed_outside(party, plan, live[1])
+    ends = (live[1], keys[live[1]], flags[live[1]], promised[1])
+    outside = _sealed_outside(party, plan, *ends)
     party.tries(
         2,
         {
             "dropped a byte too short": changed(good, dropped=(good.dropped or bytes(4))[:-1]),
             "dropped in another order": dropping(live[1], live[0]),
-            "dropped twice": changed(good, dropped=packed(live[0], live[0]), sealed=b"".join(texts[1:])),
-            "dropped beyond the last client": dropping(*gone, 10, sealed=good.sealed),
-            "dropped that is no neighbour": dropping(*sorted([*gone, stranger]), sealed=good.sealed),
-            "dropped with the client itself": dropping(*sorted([*gone, me]), sealed=good.sealed),
+            "dropped twice": dropping(live[0], live[0]),
+            "dropped beyond the last client": dropping(*gone, clients),
+            "dropped that is no neighbour": dropping(*sorted([*gone, stranger])),
+            "dropped with the client itself": dropping(*sorted([*gone, me])),
             "one more dropped, right in itself": dropping(*sorted([*gone, live[0]])),
             "as many left as the threshold needs": dropping(
-                *(j for j in near if j not in masked[: threshold - 1])
+                *(j for j in near if j not in best[: threshold - 1])
             ),
             "one fewer left than the threshold needs": dropping(
-                *(j for j in near if j not in masked[: threshold - 2])
+                *(j for j in near if j not in best[: threshold - 2])
             ),
             "all dropped": dropping(*near),
             "texts a byte too short": changed(good, sealed=good.sealed[:-1]),
             "texts of one neighbour too few": changed(good, sealed=good.sealed[:-80]),
             "texts of one neighbour too many": changed(good, sealed=good.sealed + bytes(80)),
-            "a text with one wrong bit: a complaint, and nothing more": [
+            "commitments a byte too short": changed(good, commitments=good.commitments[:-1]),
+            "a commitment too few": changed(good, commitments=good.commitments[:-32]),
+            "a commitment too many": changed(good, commitments=good.commitments + bytes(32)),
+            "a commitment with one wrong bit": changed(good, commitments=flipped(good.commitments)),
+            "two commitments swapped": changed(
+                good, commitments=b"".join([promised[1], promised[0], *promised[2:]])
+            ),
+            "a text with one wrong bit, and once more, and the right one": [
                 changed(good, sealed=flipped(good.sealed)),
                 changed(good, sealed=flipped(good.sealed)),
                 party.history[2][0],
@@ -181,7 +245,9 @@ def _wrong_texts(party: Party, plan: rounds.Plan) -> None:
     )
 
 
-def _sealed_outside(party: Party, plan: rounds.Plan, sender: int) -> bytes:
+def _sealed_outside(
+    party: Party, plan: rounds.Plan, sender: int, theirs: bytes, masked: bool, commitment: bytes
+) -> bytes:
     """Seal what no honest neighbour seals: a row whose last element is 65521."""
     random = Stream(rounds.seed(plan, sender))
     drawn = b""
@@ -190,72 +256,81 @@ def _sealed_outside(party: Party, plan: rounds.Plan, sender: int) -> bytes:
         drawn += word if int.from_bytes(word, "little") < 65521 else b""
     private = primitives.private_key(random(32))
     own = party.reply(0)
-    told = party.request(1)
-    place = np.frombuffer(told.neighbours, "<u4").tolist().index(sender)
-    theirs = told.keys[64 * place : 64 * place + 64]
-    agreed = primitives.agree(private, primitives.load_public_key(own.sealing_key))
+    agreed = primitives.agree(private, primitives.load_public_key(own.keys[:32]))
     sealing = keys.sealing(agreed, party.context, sender, own.client)
-    ends = keys.Ends(sender, own.client, theirs, own.sealing_key + own.mask_key, bool(told.masked[place]))
+    ends = keys.Ends(sender, own.client, theirs, own.keys, masked, commitment)
     return keys.seal_shares(sealing, bytes(62) + b"\xf1\xff", party.context, ends)
 
 
-def _wrong_drops(party: Party) -> None:
-    good, shared, masking = party.request(3), party.request(1), party.request(2)
-    near = np.frombuffer(shared.neighbours, "<u4").tolist()
-    never = np.frombuffer(masking.dropped, "<u4").tolist()
-    live, me = [j for j in near if j not in never], good.client
-    masked = [j for j, flag in zip(near, shared.masked, strict=True) if flag and j in live]
-    threshold = (len(near) + 1) // 2 + 1
-    stranger = next(j for j in range(10) if j not in (*near, me))
+def wrong_drops(party: Party, place: int, clients: int) -> None:
+    """List others as dropped than can have: in step 3, and after accept in step 2."""
+    good, flags = party.request(place), near_of(party)
+    gone = [j for k in range(2, place) for j in np.frombuffer(party.request(k).dropped, "<u4").tolist()]
+    live, me = [j for j in flags if j not in gone], good.client
+    best = sorted(live, key=lambda j: not flags[j])  # those with masks first
+    threshold = (len(flags) + 1) // 2 + 1
+    stranger = next(j for j in range(clients) if j not in (*flags, me))
 
     def dropping(*ids: int) -> bytes:
         return changed(good, dropped=packed(*ids))
 
-    party.tries(
-        3,
-        {
-            "dropped a byte too short": changed(good, dropped=packed(live[0])[:-1]),
-            "dropped in another order": dropping(live[1], live[0]),
-            "dropped twice": dropping(live[0], live[0]),
-            "dropped beyond the last client": dropping(10),
-            "dropped that is no neighbour": dropping(stranger),
-            "dropped that has never shared": dropping(*never),
-            "dropped with the client itself": dropping(me),
-            "other survivors, right in itself": dropping(live[1]),
-            "as many survivors as the threshold needs": dropping(
-                *(j for j in live if j not in masked[: threshold - 1])
-            ),
-            "one survivor fewer than the threshold needs": dropping(
-                *(j for j in live if j not in masked[: threshold - 2])
-            ),
-            "nobody survives": dropping(*live),
-            "the request of the guard active": m.SignedUnmaskRequest(
-                context=party.context, client=me, confirmed=b"", signatures=b""
-            ).encode(),
-        },
-    )
-    last = party.history[3][0]
-    party.tries(4, {"done: another request": [last, dropping(live[1]), last], "done: once more": last})
+    cases: dict[str, bytes] = {
+        "dropped a byte too short": changed(good, dropped=packed(live[0])[:-1]),
+        "dropped in another order": dropping(live[1], live[0]),
+        "dropped twice": dropping(live[0], live[0]),
+        "dropped beyond the last client": dropping(clients),
+        "dropped that is no neighbour": dropping(stranger),
+        "dropped that had left before": dropping(gone[0]),
+        "dropped with the client itself": dropping(me),
+        "others are left, right in itself": dropping(live[1]),
+        "as many left as the threshold needs": dropping(*(j for j in live if j not in best[: threshold - 1])),
+        "one fewer left than the threshold needs": dropping(
+            *(j for j in live if j not in best[: threshold - 2])
+        ),
+        "nobody is left": dropping(*live),
+    }
+    party.tries(place, {f"step {place}: {reason}": request for reason, request in cases.items()})
 
 
-def _unmasked(party: Party) -> None:
+def at_the_end(party: Party) -> None:
+    """Ask for shares in the words of the other guard, or once more."""
+    place = len(party.history) - 1
+    last, good = party.history[place][0], party.request(place)
+    signed = m.SignedUnmaskRequest(
+        context=party.context, client=good.client, confirmed=b"", signatures=b""
+    ).encode()
+    other = changed(good, dropped=packed(list(near_of(party))[1]))
+    party.tries(place, {"the request of the guard active, for shares": signed})
+    party.tries(place + 1, {"done: another request": [last, other, last], "done: once more": last})
+
+
+def unmasked(party: Party) -> None:
     """All that carry masks are gone, and enough holders are left: the vector would be a sum of its own."""
-    shared, masking = party.request(1), party.request(2)
-    near = np.frombuffer(shared.neighbours, "<u4").tolist()
-    masked = [j for j, flag in zip(near, shared.masked, strict=True) if flag]
-    texts = {j: masking.sealed[80 * place : 80 * place + 80] for place, j in enumerate(near)}
+    shown, flags = party.request(2), near_of(party)
+    masked = [j for j, flag in flags.items() if flag]
+    texts = {j: shown.sealed[80 * place : 80 * place + 80] for place, j in enumerate(flags)}
     left = b"".join(text for j, text in texts.items() if j not in masked)
-    party.tries(2, {"no mask is left": changed(masking, dropped=packed(*masked), sealed=left)})
-    party.tries(3, {"no survivor with a mask is left": changed(party.request(3), dropped=packed(*masked))})
+    promised = shown.commitments[: 32 * (len(flags) - len(masked))]
+    none = changed(shown, dropped=packed(*masked), sealed=left, commitments=promised)
+    party.tries(2, {"step 2: no mask is left": none})
+    for place in range(3, len(party.history)):
+        gone = changed(party.request(place), dropped=packed(*masked))
+        party.tries(place, {f"step {place}: no mask is left": gone})
 
 
 def _counting(plan: rounds.Plan) -> list[Party]:
     """Make clients that count what they contribute to the task of the first round."""
     first = from_round("counting, the second vector", plan, 3, spent=1)
     request = first.history[2][0]
-    first.tries(0, {"step 0: spent, and given back": [(first.history[0][0], 2), (first.history[0][0], 1)]})
-    first.tries(2, {"step 2: spent, and given back": [(request, 2), request, (request, 1)]})
+    first.tries(0, {"step 0: spent, which does not matter yet": [(first.history[0][0], 2)]})
+    first.tries(
+        2,
+        {
+            "step 2: spent, and given back": [(request, 2), request, (request, 1)],
+            "step 2: another task comes before one that is spent": [
+                (changed(first.request(2), task=bytes(32)), 2)
+            ],
+        },
+    )
     first.tries(3, {"step 3: spent by now, which no longer matters": [(first.history[3][0], 2)]})
-    second = Party("counting, no third vector", {**first.entry, "spent": 2}, [])
-    second.tries(0, {"step 0: spent": [first.history[0][0], first.history[0][0]]})
-    return [first, second]
+    return [first]

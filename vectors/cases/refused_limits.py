@@ -12,7 +12,7 @@ from ccesa.thresholds import Fixed
 
 def alone(name: str, client: int = 0, more: Case | None = None, **fields: Any) -> Party:
     """Make a client that has advertised; its neighbours exist only by their keys."""
-    config = RoundConfig(round_id=sample(f"refused {name}"), length=2, bits=8, **fields)
+    config = RoundConfig(series_id=sample(f"refused {name}"), length=2, bits=8, **fields)
     entry = {
         "config": config.encode(),
         "client": client,
@@ -20,7 +20,7 @@ def alone(name: str, client: int = 0, more: Case | None = None, **fields: Any) -
         "vector": b"\x01\x02",
         **(more or {}),
     }
-    request = m.AdvertiseRequest(context=config.context, client=client).encode()
+    request = m.AdvertiseRequest(context=config.context, client=client, number=bytes(4)).encode()
     return Party(name, entry, [(request, join(entry).receive(request))])
 
 

@@ -165,13 +165,17 @@ def _signed() -> list[Case]:
         )
         for client in (0, 7, 2**32 - 2)
     }
-    texts["masking among V2"] = (
-        {"kind": "masking", "root": root, "v2": v2},
-        signed_texts.masking_text(CONTEXT, root, v2),
-    )
+    task, vector = sample("task"), sample("digest of a masked vector")
+    worked_on: Case = {"root": root, "v2": v2, "task": task}
+    given = (CONTEXT, root, v2, task)
+    texts["masking among V2"] = {"kind": "masking", **worked_on}, signed_texts.masking_text(*given)
     texts["confirmed V2 and V3"] = (
-        {"kind": "confirmed", "root": root, "v2": v2, "v3": v3},
-        signed_texts.confirmed_text(CONTEXT, root, v2, v3),
+        {"kind": "confirmed", **worked_on, "v3": v3},
+        signed_texts.confirmed_text(*given, v3),
+    )
+    texts["receipt"] = (
+        {"kind": "receipt", **worked_on, "digest": vector},
+        signed_texts.receipt_text(*given, vector),
     )
     return [
         {

@@ -23,9 +23,11 @@ from ccesa.thresholds import Fixed, Linear
 DESCRIPTION = (
     "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "
     "replies in order and compare its requests and its result. A reply of null is a client that dropped out "
-    "in this step; where delivered stands beside a reply, the server received that instead. Vectors and sums "
-    "are little-endian words of the ring. outcome has the sum, or the name of the failure and the step at "
-    "whose end it came."
+    "in this step; where delivered stands beside a reply, the server received that instead. Everyone works "
+    "on task, and dropout is what the server expects once shares are accepted. Vectors and sums are "
+    "little-endian words of the ring. outcome has the sum, or the name of the failure and the step at whose "
+    "end it came, and the pairs of whom one lied: wrong_shares (sender, dealer, liars up to which that is "
+    "sure) and accusations (accuser, dealer)."
 )
 RANDOMNESS = (
     STREAM + " A client draws, in this order: in step 0 the secret of its mask key pair and the 32 bytes of "
@@ -44,6 +46,10 @@ class Plan:
     config: RoundConfig
     drops: dict[int, str] = field(default_factory=dict)
     tampers: dict[tuple[str, int], Tamper] = field(default_factory=dict)
+    #: What everyone works on.
+    task: bytes = m.NO_TASK
+    #: What the server expects of clients once they have accepted each other's shares.
+    dropout: float = 0.1
 
 
 def make() -> Case:
@@ -55,7 +61,7 @@ def make() -> Case:
 
 
 def _config(name: str, clients: int, **options: Any) -> RoundConfig:
-    return RoundConfig(round_id=sample(f"round {name}"), clients=clients, **options)
+    return RoundConfig(series_id=sample(f"round {name}"), clients=clients, **options)
 
 
 def plans_with_sum() -> list[Plan]:
@@ -63,19 +69,20 @@ def plans_with_sum() -> list[Plan]:
     return [
         Plan(
             "harary, nested; one client drops in each step",
-            _config("h", 10, length=9, graph=Harary(degree=6, mask_degree=4), task=sample("task")),
+            _config("h", 10, length=9, graph=Harary(degree=6, mask_degree=4)),
             each_step,
+            task=sample("task"),
         ),
         Plan(
             "erdos-renyi, nested; one client drops in each step",
-            _config("e 0", 9, length=7, bits=16, graph=ErdosRenyi(p=0.9, mask_p=0.6), generator="chacha20"),
+            _config("e 1", 9, length=7, bits=16, graph=ErdosRenyi(p=0.9, mask_p=0.6), generator="chacha20"),
             each_step,
         ),
         Plan("complete; everyone stays", _config("c", 3, length=4, bits=64, threshold=Fixed(t=2))),
         Plan(
             "complete; a client seals garbage for another, who complains and is left out",
             _config("g", 6, length=3, bits=8),
-            tampers={("share", 2): garbage},
+            tampers={("share", 2): garbage(0)},
         ),
         Plan(
             "complete; a wrong share is corrected",
@@ -87,15 +94,15 @@ def plans_with_sum() -> list[Plan]:
 
 
 def _linear() -> Plan:
-    """The round id is one whose graph shows every case of the rule.
+    """The series id is one whose graph shows every case of the rule.
 
-    Client 0 has d = 1 and t = 3, so it is not fit; 2 and 4 have d = 4 and t = 4, above the majority; 3 has
+    Client 4 has d = 1 and t = 3, so it is not fit; 0 and 7 have d = 4 and t = 4, above the majority; 5 has
     d = 7 and t = 5, where the majority is above the line.
     """
     graph, threshold = ErdosRenyi(p=0.5), Linear(slope=290, base=3)
     return Plan(
         "erdos-renyi, linear threshold; a client with one neighbour is left out, another drops",
-        _config("linear 999", 8, length=2, bits=16, graph=graph, threshold=threshold),
+        _config("linear 510", 8, length=2, bits=16, graph=graph, threshold=threshold),
         {5: "mask"},
     )
 
@@ -120,9 +127,9 @@ def _plans_without_sum() -> list[Plan]:
             {0: "mask", 4: "mask"},
         ),
         Plan(
-            "corrupt shares: a commitment to another secret",
+            "corrupt shares: two of five are wrong, one could be corrected",
             _config("x", 5, **small),
-            tampers={("share", 2): _wrong_commitment},
+            tampers={("unmask", 0): wrong_share, ("unmask", 1): wrong_share},
         ),
     ]
 
@@ -132,16 +139,32 @@ def wrong_share(reply: bytes) -> bytes:
     return reply[:-2] + bytes([reply[-2] ^ 1]) + reply[-1:]
 
 
-def garbage(reply: bytes) -> bytes:
-    """The first sealed text, the one for client 0, with a wrong bit."""
-    message = m.expect(m.decode(reply, len(reply)), m.ShareReply)
-    sealed = bytes([message.sealed[0] ^ 1]) + message.sealed[1:]
-    return msgspec.structs.replace(message, sealed=sealed).encode()
+def garbage(*places: int) -> Tamper:
+    """The sealed texts at these places, among those for all neighbours, with a wrong bit each."""
+
+    def tamper(reply: bytes) -> bytes:
+        message = m.expect(m.decode(reply, len(reply)), m.ShareReply)
+        sealed = bytearray(message.sealed)
+        for place in places:
+            sealed[80 * place] ^= 1
+        return msgspec.structs.replace(message, sealed=bytes(sealed)).encode()
+
+    return tamper
 
 
-def _wrong_commitment(reply: bytes) -> bytes:
+def wrong_commitment(reply: bytes) -> bytes:
     message = m.expect(m.decode(reply, len(reply)), m.ShareReply)
     return msgspec.structs.replace(message, commitment=sample("another commitment")).encode()
+
+
+def lying(*accused: int) -> Tamper:
+    """Say in *accept* that the texts of these could not be used."""
+
+    def tamper(reply: bytes) -> bytes:
+        message = m.expect(m.decode(reply, len(reply)), m.AcceptReply)
+        return msgspec.structs.replace(message, accused=m.pack_ids(np.array(accused))).encode()
+
+    return tamper
 
 
 def seed(plan: Plan, client: int) -> bytes:
@@ -157,24 +180,28 @@ def contribution(plan: Plan, client: int) -> words.Vector:
 
 
 def _client(plan: Plan, client: int) -> Client:
-    return Client(plan.config, client, contribution(plan, client), random=Stream(seed(plan, client)))
+    random = Stream(seed(plan, client))
+    return Client(plan.config, client, contribution(plan, client), task=plan.task, random=random)
 
 
 def play(plan: Plan) -> Case:
     steps: list[Case] = []
     clients = {client: _client(plan, client) for client in range(plan.config.clients)}
+    server = Server(plan.config, task=plan.task, dropout=plan.dropout)
     return {
         "name": plan.name,
         "fields": fields(plan.config),
         "config": plan.config.encode(),
         "context": plan.config.context,
+        "task": plan.task,
+        "dropout": plan.dropout,
         "clients": [
             {"client": client, "seed": seed(plan, client), "vector": vector(plan, client)}
             for client in range(plan.config.clients)
         ],
         "drops": [{"client": client, "step": step} for client, step in sorted(plan.drops.items())],
         "steps": steps,
-        "outcome": outcome(Server(plan.config), recorder(plan, clients, steps), steps),
+        "outcome": outcome(server, recorder(plan, clients, steps), steps),
     }
 
 
@@ -207,8 +234,8 @@ def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
 
 
 def evidence(found: Evidence) -> Case:
-    """Pairs of clients of whom one lied: (sender, dealer), and (accuser, accused)."""
-    return {"wrong_shares": sorted(found.wrong_shares), "complaints": sorted(found.complaints)}
+    """Pairs of clients of whom one lied: (sender, dealer), and (accuser, dealer)."""
+    return {"wrong_shares": sorted(found.wrong_shares), "accusations": sorted(found.accusations)}
 
 
 def _success(aggregate: Aggregate) -> Case:

@@ -8,10 +8,10 @@ from ccesa.crypto.keys import Ends, Sealing
 
 DESCRIPTION = (
     "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
-    "incoming key from recipient_private, sender_public, context and both ids; the associated data have both "
-    "ends' public keys, sealing key then mask key, and whether masks run between them. Cases under bad must "
-    "be refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
-    "nonce) is the right one and only the associated data differ."
+    "incoming key from recipient_private, sender_public, context and both ids; the associated data have "
+    "both ends' public keys, sealing key then mask key, whether masks run between them, and the sender's "
+    "commitment. Cases under bad must be refused by the operation they name; under bad_associated the "
+    "one-time key (16 bytes of key, 12 of nonce) is the right one and only the associated data differ."
 )
 _CONTEXT = configurations()["defaults"].context
 _OTHER_CONTEXT = configurations()["harary"].context
@@ -30,6 +30,7 @@ class Opening:
     sender_mask_key: bytes = b""
     masked: bool = True
     recipient_mask_key: bytes = b""
+    commitment: bytes = b""
 
     def case(self) -> Case:
         return {
@@ -39,6 +40,7 @@ class Opening:
             "recipient_keys": _public(self.recipient_private)
             + (self.recipient_mask_key or _mask_key(self.recipient)),
             "masked": self.masked,
+            "commitment": self.commitment or _commitment(self.sender),
             "recipient_private": self.recipient_private,
             "context": self.context,
             "sealed": self.sealed,
@@ -69,7 +71,11 @@ def _mask_key(client: int) -> bytes:
 
 def _ends(sender: int, recipient: int) -> Ends:
     one, other = (_public(_private(client)) + _mask_key(client) for client in (sender, recipient))
-    return Ends(sender, recipient, one, other, True)
+    return Ends(sender, recipient, one, other, True, _commitment(sender))
+
+
+def _commitment(sender: int) -> bytes:
+    return sample(f"commitment {sender}")
 
 
 def _shares(sender: int, recipient: int) -> bytes:
@@ -118,6 +124,7 @@ def _bad() -> list[Case]:
         "the sender's mask key is another one": replace(good, sender_mask_key=_mask_key(5)),
         "the recipient's mask key is another one": replace(good, recipient_mask_key=_mask_key(5)),
         "no masks between them": replace(good, masked=False),
+        "another commitment": replace(good, commitment=_commitment(5)),
         "first bit flipped": replace(good, sealed=_flip(sealed, 0)),
         "one bit flipped in the s share": replace(good, sealed=_flip(sealed, 8 * 40 + 3)),
         "last bit of the tag flipped": replace(good, sealed=_flip(sealed, 8 * len(sealed) - 1)),
@@ -147,6 +154,7 @@ def _bad_associated() -> list[Case]:
         "another key of the sender": (_CONTEXT, ends._replace(sender_keys=_flip(ends.sender_keys, 500))),
         "another key of the recipient": (_CONTEXT, ends._replace(recipient_keys=_ends(5, 7).sender_keys)),
         "no masks between them": (_CONTEXT, ends._replace(carries_masks=False)),
+        "another commitment": (_CONTEXT, ends._replace(commitment=_flip(ends.commitment, 0))),
         "sender and recipient swapped": (_CONTEXT, _ends(7, 3)),
     }
     return [
@@ -160,6 +168,7 @@ def _bad_associated() -> list[Case]:
             "sender_keys": told.sender_keys,
             "recipient_keys": told.recipient_keys,
             "masked": told.carries_masks,
+            "commitment": told.commitment,
             "sealed": _seal(3, 7, _shares(3, 7)),
             "error": "SealBroken",
         }

@@ -17,12 +17,15 @@ import msgspec
 from ccesa import files, labels
 from ccesa.charter import toml
 from ccesa.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.crypto.agreements import needs_accept
 from ccesa.errors import ConfigError, quoted, shown
+from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
 from ccesa.graphs import Graph
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
+from ccesa.probability.per_step import PerStep
 from ccesa.thresholds import Threshold
 from ccesa.wire import encode
 
@@ -72,10 +75,16 @@ class Stated(Part, frozen=True, kw_only=True):
     disconnected: float
     exposed: float
     unmaskable: float
+    #: With which probability a client leaves in each step, in order; left out where that was not said.
+    dropout_per_step: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
-        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+        if self.dropout_per_step is not msgspec.UNSET:
+            each = PerStep(each=tuple(self.dropout_per_step), confirms=True).each
+            msgspec.structs.force_setattr(self, "dropout_per_step", tuple(float(q) + 0.0 for q in each))
+        figures = [name for name in self.__struct_fields__ if name != "dropout_per_step"]
+        for name, value in ((name, getattr(self, name)) for name in figures):
             least, most = _STATED.get(name, (-math.inf, 0.0))
             if not least <= value <= most:  # not a number is neither
                 raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
@@ -97,6 +106,8 @@ class Learning(Part, frozen=True, kw_only=True):
     clip: float = 2.0
     metric_clip: float = 1e6
     max_weight: float = 65536.0
+    #: Bits of a field; with the number of members it says how every number lies in the words.
+    field_bits: int = USUAL_BITS
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
@@ -125,8 +136,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         graph: Who holds shares of whom; masks run on every edge.
         threshold: How many holders open a secret.
         generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two members come to a common secret: ``x25519``.
-        bits: Bits of a word, 8, 16, 32 or 64.
+        agreement: How two members come to a common secret: ``x25519`` or ``x25519-mlkem768``.
+        bits: Bits of a word, 8, 16, 32 or 64; 64 with learning.
         least_roster: The fewest members whose keys make a round, F.
         min_survivors: The fewest members in a sum.
         attempts: How many vectors a member sends for one task, 1 to 1000.
@@ -165,6 +176,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
         msgspec.structs.force_setattr(self, "members", tuple(self.members))
+        if self.learning is not None:
+            if self.bits != WORD_BITS:
+                raise ConfigError(f"a charter with learning has words of {WORD_BITS} bits, not {self.bits}")
+            Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
         BARE_FLOOR.check(self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
 
@@ -189,7 +204,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
     def config(
-        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool = False
+        self, *, length: int, series_id: bytes | None = None, number: int = 0, accept: bool | None = None
     ) -> RoundConfig:
         """Return the configuration of one round of this federation.
 
@@ -197,13 +212,16 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             length: Words of a vector.
             series_id: 32 bytes, fresh for every series; random unless given.
             number: Of the round in its series.
-            accept: Whether members say, before they mask, whose shares they could open.
+            accept: Whether members say, before they mask, whose shares they could open; by default if the
+                agreement needs it.
 
         Raises:
             ConfigError: One of them cannot be.
         """
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
-        return self._config(length=length, number=number, accept=accept, charter=self.digest, **given)
+        if accept is not None:
+            given["accept"] = accept
+        return self._config(length=length, number=number, charter=self.digest, **given)
 
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
@@ -311,6 +329,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return toml.written(msgspec.to_builtins(self))
 
     def _config(self, **others: Any) -> RoundConfig:
+        others.setdefault("accept", needs_accept(self.agreement))
         return RoundConfig(
             clients=len(self.members),
             bits=self.bits,

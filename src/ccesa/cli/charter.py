@@ -19,6 +19,7 @@ from ccesa.charter import Charter, Learning
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import check_output, lines
 from ccesa.errors import ConfigError, shown
+from ccesa.fields import Fields
 from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
@@ -81,6 +82,31 @@ def accept(
 
 
 @dataclass(frozen=True)
+class Values:
+    """The options of ``ccesa plan`` about values, which lie in fields of 64-bit words."""
+
+    clients: int
+    bits: int | None
+    precision: float | None
+    clip: float
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is a wish; else fields have 32 bits."""
+        return (self.bits, self.precision) != (None, None)
+
+    @cached_property
+    def fields(self) -> Fields:
+        return Fields.chosen(self.clients, self.bits, self.precision, self.clip)
+
+    def learning(self, before: Learning | None) -> Learning:
+        """Return the table of the charter before with fields as they are wished for, or a new table."""
+        if before is None:
+            return Learning(clip=self.clip, field_bits=self.fields.bits)
+        return msgspec.structs.replace(before, field_bits=self.fields.bits) if self.asked else before
+
+
+@dataclass(frozen=True)
 class Agreement:
     """The options of ``ccesa plan`` about a charter."""
 
@@ -109,18 +135,19 @@ class Agreement:
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before
 
-    def write(self, made: Plan, members: Admission) -> None:
+    def write(self, made: Plan, members: Admission, values: Values) -> None:
         """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
         if self.path is None:
             return
         before = self._before
+        agreed = None if before is None else before.learning
         found = charters.charter(
             made,
             members,
             expires=self._ends,
             serial=1 if before is None else before.serial + 1,
             attempts=self.attempts or (2 if before is None else before.attempts),
-            learning=(before.learning if before else None) or (Learning() if self.learning else None),
+            learning=values.learning(agreed) if agreed or self.learning else None,
         )
         files.write_new(self.path, str(found), private=False)
         self._tell(found)
@@ -166,12 +193,14 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
     )
     chance = report.probability_in_words(told.unreliable)
-    yield "is lost", f"with probability {chance} if {told.dropout:.3g} drop out"
+    leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
+    yield "is lost", f"with probability {chance} if {leaving}"
     yield "graph", _part(found.graph)
     yield "threshold", _part(found.threshold)
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)
+        yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
 
 
 def _part(part: msgspec.Struct) -> str:
@@ -195,7 +224,8 @@ def _plain(found: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(found)
     plain["certificate"] = {
-        name: max(value, report.IMPOSSIBLE) for name, value in plain["certificate"].items()
+        name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
+        for name, value in plain["certificate"].items()
     }
     return plain
 

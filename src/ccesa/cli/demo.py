@@ -24,6 +24,7 @@ def demo(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
     dropout: options.Dropout = 0.1,
     degree: options.Degree = None,
+    post_quantum: options.PostQuantum = False,
     seed: Annotated[int, typer.Option(min=0, help="Fixes data and dropouts, never keys.")] = 1,
     threads: options.Threads = 1,
     output: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("demo-report.html"),
@@ -44,7 +45,14 @@ def demo(
     )
     with _progress(console, rounds) as show:
         history = train(
-            data, rounds=rounds, dropout=dropout, graph=graph, seed=seed, threads=threads, progress=show
+            data,
+            rounds=rounds,
+            dropout=dropout,
+            graph=graph,
+            seed=seed,
+            agreement=options.agreement(post_quantum),
+            threads=threads,
+            progress=show,
         )
     _show(console, history, conventional(data, seed), output)
 

@@ -1,13 +1,16 @@
 """Options that several commands have, each said once."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
 from ccesa.crypto.masks import GENERATORS
+from ccesa.errors import ConfigError, quoted
 from ccesa.graphs import NAMES
 from ccesa.guards import GUARDS
+from ccesa.probability.per_step import ORDER
 
 
 def _one_of(names: Iterable[str], text: str) -> Any:
@@ -20,9 +23,65 @@ Clients = Annotated[int, typer.Option(help="Number of clients.")]
 Length = Annotated[int, typer.Option(help="Elements of each vector.")]
 Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
 Dropout = Annotated[float, typer.Option(help="Probability to drop out of a round, over all steps together.")]
+DropoutPerStep = Annotated[
+    str | None,
+    typer.Option(
+        help="Instead of --dropout: the probability to leave in each step, if still there; or one for each "
+        f"step by name ({', '.join(ORDER)}), where others lose nobody.",
+        metavar="Q|STEP=Q,...",
+        show_default=False,
+    ),
+]
 Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); else planned.")]
 GraphName = Annotated[str, _one_of(NAMES, "Assignment graph; the planner chooses what is left open.")]
 GuardName = Annotated[str, _one_of(GUARDS, "What the server may do: look at everything, or also lie.")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
+PostQuantum = Annotated[
+    bool,
+    typer.Option(
+        "--post-quantum",
+        help=f"Agree by {POST_QUANTUM}: what is recorded today stays secret when X25519 falls.",
+    ),
+]
 Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+def agreement(post_quantum: bool) -> str:
+    """Return the name of the agreement that was chosen."""
+    return POST_QUANTUM if post_quantum else DEFAULT
+
+
+#: What a round is planned for where nothing is said.
+USUAL_DROPOUT = 0.1
+
+
+class Leaving(NamedTuple):
+    """Who drops out, in the whole round or in each step."""
+
+    dropout: float | None
+    per_step: float | dict[str, float] | None
+
+
+def leaving(dropout: float | None, per_step: str | None) -> Leaving:
+    """Return what was said; refuse both at once."""
+    if per_step is None:
+        return Leaving(USUAL_DROPOUT if dropout is None else dropout, None)
+    if dropout is not None:
+        raise ConfigError("say either --dropout or --dropout-per-step")
+    if "=" not in per_step:
+        return Leaving(None, _number(per_step))
+    pairs = [part.partition("=") for part in per_step.split(",")]
+    names = [name.strip() for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--dropout-per-step names a step twice: {quoted(per_step)}")
+    return Leaving(None, {name.strip(): _number(value) for name, _, value in pairs})
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(
+            f"--dropout-per-step takes 0.026 or share=0.01,mask=0.05, not {quoted(text)}"
+        ) from None

@@ -10,9 +10,11 @@ import typer
 from rich.console import Console
 
 from ccesa.cli import options
-from ccesa.cli.charter import Agreement
+from ccesa.cli.charter import Agreement, Values
 from ccesa.cli.output import lines, table
+from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
@@ -28,7 +30,12 @@ _MEANING = {
 
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Dropout = Annotated[float, typer.Option(help="Fraction that may drop out of a round.")]
+_Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Fraction that may drop out of a round, in whichever step is worst; 0.1.", show_default=False
+    ),
+]
 _Collusion = Annotated[
     float | None,
     typer.Option(
@@ -79,6 +86,18 @@ _Attempts = Annotated[
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
 ]
+_ValueBits = Annotated[
+    int | None,
+    typer.Option(
+        help="Bits of one client's value: --length counts values, several of them in a 64-bit word.",
+        show_default=False,
+    ),
+]
+_Precision = Annotated[
+    float | None,
+    typer.Option(help="In place of --value-bits: how far a mean may be off.", show_default=False),
+]
+_Clip = Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")]
 _Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="Measure this machine and say the costs in seconds, too.")
 ]
@@ -86,12 +105,17 @@ _Calibrate = Annotated[
 
 def plan(
     clients: _Clients = None,
-    dropout: _Dropout = 0.1,
+    dropout: _Dropout = None,
+    dropout_per_step: options.DropoutPerStep = None,
     collusion: _Collusion = None,
     guard: options.GuardName = CURIOUS.name,
     graph: options.GraphName = BEST,
     length: options.Length = 1_000_000,
     bits: options.Bits = 32,
+    value_bits: _ValueBits = None,
+    precision: _Precision = None,
+    clip: _Clip = 2.0,
+    post_quantum: options.PostQuantum = False,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -109,15 +133,35 @@ def plan(
     Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
     --charter it also writes what the members agree on under the guard active; see ccesa charter.
+
+    With --dropout all may drop out in the worst step, after they have dealt their shares. A federation that
+    has counted who leaves when says it with --dropout-per-step and needs fewer neighbours: who left before
+    dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
     """
     listed = None if members is None else Admission.load(members)
     agreement = Agreement(charter, replaces, expires, attempts, learning)
     agreement.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
-    made = make_plan(count, dropout, collusion, guard, length, bits, *promised, graph, exact_dropout)
-    _show(made, calibrate() if calibrated else None, as_json)
+    values = Values(count, value_bits, precision, clip)
+    fields = values.fields if values.asked or learning else None
+    length, bits = (length, bits) if fields is None else (fields.length(length), WORD_BITS)
+    leaving = options.leaving(dropout, dropout_per_step)
+    made = make_plan(
+        count,
+        leaving.dropout,
+        collusion,
+        guard,
+        length,
+        bits,
+        *promised,
+        graph,
+        exact_dropout,
+        leaving.per_step,
+        options.agreement(post_quantum),
+    )
+    _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
-        agreement.write(made, listed)
+        agreement.write(made, listed, values)
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:
@@ -132,12 +176,13 @@ def _count(clients: int | None, listed: Admission | None) -> int:
     return len(listed)
 
 
-def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
+def _show(made: Plan, fields: Fields | None, rates: Rates | None, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(report.as_json(made, rates)))
+        lie = {} if fields is None else {"fields": fields.as_dict()}
+        typer.echo(json.dumps(report.as_json(made, rates) | lie))
         return
     console = Console()
-    console.print(lines(_recommendation(made)))
+    console.print(lines(_recommendation(made, fields)))
     console.print(table("certificate", ("", "at most", ""), _certificate(made)))
     console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
@@ -146,12 +191,18 @@ def _show(made: Plan, rates: Rates | None, as_json: bool) -> None:
         console.print(f"[yellow]note[/yellow]  {note}")
 
 
-def _recommendation(made: Plan) -> Iterator[tuple[str, str]]:
-    who = f"{made.assumptions.dropout:.3g} drop out, {made.assumptions.collusion:.3g} collude"
+def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, str]]:
+    told = made.assumptions
+    leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
+    who = f"{leaving}, {told.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
+    if made.agreement != DEFAULT:
+        yield "agreement", made.agreement
+    if fields is not None:
+        yield "words", fields.in_words
     if promise := report.promise_in_words(made):
         yield "promise", promise
 

@@ -14,12 +14,19 @@ from ccesa import simulate as simulation
 from ccesa.cli import LOST, WENT_WRONG, options
 from ccesa.cli.output import lines
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import charters
 from ccesa.thresholds import Fixed
 
+_Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability to drop out of a round, over all steps together; 0.1.", show_default=False
+    ),
+]
 _P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
 _MaskP = Annotated[
     float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
@@ -35,7 +42,8 @@ def simulate(
     clients: options.Clients = 100,
     length: options.Length = 10_000,
     bits: options.Bits = 32,
-    dropout: options.Dropout = 0.1,
+    dropout: _Dropout = None,
+    dropout_per_step: options.DropoutPerStep = None,
     graph: options.GraphName = BEST,
     p: _P = None,
     degree: options.Degree = None,
@@ -44,6 +52,7 @@ def simulate(
     threshold: _Threshold = None,
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
+    post_quantum: options.PostQuantum = False,
     seed: _Seed = None,
     threads: options.Threads = 1,
     as_json: options.Json = False,
@@ -55,15 +64,16 @@ def simulate(
     3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
-    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, dropout, graph, guard)
-    agreed |= {"bits": bits, "generator": generator}
+    leaving = options.leaving(dropout, dropout_per_step)
+    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, leaving, graph, guard)
+    agreed |= {"bits": bits, "generator": generator, "agreement": options.agreement(post_quantum)}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
     config, federation = _configured(guard_named(guard), clients, length, agreed)
     with _progress() as progress:
         report = simulation.simulate(
             config,
-            dropout=simulation.Independent(dropout),
+            dropout=_dropouts(leaving),
             seed=seed,
             threads=threads,
             federation=federation,
@@ -76,7 +86,8 @@ def _configured(
     guard: Guard, clients: int, length: int, agreed: dict[str, Any]
 ) -> tuple[RoundConfig, simulation.Federation | None]:
     if not guard.chartered:
-        return RoundConfig(clients=clients, length=length, **agreed), None
+        accept = needs_accept(agreed["agreement"])
+        return RoundConfig(clients=clients, length=length, accept=accept, **agreed), None
     federation = simulation.federate(clients, **agreed)
     return federation.charter.config(length=length), federation
 
@@ -92,9 +103,15 @@ def _print(report: simulation.Report, as_json: bool) -> None:
         raise typer.Exit(WENT_WRONG)
 
 
-def _planned(clients: int, dropout: float, graph: str, guard: str) -> dict[str, Any]:
+def _dropouts(leaving: options.Leaving) -> simulation.Dropout:
+    if leaving.per_step is not None:
+        return simulation.StepProbabilities(leaving.per_step)
+    return simulation.Independent(leaving.dropout or 0.0)
+
+
+def _planned(clients: int, leaving: options.Leaving, graph: str, guard: str) -> dict[str, Any]:
     """Return what the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, dropout, graph, guard)
+    planned = simulation.usual_plan(clients, leaving.dropout, graph, guard, leaving.per_step)
     for note in planned.notes:
         # It names options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)

@@ -1,21 +1,194 @@
-"""An agreement is how two clients come to a common secret. One record per agreement has its sizes."""
+"""An agreement is how two clients come to common secrets. Each is one class, and nobody else asks which.
 
+Two clients need secrets for two things: to seal shares for each other, and to mask with each other. Under
+``x25519`` both rest on X25519 alone. Under ``x25519-mlkem768`` sealing rests on ML-KEM-768 besides, and masks
+on *pair seeds* that travel in the sealed texts: they are hidden as long as one of the two stands.
+"""
+
+from collections.abc import Callable
 from typing import NamedTuple
 
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, TAG_BYTES
+from ccesa.crypto import keys, primitives
+from ccesa.crypto.keys import Beside, Ends, Half
+from ccesa.crypto.primitives import (
+    CIPHERTEXT_BYTES,
+    KEM_KEY_BYTES,
+    KEM_SEED_BYTES,
+    PUBLIC_KEY_BYTES,
+    TAG_BYTES,
+)
 from ccesa.crypto.shamir import SHARE_BYTES
+from ccesa.errors import ConfigError
+
+_SHARES_BYTES = 2 * SHARE_BYTES
+#: Returns the secret behind a ciphertext.
+Decapsulate = Callable[[bytes], bytes]
 
 
-class Agreement(NamedTuple):
-    """An agreement says how large what clients show each other is."""
+class Opened(NamedTuple):
+    """What a neighbour sealed: a pair of shares, and the seed for the masks of the two."""
 
-    #: All public keys of a client, as they travel: that of c_i, that of s_i.
-    bundle_bytes: int
-    #: What a client seals for a neighbour: a pair of shares.
-    text_bytes: int
+    shares: bytes
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return "Opened(...)"
+
+
+class X25519:
+    """Two clients agree by X25519 alone. There are no pair seeds: wherever one is asked for, it is empty."""
+
+    #: All public keys of a client, as they travel: that of c_i, that of s_i, that of ML-KEM.
+    bundle_bytes = 2 * PUBLIC_KEY_BYTES
+    #: What a client seals for a neighbour.
+    text_bytes = _SHARES_BYTES + TAG_BYTES
+    #: The commitment to a pair seed, which is the end of what is sealed.
+    commitment_bytes = 0
+    #: The seed that a client was given, sealed for whoever rebuilds its secret.
+    deposit_bytes = 0
+    #: Of the private key of ML-KEM.
+    kem_seed_bytes = 0
+    #: Whether seeds have to be accepted before masks can rest on them.
+    needs_accept = False
+
+    def check_installed(self) -> None:
+        """Refuse an agreement that the installed cryptographic library does not know."""
+
+    def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
+        """Return all public keys of a client, as they travel."""
+        return sealing_key + mask_key
+
+    def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
+        """Return the public keys of a client: that of c_i, that of s_i, and what else there is."""
+        return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]
+
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
+        """Refuse public keys that no honest client can have; raises BadKey."""
+        primitives.check_public_key(sealing_key)
+        primitives.check_public_key(mask_key)
+
+    def seal(self, agreed: bytes, content: Opened, context: bytes, ends: Ends) -> bytes:
+        """Seal shares and a seed for a neighbour with whom this client has agreed by c_i."""
+        sealing = keys.sealing(agreed, context, ends.sender, ends.recipient)
+        return keys.seal_shares(sealing, content.shares, context, ends)
+
+    def decapsulating(self, kem_seed: bytes) -> Decapsulate:
+        """Return what opens the ciphertexts for one key."""
+        return lambda ciphertext: b""
+
+    def unseal(
+        self, agreed: bytes, decapsulate: Decapsulate, sealed: bytes, context: bytes, ends: Ends
+    ) -> Opened:
+        """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
+        sealing = keys.sealing(agreed, context, ends.recipient, ends.sender)
+        return Opened(keys.unseal_shares(sealing, sealed, context, ends), b"")
+
+    def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Derive the seed that a client gives another from the secret behind its s_i."""
+        return b""
+
+    def seed_commitment(self, seed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return what binds a client to the seed that it gives another."""
+        return b""
+
+    def deposit(self, secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
+        return b""
+
+    def withdraw(self, secret: bytes, deposit: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return the seed behind a deposit; raises SealBroken."""
+        return b""
+
+    def pair_secret(self, agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
+        """Return what the mask of two clients rests on, who have agreed by their s_i."""
+        return agreed
+
+
+class Hybrid(X25519):
+    """Two clients agree by X25519 and ML-KEM-768: what they hide stays hidden unless both fall."""
+
+    bundle_bytes = X25519.bundle_bytes + KEM_KEY_BYTES
+    commitment_bytes = keys.COMMITMENT_BYTES
+    text_bytes = CIPHERTEXT_BYTES + X25519.text_bytes + keys.SEED_BYTES + commitment_bytes
+    deposit_bytes = keys.DEPOSIT_BYTES
+    kem_seed_bytes = KEM_SEED_BYTES
+    needs_accept = True
+
+    def check_installed(self) -> None:
+        """Refuse an agreement that the installed cryptographic library does not know."""
+        if not primitives.has_kem():
+            raise ConfigError(
+                "the installed cryptography was built without ML-KEM: install one of its wheels from version "
+                "48 on, or take the agreement x25519"
+            )
+
+    def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
+        """Return all public keys of a client, as they travel."""
+        return sealing_key + mask_key + primitives.kem_public_key(primitives.kem_private_key(kem_seed))
+
+    def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
+        """Return the public keys of a client: that of c_i, that of s_i, that of ML-KEM."""
+        both = 2 * PUBLIC_KEY_BYTES
+        return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:both], bundle[both:]
+
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
+        """Refuse public keys that no honest client can have; raises BadKey."""
+        super().check_keys(sealing_key, mask_key)
+        for key in more:
+            primitives.check_kem_key(key)
+
+    def seal(self, agreed: bytes, content: Opened, context: bytes, ends: Ends) -> bytes:
+        """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
+        encapsulated, ciphertext = primitives.encapsulate(ends.recipient_keys[-KEM_KEY_BYTES:])
+        promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
+        key = keys.hybrid_sealing(agreed, encapsulated, context, ends, Beside(ciphertext, promised))
+        return ciphertext + keys.seal_once(key, content.shares + content.seed) + promised
+
+    def decapsulating(self, kem_seed: bytes) -> Decapsulate:
+        """Return what opens the ciphertexts for one key; one that is not for it gives a random secret."""
+        return primitives.kem_private_key(kem_seed).decapsulate
+
+    def unseal(
+        self, agreed: bytes, decapsulate: Decapsulate, sealed: bytes, context: bytes, ends: Ends
+    ) -> Opened:
+        """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
+        ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
+        promised = sealed[-self.commitment_bytes :]
+        beside = Beside(ciphertext, promised)
+        opened = keys.unseal_once(
+            keys.hybrid_sealing(agreed, decapsulate(ciphertext), context, ends, beside), text
+        )
+        found = Opened(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
+        if self.seed_commitment(found.seed, context, ends.sender, ends.recipient) != promised:
+            raise primitives.SealBroken("a pair seed that is not the promised one")
+        return found
+
+    def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Derive the seed that a client gives another from the secret behind its s_i."""
+        return keys.pair_seed(secret, context, client, other)
+
+    def seed_commitment(self, seed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return what binds a client to the seed that it gives another."""
+        return keys.seed_commitment(seed, context, client, other)
+
+    def deposit(self, secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
+        return keys.deposit(secret, seed, context, client, other)
+
+    def withdraw(self, secret: bytes, deposit: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return the seed behind a deposit; raises SealBroken."""
+        return keys.withdraw(secret, deposit, context, client, other)
+
+    def pair_secret(self, agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
+        """Return what the mask of two clients rests on, who have agreed by their s_i."""
+        return keys.pair_secret(agreed, context, one, other)
 
 
 #: The one list of them: the names that configurations, charters and the command line take.
-AGREEMENTS = {
-    "x25519": Agreement(bundle_bytes=2 * PUBLIC_KEY_BYTES, text_bytes=2 * SHARE_BYTES + TAG_BYTES),
-}
+AGREEMENTS: dict[str, X25519] = {"x25519": X25519(), "x25519-mlkem768": Hybrid()}
+DEFAULT, POST_QUANTUM = AGREEMENTS
+
+
+def needs_accept(name: str) -> bool:
+    """Tell whether rounds need the step *accept* for an agreement; what has no such name needs nothing."""
+    return name in AGREEMENTS and AGREEMENTS[name].needs_accept

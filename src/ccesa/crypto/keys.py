@@ -10,6 +10,8 @@ from ccesa.labels import client_bytes
 
 COMMITMENT_BYTES = 32
 DIGEST_BYTES = 32
+SEED_BYTES = 32
+DEPOSIT_BYTES = SEED_BYTES + primitives.TAG_BYTES
 _KEY, _NONCE = 16, 12
 
 
@@ -78,22 +80,100 @@ class Ends(NamedTuple):
 
     def associated(self, context: bytes) -> bytes:
         """Return the data that sealing binds to the text."""
-        head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
+        return self.framed(labels.SEALED, context)
+
+    def framed(self, label: bytes, context: bytes, *more: bytes) -> bytes:
+        """Return a frame of all of it, and of what travels beside the text."""
+        head = labels.pair_frame(label, context, self.sender, self.recipient)
         return head + labels.frame(
-            self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment
+            self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment, *more
         )
+
+
+def seal_once(one_time: bytes, text: bytes, associated: bytes = b"") -> bytes:
+    """Seal the only text of a key and its nonce."""
+    return primitives.seal(one_time[:_KEY], one_time[_KEY:], text, associated)
+
+
+def unseal_once(one_time: bytes, sealed: bytes, associated: bytes = b"") -> bytes:
+    """Open the only text of a key and its nonce; raises SealBroken."""
+    return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, associated)
 
 
 def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:
     """Seal a pair of shares for a neighbour."""
-    one_time = key.outgoing
-    return primitives.seal(one_time[:_KEY], one_time[_KEY:], shares, ends.associated(context))
+    return seal_once(key.outgoing, shares, ends.associated(context))
 
 
 def unseal_shares(key: Sealing, sealed: bytes, context: bytes, ends: Ends) -> bytes:
     """Open what a neighbour sealed; raises SealBroken."""
-    one_time = key.incoming
-    return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, ends.associated(context))
+    return unseal_once(key.incoming, sealed, ends.associated(context))
+
+
+class Beside(NamedTuple):
+    """Travels beside a text that is sealed under the hybrid agreement."""
+
+    ciphertext: bytes
+    #: To the seed that is in the text.
+    commitment: bytes
+
+
+def hybrid_sealing(agreed: bytes, encapsulated: bytes, context: bytes, ends: Ends, beside: Beside) -> bytes:
+    """Derive key and nonce of one text from both secrets: they stand as long as one of the two does.
+
+    All that is to be bound to the text enters here, beside all that the secrets were made with. So the key is
+    for this text alone, and nothing is left for associated data.
+    """
+    info = ends.framed(labels.HYBRID_SEALING, context, *beside)
+    return primitives.derive(agreed + encapsulated, info, _KEY + _NONCE)
+
+
+def pair_seed(secret: bytes, context: bytes, client: int, other: int) -> bytes:
+    """Derive the seed R_ij that a client gives another: whoever rebuilds the secret has it again."""
+    return primitives.derive(secret, labels.pair_frame(labels.PAIR_SEED, context, client, other), SEED_BYTES)
+
+
+def seed_commitment(seed: bytes, context: bytes, client: int, other: int) -> bytes:
+    """Bind a client to the seed that it gives another, without showing it."""
+    return hashlib.sha256(
+        labels.pair_frame(labels.SEED_COMMITMENT, context, client, other) + labels.frame(seed)
+    ).digest()
+
+
+def _deposit_key(secret: bytes, context: bytes, client: int, other: int) -> bytes:
+    """Derive from the secret itself, never from the key of X25519 that comes from it: that one may fall."""
+    info = labels.pair_frame(labels.DEPOSIT, context, client, other)
+    return primitives.derive(secret, info, _KEY + _NONCE)
+
+
+def deposit(secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
+    """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
+    return seal_once(_deposit_key(secret, context, client, other), seed)
+
+
+def withdraw(secret: bytes, deposited: bytes, context: bytes, client: int, other: int) -> bytes:
+    """Return the seed that a client was given by another; raises SealBroken."""
+    return unseal_once(_deposit_key(secret, context, client, other), deposited)
+
+
+class Half(NamedTuple):
+    """One end of a mask: a client, the public half of its s_i, and the seed that it gave the other end."""
+
+    client: int
+    mask_key: bytes
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return f"Half({self.client})"
+
+
+def pair_secret(agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
+    """Derive what a mask rests on from an agreement and the seeds of both ends."""
+    low, high = sorted((one, other))  # by id
+    head = labels.pair_frame(labels.PAIR_SECRET, context, low.client, high.client)
+    return primitives.derive(
+        agreed + low.seed + high.seed, head + labels.frame(low.mask_key, high.mask_key), SEED_BYTES
+    )
 
 
 def vector_digest(vector: bytes | memoryview, context: bytes, client: int) -> bytes:

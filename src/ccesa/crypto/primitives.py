@@ -3,13 +3,14 @@
 Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 import numpy as np
-from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -19,6 +20,10 @@ from numpy.typing import NDArray
 PUBLIC_KEY_BYTES = 32
 TAG_BYTES = 16
 SIGNATURE_BYTES = 64
+#: Of ML-KEM-768, FIPS 203: a private key is kept as the seed (d, z) that it was made from.
+KEM_SEED_BYTES = 64
+KEM_KEY_BYTES = 1184
+CIPHERTEXT_BYTES = 1088
 
 _P = 2**255 - 19
 #: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: whoever sends one knows
@@ -44,8 +49,12 @@ _SMALL_ORDER = {
 }
 
 
-class LowOrderKey(ValueError):
-    """The public key is not an honest one: it has low order, or is not in reduced form."""
+class BadKey(ValueError):
+    """The public key is not one that an honest client can have."""
+
+
+class LowOrderKey(BadKey):
+    """The public key has low order, or is not in reduced form."""
 
 
 class BadSignature(ValueError):
@@ -58,6 +67,7 @@ class SealBroken(ValueError):
 
 PrivateKey = X25519PrivateKey
 PublicKey = X25519PublicKey
+KemPrivateKey = MLKEM768PrivateKey
 SigningKey = Ed25519PrivateKey
 VerifyingKey = Ed25519PublicKey
 _SHA256 = hashes.SHA256()
@@ -92,6 +102,42 @@ def agree(private: PrivateKey, public: PublicKey) -> bytes:
         return private.exchange(public)
     except ValueError as error:
         raise LowOrderKey(str(error)) from error
+
+
+@cache
+def has_kem() -> bool:
+    """Tell whether the installed library was built with ML-KEM."""
+    try:
+        MLKEM768PrivateKey.from_seed_bytes(bytes(KEM_SEED_BYTES))
+    except UnsupportedAlgorithm:
+        return False
+    return True
+
+
+def kem_private_key(seed: bytes) -> KemPrivateKey:
+    return MLKEM768PrivateKey.from_seed_bytes(seed)
+
+
+def kem_public_key(private: KemPrivateKey) -> bytes:
+    return private.public_key().public_bytes_raw()
+
+
+def check_kem_key(public: bytes) -> None:
+    """Refuse a key of ML-KEM whose numbers are not below the modulus; the library makes this check."""
+    _load_kem_key(public)
+
+
+@lru_cache(maxsize=256)  # whoever checks a key uses it next
+def _load_kem_key(public: bytes) -> MLKEM768PublicKey:
+    try:
+        return MLKEM768PublicKey.from_public_bytes(public)
+    except ValueError as error:
+        raise BadKey("a public key that is none of ML-KEM-768") from error
+
+
+def encapsulate(public: bytes) -> tuple[bytes, bytes]:
+    """Return a fresh secret and the ciphertext that hides it; the library itself draws the randomness."""
+    return _load_kem_key(public).encapsulate()
 
 
 def signing_key(seed: bytes) -> SigningKey:

@@ -38,6 +38,7 @@ def summary(history: History) -> list[tuple[str, str]]:
         ("clients in a sum", f"{survivors:.1f} of {history.reports[0].clients} (mean)"),
         ("dropouts", ", ".join(f"{count} in {step}" for step, count in history.dropped.items())),
         ("values clipped", f"{history.clipped}"),
+        ("on the wire", history.values),
     ]
 
 

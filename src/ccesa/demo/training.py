@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.demo import learning
 from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed
+from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, Graph
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_of
@@ -21,7 +22,6 @@ from ccesa.simulate.dropout import Dropouts
 
 #: Largest entry of an update; the softmax updates here stay well below.
 CLIP = 0.5
-BITS: Literal[32] = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,8 @@ class History:
     reports: list[Report] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     clipped: int = 0
+    #: How values lie in words, for people.
+    values: str = ""
     wiretap: Wiretap | None = None
 
     @property
@@ -68,15 +70,17 @@ def train(
     dropout: float,
     graph: Graph,
     seed: int,
+    agreement: str = DEFAULT,
     threads: int = 1,
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
     """Train for some rounds, both ways; a lost round keeps the old model, as it would in production."""
-    history, quantizer = History(), _quantizer(data)
+    quantizer = _quantizer(data)
+    history = History(values=quantizer.fields.in_words)
     secure = plain = learning.new_model()
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
-        config = _config(graph, quantizer)
+        config = _config(graph, quantizer, agreement)
         dropouts = Independent(dropout).draw(steps_of(config), config.clients, rng)
         history.count(dropouts)
         secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
@@ -94,13 +98,18 @@ def conventional(data: Dataset, seed: int) -> Report:
 
 def _quantizer(data: Dataset) -> Quantizer[Model]:
     sizes = data.sizes
-    return Quantizer.for_model(
-        learning.new_model(), clients=len(sizes), clip=CLIP, bits=BITS, max_weight=max(sizes)
+    return Quantizer.for_model(learning.new_model(), clients=len(sizes), clip=CLIP, max_weight=max(sizes))
+
+
+def _config(graph: Graph, quantizer: Quantizer[Model], agreement: str = DEFAULT) -> RoundConfig:
+    return RoundConfig(
+        clients=quantizer.clients,
+        length=quantizer.length,
+        bits=WORD_BITS,
+        graph=graph,
+        agreement=agreement,
+        accept=needs_accept(agreement),
     )
-
-
-def _config(graph: Graph, quantizer: Quantizer[Model]) -> RoundConfig:
-    return RoundConfig(clients=quantizer.clients, length=quantizer.length, bits=BITS, graph=graph)
 
 
 def _secure_round(
@@ -119,7 +128,8 @@ def _secure_round(
 
     def overhear(client: int, message: bytes) -> None:
         if history.wiretap is None and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
-            seen = words.from_bytes(reply.vector, BITS)[: quantizer.layout.size].view("<i4")
+            numbers, _ = quantizer.fields.split(words.from_bytes(reply.vector, WORD_BITS))
+            seen = numbers[: quantizer.layout.size].astype(np.float64)
             update = quantizer.layout.flatten(updates[client])
             history.wiretap = Wiretap(client=client, update=update, received=seen * (CLIP / quantizer.levels))
 
@@ -138,7 +148,7 @@ def _secure_round(
 
 def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
     """Average the updates of all that would have sent a vector: who has not dropped out by the mask step."""
-    gone = dropouts["advertise"] | dropouts["share"] | dropouts["mask"]
+    gone = frozenset().union(*(dropouts.get(step, ()) for step in ("advertise", "share", "accept", "mask")))
     members = [client for client in range(len(data.sizes)) if client not in gone]
     if not members:
         return model

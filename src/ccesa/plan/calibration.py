@@ -17,7 +17,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Opened
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
@@ -55,7 +55,8 @@ def calibrate() -> Rates:
         "key_pair": {1: _key_pairs()},
         "agreement": {1: _agreements()},
         "verification": {1: _verifications()},
-        "sealing": {1: _sealings()},
+        "sealing": {1: _sealings(DEFAULT)},
+        "hybrid_sealing": {1: _sealings(POST_QUANTUM)},
         "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
         "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
         "masking": {size: _masking(size) for size in _MASKED_BYTES},
@@ -103,16 +104,21 @@ def _verifications() -> _Work:
     return _row(lambda: primitives.verify(public, signature, text))
 
 
-def _sealings() -> _Work:
-    secret, shares, public = os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES), bytes(31) + b"\x01"
-    ends = keys.Ends(0, 1, 2 * public, 2 * public, True, bytes(32))
-    ours, theirs = keys.sealing(secret, _CONTEXT, 0, 1), keys.sealing(secret, _CONTEXT, 1, 0)
+def _sealings(name: str) -> _Work:
+    """Do for one neighbour all that an agreement asks for, but to agree by X25519."""
+    agreement, secret, shares = AGREEMENTS[name], os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES)
+    kem_seed, public = os.urandom(agreement.kem_seed_bytes), bytes(31) + b"\x09"
+    bundle = agreement.bundle(public, public, kem_seed)
+    ends, decapsulate = keys.Ends(0, 1, bundle, bundle, True, bytes(32)), agreement.decapsulating(kem_seed)
 
     def one() -> bytes:
-        primitives.check_public_key(public)
-        primitives.check_public_key(public)
-        sealed = keys.seal_shares(ours, shares, _CONTEXT, ends)
-        return keys.unseal_shares(theirs, sealed, _CONTEXT, ends)
+        agreement.check_keys(*agreement.public_keys(bundle))
+        seed = agreement.pair_seed(secret, _CONTEXT, 0, 1)
+        sealed = agreement.seal(secret, Opened(shares, seed), _CONTEXT, ends)
+        opened = agreement.unseal(secret, decapsulate, sealed, _CONTEXT, ends)
+        agreement.deposit(secret, opened.seed, _CONTEXT, 1, 0)
+        half = keys.Half(0, public, opened.seed)
+        return agreement.pair_secret(secret, _CONTEXT, half, half)
 
     return _row(one)
 

@@ -3,23 +3,30 @@
 from datetime import date, datetime
 from typing import Any
 
+import msgspec
+
 from ccesa.charter import Charter, Seat, Stated, toml
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.identity import Admission
 from ccesa.plan.planner import check
 from ccesa.plan.result import Plan
+from ccesa.probability.per_step import ORDER
 
 #: log2 by which figures may differ that were computed on another machine.
 _ROUNDING = 1e-6
 #: Figures that promise more where they are higher; all others do where they are lower.
 _MORE_IS_BETTER = ("least_honest", "colluders")
+#: What a charter states in one number each.
+_FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_per_step")
 
 
 def stated(plan: Plan) -> Stated:
     """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
         raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
+    steps = plan.assumptions.per_step
     return Stated(
         dropout=plan.assumptions.dropout,
         exact_dropout=plan.assumptions.exact,
@@ -29,6 +36,7 @@ def stated(plan: Plan) -> Stated:
         least_honest=plan.least_honest or 0,
         privacy_bits=plan.privacy_bits,
         reliability_bits=plan.reliability_bits,
+        dropout_per_step=msgspec.UNSET if steps is None else steps.each,
         **plan.certificate.as_dict(),
     )
 
@@ -56,7 +64,8 @@ def charter(
         members=tuple(Seat(one.name, one.public) for one in members.members),
         graph=plan.graph,
         threshold=plan.threshold,
-        bits=plan.bits,  # type: ignore[arg-type]  # checked by the charter itself
+        agreement=plan.agreement,
+        bits=WORD_BITS if others.get("learning") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
         certificate=stated(plan),
@@ -67,13 +76,19 @@ def charter(
 def recomputed(agreed: Charter) -> Plan:
     """Return what the planner says of a charter's graph and rule, on the charter's own assumptions."""
     told = agreed.certificate
+    steps = (
+        None
+        if told.dropout_per_step is msgspec.UNSET
+        else dict(zip(ORDER, told.dropout_per_step, strict=True))
+    )
     return check(
         agreed.config(length=1),
-        told.dropout,
+        told.dropout if steps is None else None,
         told.collusion,
         privacy_bits=told.privacy_bits,
         reliability_bits=told.reliability_bits,
         exact_dropout=told.exact_dropout,
+        dropout_per_step=steps,
     )
 
 
@@ -86,7 +101,7 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
         if getattr(agreed, name) < least:
             lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
     anew = stated(found)
-    for name in Stated.__struct_fields__:
+    for name in _FIGURES:
         said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
         if flatters:

@@ -13,8 +13,8 @@ from ccesa.plan.search import Found, cheapest, densest, densest_degree
 from ccesa.probability.assumptions import SHORT_BITS
 from ccesa.probability.bisection import first
 from ccesa.probability.demand import Demand
-from ccesa.probability.harary import OneDegree, common
-from ccesa.probability.tails import LN2, SLACK, log_below
+from ccesa.probability.harary import EqualDegrees, OneDegree, common
+from ccesa.probability.tails import LN2, SLACK
 
 #: What could be said instead: one of the planner's arguments, and its value.
 Option = dict[str, Any]
@@ -36,10 +36,13 @@ def reachable(demand: Demand) -> float | None:
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None:
         return None
-    lost = log_below(assumptions.live, densest_degree(assumptions))[t] + math.log(assumptions.clients) + SLACK
-    bits = max(0.0, -float(lost) / LN2)
+    degree = densest_degree(assumptions)
+    lost = EqualDegrees(degree).unreliable(common(assumptions, degree, t), assumptions) + SLACK
+    bits = max(0.0, -lost / LN2)
     # A part of the budget is for rounds that too few clients join, unless it is known how many do.
-    return bits if assumptions.exact else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
+    return (
+        bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
+    )
 
 
 def everyone(demand: Demand) -> Found | None:
@@ -67,6 +70,7 @@ def _problem(demand: Demand, graph: str) -> str:
     if top is None and clients > MAX_HOLDERS:
         return f"at most {MAX_HOLDERS} holders can share a secret, so {clients} clients need a sparse graph"
     whom = f"{clients} clients of whom a fraction of {assumptions.dropout:.3g} drop out"
+    whom += " (counted per step)" * (assumptions.per_step is not None)
     whom += f" and {assumptions.colluders} may collude" * (assumptions.colluders > 0)
     everyone = clients <= MAX_HOLDERS
     even = "even with " + (
@@ -105,10 +109,15 @@ def _in_words(options: tuple[Option, ...]) -> str:
     if not options:
         return "no single change would work: expect fewer to drop out and to collude, or ask for less"
     said = [
-        " ".join(f"--{name.replace('_', '-')} {value}" for name, value in option.items())
+        " ".join(f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items())
         for option in options
     ]
     return "what would work: " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+
+
+def _text(value: Any) -> str:
+    """Return a value as the command line takes it."""
+    return ",".join(f"{step}={q:g}" for step, q in value.items()) if isinstance(value, dict) else f"{value}"
 
 
 def _options(demand: Demand, graph: str) -> tuple[Option, ...]:
@@ -139,10 +148,18 @@ def _changes(demand: Demand) -> Iterator[Option]:
     for name in ("dropout", "collusion"):
         fraction = _largest(demand, name)
         if fraction is not None:
-            yield {name: fraction}
+            yield _said(demand, name, fraction)
     more = first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
     if more is not None:
         yield {"clients": clients + more}
+
+
+def _said(demand: Demand, name: str, fraction: float) -> Option:
+    """Return the option in the words in which the demand was made."""
+    per_step = demand.assumptions.per_step
+    if name != "dropout" or per_step is None:
+        return {name: fraction}
+    return {"dropout_per_step": per_step.scaled(fraction).named}
 
 
 def _largest(demand: Demand, name: str) -> float | None:
@@ -160,4 +177,5 @@ def _fraction(steps: int) -> float:
 def _may_work(demand: Demand, **changes: float) -> bool:
     """Return whether the densest graph keeps the changed demand, but for a certificate."""
     changed = demand.changed(**changes)
-    return any(OneDegree(changed, densest_degree(changed.assumptions)).thresholds(-math.inf))
+    t = _lowest_private(changed)
+    return t is not None and OneDegree(changed, densest_degree(changed.assumptions)).reliable(t)

@@ -1,11 +1,14 @@
 """``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ccesa.config import RoundConfig
-from ccesa.errors import ImpossiblePlan
+from ccesa.crypto.agreements import DEFAULT, needs_accept
+from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Complete, Harary, kind_named
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.certificate import certify
@@ -14,11 +17,13 @@ from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, cheapest, sparsest, thinned
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.demand import Demand
+from ccesa.probability.per_step import PerStep
+from ccesa.protocol.steps import steps_of
 
 
 def plan(
     clients: int,
-    dropout: float,
+    dropout: float | None = None,
     collusion: float | None = None,
     guard: str = CURIOUS.name,
     length: int = 1_000_000,
@@ -27,12 +32,15 @@ def plan(
     reliability_bits: float | None = None,
     graph: str = BEST,
     exact_dropout: bool = False,
+    dropout_per_step: float | Mapping[str, float] | None = None,
+    agreement: str = DEFAULT,
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
     Args:
         clients: How many are enrolled, 3 to 10^8.
-        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        dropout: The probability that a client drops out in the course of the round, in [0, 1), in whichever
+            step is worst. Either this or ``dropout_per_step`` has to be given.
         collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
             under ``active``, where it is never less than one client.
         guard: ``curious`` or ``active``.
@@ -45,27 +53,43 @@ def plan(
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
             works, the complete one is taken, with a note.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
+        dropout_per_step: The finer assumption, for federations that have counted: the probability that a
+            client leaves in a step, if it has answered those before; one number for each step of a round
+            without *accept*, or numbers by the names advertise, share, accept, mask, confirm, unmask, where
+            others lose nobody.
+        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret when X25519 falls. No graph depends
+            on it, but what a round costs.
 
     Raises:
         ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
-    demand = _demand(guard, clients, dropout, collusion, exact_dropout, privacy_bits, reliability_bits)
+    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step)
+    demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
     kind_named(graph)
-    RoundConfig(clients=clients, length=length, bits=bits, graph=Harary(degree=2))  # type: ignore[arg-type]
+    RoundConfig(  # refuses what cannot be
+        clients=clients,
+        length=length,
+        bits=bits,  # type: ignore[arg-type]
+        graph=Harary(degree=2),
+        agreement=agreement,
+        accept=needs_accept(agreement),
+    )
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
-    return _certified(demand, length, bits, found)
+    found = replace(found, notes=(*found.notes, *_all_needed(demand)))
+    return replace(_certified(demand, length, bits, found), agreement=agreement)
 
 
 def check(
     config: RoundConfig,
-    dropout: float,
+    dropout: float | None = None,
     collusion: float | None = None,
     privacy_bits: float | None = None,
     reliability_bits: float | None = None,
     exact_dropout: bool = False,
+    dropout_per_step: float | Mapping[str, float] | None = None,
 ) -> Plan:
     """Certify a configuration that somebody else chose.
 
@@ -76,6 +100,7 @@ def check(
         privacy_bits: What is demanded; by default as in ``plan``.
         reliability_bits: What is demanded; by default 20.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
+        dropout_per_step: In place of ``dropout``, as in ``plan``; one number for each step of this round.
 
     Returns:
         The plan with its certificate; ``shortfalls`` says which demands it does not meet.
@@ -84,27 +109,31 @@ def check(
         ConfigError: An argument is out of range.
     """
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
-    demand = _demand(config.guard, config.clients, dropout, collusion, exact_dropout, *bits)
-    return _certified(demand, config.length, config.bits, found)
+    leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
+    demand = _demand(config.clients, leaving, collusion, *bits)
+    return replace(_certified(demand, config.length, config.bits, found), agreement=config.agreement)
 
 
 def plan_or_complete(
     clients: int,
-    dropout: float,
+    dropout: float | None = None,
     collusion: float | None = None,
     guard: str = CURIOUS.name,
     length: int = 1,
     bits: int = 32,
     graph: str = BEST,
+    dropout_per_step: float | Mapping[str, float] | None = None,
 ) -> Plan:
     """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
 
     Only reliability gives way. Privacy that cannot be had stays an error.
     """
     try:
-        return plan(clients, dropout, collusion, guard, length, bits, graph=graph)
+        return plan(
+            clients, dropout, collusion, guard, length, bits, graph=graph, dropout_per_step=dropout_per_step
+        )
     except ImpossiblePlan as error:
-        demand = _demand(guard, clients, dropout, collusion)
+        demand = _demand(clients, _Leaving(guard, dropout, per_step=dropout_per_step), collusion)
         found = everyone(demand)
         if found is None:
             raise
@@ -114,19 +143,37 @@ def plan_or_complete(
         return made
 
 
+class _Leaving(NamedTuple):
+    """Who drops out, as it was said: in the whole round, or in each of its steps."""
+
+    guard: str
+    dropout: float | None
+    exact: bool = False
+    per_step: float | Mapping[str, float] | None = None
+    accept: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of ``Assumptions``."""
+        if (self.dropout is None) == (self.per_step is None):
+            raise ConfigError("say either dropout, of the whole round, or dropout_per_step")
+        if self.per_step is None:
+            return {"dropout": self.dropout, "exact": self.exact}
+        confirms, steps = not guard_named(self.guard).dealer_counts, steps_of(self)
+        per_step = PerStep.of(self.per_step, tuple(step.name for step in steps), confirms=confirms)
+        return {"dropout": per_step.total, "exact": self.exact, "per_step": per_step}
+
+
 def _demand(
-    guard: str,
     clients: int,
-    dropout: float,
+    leaving: _Leaving,
     collusion: float | None,
-    exact: bool = False,
     privacy_bits: float | None = None,
     reliability_bits: float | None = None,
 ) -> Demand:
     """Return what was said, with the guard's defaults for what was not."""
-    rules = guard_named(guard)
+    rules = guard_named(leaving.guard)
     fraction = rules.collusion if collusion is None else collusion
-    assumptions = Assumptions(clients=clients, dropout=dropout, collusion=fraction, exact=exact)
+    assumptions = Assumptions(clients=clients, collusion=fraction, **leaving.fields())
     return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
 
 
@@ -143,6 +190,13 @@ def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Dema
         raise failure
     note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
     return replace(all_with_all, notes=(note,)), lower
+
+
+def _all_needed(demand: Demand) -> Iterator[str]:
+    """Say that no client may be missing, where that follows from steps that were not named."""
+    roster = demand.roster
+    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
+        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
 
 
 def _lowered(demand: Demand) -> Demand | None:

@@ -2,7 +2,7 @@
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
 drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
-step.
+step where nobody says in which.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ccesa.crypto.agreements import POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
+from ccesa.probability.per_step import PerStep
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 
@@ -34,7 +36,8 @@ class Shape:
     """What the cost of a round depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round.
+    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round, and
+    ``per_step`` says in which step, where that is known.
     """
 
     clients: int
@@ -47,6 +50,7 @@ class Shape:
     guard: str = CURIOUS.name
     agreement: str = "x25519"
     accept: bool = False
+    per_step: PerStep | None = None
 
     def __post_init__(self) -> None:
         guard_named(self.guard)
@@ -70,6 +74,8 @@ class Shape:
     @cached_property
     def alive(self) -> tuple[float, ...]:
         """How many clients are expected to have answered each step."""
+        if self.per_step is not None:
+            return tuple(self.clients * self.per_step.through(step.name) for step in self.steps)
         stay = 1 - step_dropout(self.dropout, len(self.steps))
         return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
 
@@ -126,7 +132,8 @@ class Rates:
         key_pair: A private key from its seed, and its public key.
         agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
         verification: One signature checked.
-        sealing: For one neighbour: its two keys checked, one pair of shares sealed and another opened.
+        sealing: For one neighbour: its keys checked, one pair of shares sealed and another opened.
+        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with.
         splitting: Both secrets of a client, by holders times threshold: the matrix product.
         joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
         masking: One keystream made and added, by bytes.
@@ -138,6 +145,7 @@ class Rates:
     agreement: float
     verification: float
     sealing: float
+    hybrid_sealing: float
     splitting: Curve
     joining: Curve
     masking: Curve
@@ -232,7 +240,7 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
         len(shape.steps) * _CLIENT_HANDLINGS * rates.taking.at(0)
         + 2 * rates.key_pair
         + (shape.degree + shape.mask_degree) * rates.agreement
-        + shape.degree * rates.sealing
+        + shape.degree * (rates.hybrid_sealing if shape.agreement == POST_QUANTUM else rates.sealing)
         + _verifications(shape) * rates.verification
         + rates.splitting.at((shape.degree + 1) * shape.threshold)
         + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)

@@ -1,6 +1,7 @@
 """How a plan is shown: as a JSON object, and its parts in words."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
@@ -10,12 +11,23 @@ from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
+from ccesa.probability.per_step import ORDER
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
 #: What a plan has under the same name.
 _FIGURES = (
-    *("clients", "guard", "privacy_bits", "reliability_bits", "length", "bits", "degree", "mask_degree"),
+    *(
+        "clients",
+        "guard",
+        "agreement",
+        "privacy_bits",
+        "reliability_bits",
+        "length",
+        "bits",
+        "degree",
+        "mask_degree",
+    ),
     *("least_honest", "least_roster", "least_survivors", "colluders", "around"),
 )
 
@@ -60,10 +72,12 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     """Return every figure of the plan; failures are log2 of probabilities, seconds are there with rates."""
     rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
     fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
+    steps = plan.assumptions.per_step
     return {
         **{name: getattr(plan, name) for name in _FIGURES},
         "dropout": plan.assumptions.dropout,
         "exact_dropout": plan.assumptions.exact,
+        "dropout_per_step": None if steps is None else dict(zip(ORDER, steps.each, strict=True)),
         "collusion": plan.assumptions.collusion,
         "graph": plan.graph.name,
         "p": parameters.get("p"),
@@ -90,6 +104,14 @@ def _cost(cost: Cost) -> dict[str, float]:
 def _threshold(plan: Plan) -> dict[str, object]:
     fields = msgspec.to_builtins(plan.threshold)
     return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
+
+
+def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
+    """Say who is assumed to drop out, and in which steps where that is said."""
+    if per_step is None:
+        return f"{total:.3g} drop out"
+    each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
+    return f"{total:.3g} drop out, step by step ({', '.join(each) or 'nobody in any'})"
 
 
 def masks_in_words(plan: Plan) -> str:

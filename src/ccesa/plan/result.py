@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
@@ -33,6 +34,7 @@ class Plan:
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
         notes: What was planned otherwise than asked for, in words.
+        agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
     """
 
     roster: Roster
@@ -45,6 +47,7 @@ class Plan:
     threshold: Threshold
     certificate: Certificate
     notes: tuple[str, ...] = ()
+    agreement: str = DEFAULT
 
     @property
     def assumptions(self) -> Assumptions:
@@ -117,7 +120,7 @@ class Plan:
     def least_survivors(self) -> int:
         """Sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live neighbours, and t_i is above ``least_honest``.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``.
         """
         return max(3, self.least_honest or 0)
 
@@ -202,6 +205,9 @@ class Plan:
             bits=self.bits,
             dropout=self.assumptions.dropout,
             guard=self.guard,
+            agreement=self.agreement,
+            accept=needs_accept(self.agreement),
+            per_step=self.assumptions.per_step,
         )
 
     @property
@@ -225,6 +231,8 @@ class Plan:
             "graph": self.graph,
             "threshold": self.threshold,
             "guard": self.guard,
+            "agreement": self.agreement,
+            "accept": needs_accept(self.agreement),
             "min_survivors": self.least_survivors,
         }
         return RoundConfig(**(settings | others))

@@ -9,6 +9,7 @@ from scipy.special import bdtr, bdtrik, xlog1py, xlogy
 from ccesa.errors import ConfigError
 from ccesa.guards import Guard
 from ccesa.parts import check_clients, whole_number
+from ccesa.probability.per_step import PerStep
 from ccesa.probability.tails import LN2, Binomial, Counts, Distribution, Hypergeometric, Logs, log_falling
 
 #: Beyond, differences of logarithms lose more than the slack of a certificate covers.
@@ -26,15 +27,17 @@ class Assumptions:
         dropout: The probability in [0, 1) with which each client drops out by itself.
         collusion: The fraction in [0, 1) of clients that collude, rounded up; they may drop out too.
         exact: Whether exactly a fraction ``dropout`` of all clients drops out, rounded up.
+        per_step: In which steps clients drop out, ``dropout`` in all; without it all may do so in the worst.
 
     Raises:
-        ConfigError: A field is out of range.
+        ConfigError: A field is out of range, or two do not go together.
     """
 
     clients: int
     dropout: float
     collusion: float = 0.0
     exact: bool = False
+    per_step: PerStep | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", whole_number("clients", self.clients))
@@ -45,6 +48,12 @@ class Assumptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
                 raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+        if self.per_step is None:
+            return
+        if self.exact:
+            raise ConfigError("exact dropout is one fraction for the whole round, not one per step")
+        if self.dropout != self.per_step.total:
+            raise ConfigError(f"dropout = {self.dropout!r}, but the steps come to {self.per_step.total!r}")
 
     def at_least(self, guard: Guard) -> "Assumptions":
         """Return the same with as many colluders as the guard asks for at least."""
@@ -62,9 +71,34 @@ class Assumptions:
         """Return how many drop out, where exactly a fraction does."""
         return _part(self.dropout, self.clients)
 
+    def losing(self, dropout: float) -> "Assumptions":
+        """Return the same with another dropout; per step it is scaled, and about that much."""
+        if self.per_step is None:
+            return replace(self, dropout=dropout)
+        scaled = self.per_step.scaled(dropout)
+        return replace(self, dropout=scaled.total, per_step=scaled)
+
+    @property
+    def advertises(self) -> float:
+        """Return the probability of being in V1; all may be, where nobody says who leaves when."""
+        return 1.0 if self.per_step is None else self.per_step.advertises
+
+    @property
+    def unmasked(self) -> tuple[float, float]:
+        """Return the probabilities of being unmasked with the client's own share, and without it.
+
+        Where nobody says who leaves when, everyone counts as being there without it.
+        """
+        if self.per_step is None:
+            return 0.0, 1.0
+        stays = self.per_step.advertises * self.per_step.stays
+        return stays, max(self.per_step.shares - stays, 0.0)
+
     @property
     def live(self) -> Distribution:
-        """Return how many of a client's d neighbours stay to the end; the client itself is one that stays."""
+        """Return how many of d neighbours in V1 stay to the end; the client itself is one that stays."""
+        if self.per_step is not None:
+            return Binomial(self.per_step.stays)
         if not self.exact:
             return Binomial(1.0 - self.dropout)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
@@ -129,10 +163,15 @@ class Roster:
 
     @classmethod
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
-        """Return the largest F that an honest round reaches, whichever of its dropouts precede step 0."""
-        n, stay = assumptions.clients, 1.0 - assumptions.dropout
-        if assumptions.exact or assumptions.dropout == 0:
-            return cls(assumptions=assumptions, least=max(3, n - assumptions.dropped), chosen=chosen)
+        """Return the largest F that an honest round reaches.
+
+        Where nobody says who leaves when, all who drop out may do so in step 0.
+        """
+        n, known = assumptions.clients, assumptions.per_step is not None
+        stay = assumptions.advertises if known else 1.0 - assumptions.dropout
+        if assumptions.exact or stay == 1:
+            dropped = assumptions.dropped if assumptions.exact else 0
+            return cls(assumptions=assumptions, least=max(3, n - dropped), chosen=chosen)
         bits = reliability_bits + SHORT_BITS
         least = max(3, _quantile(n, stay, 2.0**-bits))
         return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)

@@ -7,6 +7,7 @@ from ccesa.errors import ConfigError
 from ccesa.guards import Guard
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import BY_NAME, Event
+from ccesa.probability.per_step import PerStep
 from ccesa.probability.tails import LN2
 
 RELIABILITY_BITS = 20.0
@@ -46,7 +47,14 @@ class Demand:
     def changed(self, *, reliability_bits: float | None = None, **assumptions: Any) -> "Demand":
         """Return the same demand with another reliability, or under other assumptions."""
         bits = self.reliability_bits if reliability_bits is None else reliability_bits
-        return Demand.of(replace(self.assumptions, **assumptions), self.guard, self.privacy_bits, bits)
+        changed = self.assumptions
+        if "dropout" in assumptions:
+            changed = changed.losing(assumptions.pop("dropout"))
+        if "dropout_per_step" in assumptions:
+            said, confirms = assumptions.pop("dropout_per_step"), not self.guard.dealer_counts
+            per_step = PerStep.of(said, (), confirms=confirms)
+            changed = replace(changed, dropout=per_step.total, per_step=per_step)
+        return Demand.of(replace(changed, **assumptions), self.guard, self.privacy_bits, bits)
 
     @property
     def assumptions(self) -> Assumptions:

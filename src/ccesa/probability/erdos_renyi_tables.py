@@ -14,6 +14,7 @@ from scipy.special import digamma, gammaln, xlog1py, xlogy
 
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import Event
+from ccesa.probability.reliability import besides, log_few, log_unconfirmed
 from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
@@ -28,8 +29,12 @@ ThresholdsOf = Callable[[Counts], Counts]
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j."""
+    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j.
 
+    Degrees are those within V1.
+    """
+
+    assumptions: Assumptions
     degrees: Counts
     likely: Logs
     below: Logs
@@ -39,22 +44,33 @@ class Live:
 
     @classmethod
     def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "Live":
-        """Make the table for everyone in V1; outcomes of less than e^-nats are left out."""
-        n, stay = assumptions.clients, 1.0 - assumptions.dropout
-        degrees, logs, _ = window(Binomial(p), n - 1, nats)
-        live = _range((p * stay, n - 1), (p * stay, n - 1), nats)
+        """Make the table for those who are in V1; outcomes of less than e^-nats are left out."""
+        n, near = assumptions.clients, p * assumptions.advertises
+        stay = near * assumptions.live.mean_fraction
+        degrees, logs, _ = window(Binomial(near), n - 1, nats)
+        live = _range((stay, n - 1), (stay, n - 1), nats)
         terms = np.exp(_log_live(assumptions, degrees, live))
         below = np.zeros((degrees.size, live.size + 1))
         np.cumsum(terms, axis=1, out=below[:, 1:])
-        return cls(degrees, n * np.exp(logs), below, int(live[0]), _left_out(n, nats))
+        rest = _left_out(n, nats) + math.exp(log_few(assumptions))
+        return cls(assumptions, degrees, n * np.exp(logs), below, int(live[0]), rest)
 
     def unreliable(self, thresholds: ThresholdsOf) -> float:
         """Return ln of a bound on P(someone has fewer than t live holders)."""
         t = thresholds(self.degrees)
+        stays, leaves = self.assumptions.unmasked
+        few = leaves * self._fewer_than(t)
+        if stays:
+            alone = np.exp(log_unconfirmed(self.assumptions, self.degrees, t))
+            few += stays * (self._fewer_than(besides(t)) + alone)
+        return _log(float(self.likely @ few) + self.rest)
+
+    def _fewer_than(self, t: Counts) -> Logs:
+        """Return P(fewer live holders than this), for each degree."""
         place = np.maximum(t - self.first, 0)
         beyond = place >= self.below.shape[1]
         few = self.below[np.arange(t.size), np.where(beyond, 0, place)]
-        return _log(float(self.likely @ np.where(beyond | (t > self.degrees), 1.0, few)) + self.rest)
+        return np.where(beyond | (t > self.degrees), 1.0, few)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +132,13 @@ def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
     gone = np.arange(most + 1)
     if assumptions.exact:
         others = assumptions.clients - 1
-        stays = max(others - assumptions.dropped, 0)
-        log_live, log_gone = _falling(stays, live), _falling(others - stays, gone)
+        staying = max(others - assumptions.dropped, 0)
+        log_live, log_gone = _falling(staying, live), _falling(others - staying, gone)
         log_all = factorial[degrees] - _falling(others, degrees)
     else:
-        log_live, log_gone = xlogy(live, 1.0 - assumptions.dropout), xlogy(gone, assumptions.dropout)
+        steps = assumptions.per_step
+        leaves = assumptions.dropout if steps is None else 1.0 - steps.stays
+        log_live, log_gone = xlogy(live, 1.0 - leaves), xlogy(gone, leaves)
         log_all = factorial[degrees]
     # Behind what is gone lie as many places for what cannot be: more live than neighbours.
     log_gone = np.concatenate([log_gone - factorial[gone], np.full(live.size + int(live[0]), -np.inf)])

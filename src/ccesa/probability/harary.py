@@ -5,6 +5,7 @@ leaves no circle: all of them are neighbours.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,7 +16,8 @@ from scipy.special import digamma, logsumexp, xlog1py, xlogy
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.demand import Demand
 from ccesa.probability.events import Event
-from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
+from ccesa.probability.reliability import log_few, log_lost, log_lost_at, log_small
+from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
 #: Rosters too small for a circle are judged in at most this many groups, each by its worst member.
@@ -72,9 +74,24 @@ class EqualDegrees:
         return self.degree, self.degree
 
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
-        """Bound P(some client has fewer than t live holders), everyone in V1: fewer would only lower t."""
-        t = int(fitting(rule, np.array([self.degree]))[0])
-        return math.log(assumptions.clients) + at(log_below(assumptions.live, self.degree), t)
+        """Bound P(some client has fewer than t live holders).
+
+        Where nobody says who leaves when, everyone is in V1: fewer would only lower t. Else there may be too
+        few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
+        highest t.
+        """
+        fewest, most, likely, rest = log_small(assumptions, self.degree)
+        t = fitting(rule, most)
+        logs = [
+            self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
+        ]
+        lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
+        return float(np.logaddexp(lost, log_few(assumptions)))
+
+    def _lost(self, assumptions: Assumptions, degree: int, t: int) -> float:
+        if degree < self.degree:
+            return log_lost_at(assumptions, degree, t)
+        return at(log_lost(assumptions, degree), t)
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
@@ -154,10 +171,24 @@ class OneDegree:
 
     @cached_property
     def unreliable(self) -> Logs:
-        """Return ln of the bound for t = 0 .. degree + 1."""
+        """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
+
+        In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
+        odd one, which bounds it.
+        """
         assumptions = self.demand.assumptions
-        logs = log_below(assumptions.live, self.degree) + math.log(assumptions.clients)
+        logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
+        if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
+            easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
+            logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
         return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
+
+    def reliable(self, t: int) -> bool:
+        """Return whether a threshold is reliable enough, small rosters included."""
+        assumptions = self.demand.assumptions
+        lost = EqualDegrees(self.degree).unreliable(common(assumptions, self.degree, t), assumptions)
+        lost = float(np.logaddexp(lost, self.demand.roster.log_short))
+        return lost + SLACK <= self.demand.log_unreliable
 
     @cached_property
     def colluding(self) -> Logs:
@@ -193,6 +224,8 @@ class OneDegree:
         most.
         """
         t = np.arange(self.majority, self.highest + 1)
+        if self.demand.assumptions.advertises < 1:  # small rosters count, too; a higher t is no more reliable
+            t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]
         private = self.private(t)
         fits = np.logaddexp(private, log_apart) <= self.demand.log_private
         half = private <= self.demand.log_private - LN2

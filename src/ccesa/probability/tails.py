@@ -7,6 +7,7 @@ the 10^8 clients that are planned for. ``SLACK`` covers it where a certificate i
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 Logs = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Values = TypeVar("Values", Logs, Counts)
 
 LN2 = math.log(2.0)
 #: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
@@ -93,14 +95,14 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
 def log_below(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X < t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))
-    return _frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
+    return frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
 
 
 @lru_cache(maxsize=1 << 10)
 def log_at_least(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X >= t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))[::-1]
-    return _frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
+    return frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
 
 
 def at(logs: Logs, place: int) -> float:
@@ -124,6 +126,7 @@ def window(distribution: Distribution, draws: int, nats: float = _NEGLIGIBLE) ->
     return k[kept], logs[kept], rest
 
 
-def _frozen(logs: Logs) -> Logs:
-    logs.flags.writeable = False  # it is shared by the cache
-    return logs
+def frozen(values: Values) -> Values:
+    """Return the array, which is shared by a cache, so that nobody can change it."""
+    values.flags.writeable = False
+    return values

@@ -8,18 +8,39 @@ from typing import Any
 
 import numpy as np
 
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import MalformedMessage
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Accepted
+from ccesa.protocol.client_states import Accepted, Shared
 from ccesa.protocol.client_states import Round as ClientRound
 from ccesa.protocol.server_states import Delivered, Round
 
 
-def accept_reply(round: ClientRound[Any], state: Accepted) -> m.AcceptReply:
-    """Name the neighbours whose texts could not be used."""
-    return m.AcceptReply(**round.head, accused=m.pack_ids(np.array(state.accused, np.int64)))
+def accept_reply(round: ClientRound[Any], state: Shared, accepted: Accepted) -> m.AcceptReply:
+    """Name the neighbours whose texts could not be used, and deposit the seeds of all others."""
+    agreement, accused = AGREEMENTS[round.config.agreement], accepted.accused
+    deposits = [
+        bytes(agreement.deposit_bytes)
+        if other in accused
+        else agreement.deposit(state.mask_secret, received, round.context, round.client, other)
+        for other, (_, received) in accepted.seeds.items()
+    ]
+    return m.AcceptReply(
+        **round.head, accused=m.pack_ids(np.array(accused, np.int64)), deposits=b"".join(deposits)
+    )
+
+
+def take_acceptance(
+    round: Round[Any], state: Delivered, client: int, reply: m.AcceptReply
+) -> frozenset[Accusation]:
+    """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
+    accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
+    shared = state.v2[state.graph.neighbours(node)]
+    m.checked(reply, round.config, int(shared.sum()))
+    state.seeds.keep(node, shared, reply.deposits)
+    return accusations
 
 
 def take_accusations(

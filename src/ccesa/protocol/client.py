@@ -14,6 +14,7 @@ from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.guards import guard_named
@@ -85,6 +86,7 @@ class Client:
             spending.check_named(checked_task(task))
         if not callable(vector):
             vector = words.check(vector, config.length, config.bits)
+        AGREEMENTS[config.agreement].check_installed()
         if used_rounds is not None:
             if config.round_id in used_rounds:
                 raise ConfigError("this series has had a round of this number; every round needs a fresh one")
@@ -180,12 +182,12 @@ class Client:
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
 
     def leave(self) -> None:
-        """Drop all secrets and take no further part.
+        """Drop all secrets and take no further part; also after a call that was interrupted.
 
         Raises:
-            OrderError: Another call is at work, or one was interrupted.
+            OrderError: Another call is at work.
         """
-        with self._exclusive:
+        with self._exclusive.to_end():
             self._abort()
 
     def suspend(self) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys, primitives, shamir
+from ccesa.crypto import primitives, shamir
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
@@ -71,16 +71,15 @@ class Joined:
 
 @dataclass(frozen=True, kw_only=True)
 class Advertised:
-    """After step 0 a client has two fresh key pairs."""
+    """After step 0 a client has fresh key pairs."""
 
     sealing_private: primitives.PrivateKey = field(repr=False)
     mask_secret: shamir.Elements = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
-
-    @property
-    def public_keys(self) -> bytes:
-        """Return both public keys, as they travel."""
-        return primitives.public_key(self.sealing_private) + primitives.public_key(self.mask_private)
+    #: Of the key pair of ML-KEM, where the agreement has one.
+    kem_seed: bytes = field(repr=False)
+    #: As they travel.
+    public_keys: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +88,16 @@ class Shared:
 
     near: Neighbourhood
     threshold: int
-    #: Both public keys of each member, the client included.
+    #: All public keys of each member, the client included.
     public_keys: dict[int, bytes]
+    mask_secret: bytes = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
     self_secret: bytes = field(repr=False)
-    sealings: dict[int, keys.Sealing] = field(repr=False)
+    #: What this client and each neighbour have agreed on by their c_i.
+    agreed: dict[int, bytes] = field(repr=False)
+    kem_seed: bytes = field(repr=False)
+    #: The pair seeds that this client gave its neighbours.
+    given: dict[int, bytes] = field(repr=False)
     own_share: bytes = field(repr=False)
 
 
@@ -109,6 +113,8 @@ class Accepted:
     self_secret: bytes = field(repr=False)
     #: Of each member; of the accused it is empty.
     shares: list[bytes] = field(repr=False)
+    #: For the masks with each neighbour: the seed that this client gave, and the one that it was given.
+    seeds: dict[int, tuple[bytes, bytes]] = field(repr=False)
 
     @property
     def accused(self) -> list[int]:

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
-from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
+from ccesa.crypto.agreements import AGREEMENTS, Opened
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
@@ -15,27 +16,43 @@ from ccesa.protocol.client_states import Advertised, Round, Shared
 
 
 def fresh_keys(round: Round[Any]) -> Advertised:
-    """Make two key pairs, new ones in every round."""
+    """Make all key pairs, new ones in every round."""
+    agreement = AGREEMENTS[round.config.agreement]
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
+    mask_private = keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client)
+    sealing_private = primitives.private_key(round.random(32))
+    kem_seed = round.random(agreement.kem_seed_bytes)
     return Advertised(
-        sealing_private=primitives.private_key(round.random(32)),
+        sealing_private=sealing_private,
         mask_secret=mask_secret,
-        mask_private=keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client),
+        mask_private=mask_private,
+        kem_seed=kem_seed,
+        public_keys=agreement.bundle(
+            primitives.public_key(sealing_private), primitives.public_key(mask_private), kem_seed
+        ),
     )
 
 
+def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+    """Refuse a request that gives the round another number than its configuration."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request is for another number than that of the round")
+
+
 def keys_of_members(
-    round: Round[Any], state: Advertised, near: Neighbourhood, pairs: list[bytes]
+    round: Round[Any], state: Advertised, near: Neighbourhood, bundles: list[bytes]
 ) -> dict[int, bytes]:
-    """Return both public keys of each member; refuse one that occurs twice or has low order."""
-    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, pairs, strict=True))}
-    public = [key for bundle in public_keys.values() for key in split_keys(bundle)]
+    """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
+    agreement = AGREEMENTS[round.config.agreement]
+    public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, bundles, strict=True))}
+    split = [agreement.public_keys(bundle) for bundle in public_keys.values()]
+    public = [key for one in split for key in one]
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
-        for key in public:
-            primitives.check_public_key(key)
-    except primitives.LowOrderKey as error:
+        for one in split:
+            agreement.check_keys(*one)
+    except primitives.BadKey as error:
         raise FaultyServer(str(error)) from error
     return public_keys
 
@@ -69,52 +86,60 @@ def deal(
     own_share = shares.pop(near.place)
     secret = shamir.to_bytes(self_secret)
     commitment = keys.commitment(secret, round.context, round.client)
-    sealings, sealed = seal(round, state.sealing_private, near, public_keys, shares, commitment)
+    contents = contents_for(round, state, near, shares)
+    agreed, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
         public_keys=public_keys,
+        mask_secret=shamir.to_bytes(state.mask_secret),
         mask_private=state.mask_private,
         self_secret=secret,
-        sealings=sealings,
+        agreed=agreed,
+        kem_seed=state.kem_seed,
+        given={other: content.seed for other, content in contents.items()},
         own_share=own_share,
     )
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
 
 
+def contents_for(
+    round: Round[Any], state: Advertised, near: Neighbourhood, shares: list[bytes]
+) -> dict[int, Opened]:
+    """Put the shares for each neighbour and the pair seed for it together."""
+    agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
+    return {
+        other: Opened(row, agreement.pair_seed(secret, round.context, round.client, other))
+        for other, row in zip(near.neighbours, shares, strict=True)
+    }
+
+
 def seal(
     round: Round[Any],
-    private: primitives.PrivateKey,
+    state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],
-    shares: list[bytes],
+    contents: dict[int, Opened],
     commitment: bytes,
-) -> tuple[dict[int, keys.Sealing], bytes]:
-    """Agree with every neighbour on keys for both directions, and seal each one's shares."""
-    neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[round.client]
-    agreed = agree_each(private, [public_keys[other][:PUBLIC_KEY_BYTES] for other in neighbours])
-    sealings = {
-        other: keys.sealing(secret, round.context, round.client, other)
-        for other, secret in zip(neighbours, agreed, strict=True)
-    }
+) -> tuple[dict[int, bytes], bytes]:
+    """Agree with every neighbour, and seal what is for it."""
+    agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
+    neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[client]
+    sealing_keys = [agreement.public_keys(public_keys[other])[0] for other in neighbours]
+    agreed = dict(zip(neighbours, agree_each(state.sealing_private, sealing_keys), strict=True))
     sealed = [
-        keys.seal_shares(
-            sealings[other],
-            text,
-            round.context,
-            keys.Ends(round.client, other, own, public_keys[other], other in partners, commitment),
+        agreement.seal(
+            agreed[other],
+            content,
+            context,
+            keys.Ends(client, other, own, public_keys[other], other in partners, commitment),
         )
-        for other, text in zip(neighbours, shares, strict=True)
+        for other, content in contents.items()
     ]
-    return sealings, b"".join(sealed)
+    return agreed, b"".join(sealed)
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:
     """Agree with all in one row, with nothing else in between: measurably faster than one by one."""
     loaded = [primitives.load_public_key(key) for key in public]
     return [primitives.agree(private, key) for key in loaded]
-
-
-def split_keys(bundle: bytes) -> tuple[bytes, bytes]:
-    """Return the public keys of c_i and s_i."""
-    return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]

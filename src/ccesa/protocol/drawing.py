@@ -6,7 +6,6 @@ import numpy as np
 
 from ccesa import words
 from ccesa.config import RoundConfig
-from ccesa.crypto import primitives
 from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
@@ -16,28 +15,29 @@ from ccesa.graphs.evolution import informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.dealing import split_keys
+from ccesa.protocol.pair_seeds import PairSeeds
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 
-def note_keys(state: Opened, reply: m.Bundle) -> None:
-    """Refuse keys of low order, and keys that anybody advertised before."""
-    both = split_keys(reply.keys)
-    for key in both:
-        primitives.check_public_key(key)
-    if both[0] == both[1] or not state.public_keys.isdisjoint(both):
+def note_keys(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
+    """Refuse keys that nobody can have, and keys that anybody advertised before."""
+    agreement = AGREEMENTS[round.config.agreement]
+    public = agreement.public_keys(reply.keys)
+    agreement.check_keys(*public)
+    if len(set(public)) != len(public) or not state.public_keys.isdisjoint(public):
         raise MalformedMessage("a public key that was advertised before")
-    state.public_keys.update(both)
+    state.public_keys.update(public)
 
 
 def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array([bundle.client for bundle in bundles], np.int64)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
+    agreement = AGREEMENTS[round.config.agreement]
     return Drawn(
         graph=graph,
         thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
-        mask_keys=[split_keys(bundle.keys)[1] for bundle in bundles],
+        mask_keys=[agreement.public_keys(bundle.keys)[1] for bundle in bundles],
     )
 
 
@@ -83,7 +83,8 @@ def deliver(
     round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]
 ) -> tuple[Delivered, list[dict[str, Any]]]:
     """Settle who has shared, V2 unless somebody is accused; hand each client what they sealed for it."""
-    graph, size = drawn.graph, AGREEMENTS[round.config.agreement].text_bytes
+    graph, agreement = drawn.graph, AGREEMENTS[round.config.agreement]
+    size = agreement.text_bytes
     v2 = pruned(round.config, drawn, graph.flags(kept))
     replies = [kept.get(client) for client in graph.ids.tolist()]
     sealed = b"".join(
@@ -100,6 +101,7 @@ def deliver(
         drawn,
         v2=v2,
         commitments=commitments,
+        seeds=PairSeeds(agreement, graph, rows),
         total=words.zeros(round.config.length, round.config.bits),
     )
     return delivered, [

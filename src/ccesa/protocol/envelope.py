@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from ccesa.errors import MalformedMessage
 from ccesa.wire import Data
 
-_LENGTH = struct.Struct("<Q")
+_LENGTH = struct.Struct("<I")
+#: What a message can have at most.
+MAX_MESSAGE_BYTES = 2**32 - 1
 #: Rounds that can be in flight at a time.
 MOST = 3
 
 
 def pack(messages: Iterable[Data]) -> bytes:
-    """Join messages, each behind its length as eight little-endian bytes; none at all ends the series."""
+    """Join messages, each behind its length as four little-endian bytes; none at all ends the series."""
     return b"".join(part for message in messages for part in (_LENGTH.pack(len(message)), message))
 
 

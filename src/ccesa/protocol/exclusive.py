@@ -1,5 +1,7 @@
 """States change in the middle of a call, and an overlapping one would see half of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 from ccesa.errors import CcesaError, OrderError
@@ -16,8 +18,7 @@ class OneCallAtATime:
         self._lock, self._whose, self._fragile, self._broken = Lock(), whose, fragile, False
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise OrderError("another call is still at work; calls must not overlap")
+        self._take()
         if self._broken:
             self._lock.release()
             raise OrderError(
@@ -28,3 +29,16 @@ class OneCallAtATime:
         if kind is not None and not issubclass(kind, CcesaError):
             self._broken = self._broken or self._fragile or not issubclass(kind, Exception)
         self._lock.release()
+
+    @contextmanager
+    def to_end(self) -> Iterator[None]:
+        """Let a call through that ends the object and drops what it holds, also after an interruption."""
+        self._take()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _take(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise OrderError("another call is still at work; calls must not overlap")

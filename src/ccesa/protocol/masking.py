@@ -6,11 +6,12 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.agreements import AGREEMENTS, Decapsulate, Opened
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
-from ccesa.protocol.dealing import agree_each, split_keys
+from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
 from ccesa.words import Vector
 
@@ -47,34 +48,42 @@ def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Tex
     """
     m.checked(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
-    partners = set(live.mask_neighbours)
-    held = {
-        other: unseal(round, state, other, other in partners, commitment, text)
-        for other, commitment, text in zip(live.neighbours, promised, texts, strict=True)
+    agreement, partners = AGREEMENTS[round.config.agreement], set(live.mask_neighbours)
+    decapsulate = agreement.decapsulating(state.kem_seed)
+    found = {
+        other: unseal(round, state, decapsulate, ends_of(round, state, other, other in partners, one), text)
+        for other, one, text in zip(live.neighbours, promised, texts, strict=True)
     }
-    held[round.client] = state.own_share
+    seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
+    found[round.client] = Opened(state.own_share, b"")
     return {
         "near": live,
         "threshold": state.threshold,
         "public_keys": state.public_keys,
         "mask_private": state.mask_private,
         "self_secret": state.self_secret,
-        "shares": [held[member] for member in live.members.tolist()],
+        "shares": [found[member].shares for member in live.members.tolist()],
+        "seeds": seeds,
     }
 
 
-def unseal(
-    round: Round[Any], state: Shared, other: int, with_masks: bool, commitment: bytes, text: bytes
-) -> bytes:
-    """Open the row of shares that a neighbour sealed; empty where it does not open or is not such a row."""
+def ends_of(round: Round[Any], state: Shared, other: int, with_masks: bool, commitment: bytes) -> keys.Ends:
+    """Name who sealed for this client, with all that is bound to the text."""
     theirs, own = state.public_keys[other], state.public_keys[round.client]
-    ends = keys.Ends(other, round.client, theirs, own, with_masks, commitment)
+    return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
+
+
+def unseal(
+    round: Round[Any], state: Shared, decapsulate: Decapsulate, ends: keys.Ends, text: bytes
+) -> Opened:
+    """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
+    agreement, agreed = AGREEMENTS[round.config.agreement], state.agreed[ends.sender]
     try:
-        shares = keys.unseal_shares(state.sealings[other], text, round.context, ends)
-        shamir.from_bytes(shares)
+        opened = agreement.unseal(agreed, decapsulate, text, round.context, ends)
+        shamir.from_bytes(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
-        return b""
-    return shares
+        return Opened(b"", b"")
+    return opened
 
 
 def complaint(round: Round[Any], accused: list[int]) -> m.Complaint:
@@ -141,15 +150,21 @@ def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[mas
 
 def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the mask that each of these neighbours has in common with this client."""
-    client, generator = round.client, round.config.generator
-    agreed = agree_each(state.mask_private, [split_keys(state.public_keys[other])[1] for other in others])
-    return [
-        masks.Mask(
-            keys.pair_mask_key(secret, round.context, client, other, generator),
-            keys.pair_sign(client, other),
+    agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
+    mask_keys = {one: agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)}
+    agreed = agree_each(state.mask_private, [mask_keys[other] for other in others])
+
+    def mask(agreed_on: bytes, other: int) -> masks.Mask:
+        given, received = state.seeds[other]
+        here, there = (
+            keys.Half(client, mask_keys[client], given),
+            keys.Half(other, mask_keys[other], received),
         )
-        for secret, other in zip(agreed, others, strict=True)
-    ]
+        secret = agreement.pair_secret(agreed_on, context, here, there)
+        key = keys.pair_mask_key(secret, context, client, other, round.config.generator)
+        return masks.Mask(key, keys.pair_sign(client, other))
+
+    return [mask(one, other) for one, other in zip(agreed, others, strict=True)]
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:

@@ -53,6 +53,8 @@ class Size(NamedTuple):
     bundles_per_neighbour: int = 0
     #: What is sealed for one neighbour, as large as the agreement has it.
     texts_per_neighbour: int = 0
+    #: What is left of a neighbour's seed for whoever rebuilds this client's secret.
+    deposits_per_neighbour: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -88,6 +90,7 @@ class Size(NamedTuple):
             self.per_neighbour
             + self.bundles_per_neighbour * kind.bundle_bytes
             + self.texts_per_neighbour * kind.text_bytes
+            + self.deposits_per_neighbour * kind.deposit_bytes
         )
 
 
@@ -99,6 +102,7 @@ _Set = Annotated[bytes, Size(sets=1)]
 _Named = Annotated[bytes, Size(per_named=ID_BYTES)]
 _Bundles = Annotated[bytes, Size(bundles_per_neighbour=1)]
 _Signatures = Annotated[bytes, Size(per_neighbour=SIGNATURE_BYTES)]
+_Deposits = Annotated[bytes, Size(deposits_per_neighbour=1)]
 _Sealed = Annotated[bytes, Size(texts_per_neighbour=1)]
 _Commitments = Annotated[bytes, Size(per_neighbour=COMMITMENT_BYTES)]
 _Task = Annotated[bytes, Size(TASK_BYTES)]
@@ -127,14 +131,14 @@ class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-reques
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
     """Shows the public keys of a client."""
 
-    keys: _Bundle  # c_i then s_i
+    keys: _Bundle  # of c_i, of s_i, then what else the agreement has
 
 
 class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
     """Opens step 1: who a client's neighbours are, with which keys, and on which edges masks run."""
 
     neighbours: Annotated[bytes, Size(per_neighbour=ID_BYTES)]  # ids
-    keys: _Bundles  # c_j then s_j
+    keys: _Bundles  # of c_j, of s_j, then what else the agreement has
     masked: _Flags  # 0 or 1
 
 
@@ -157,6 +161,7 @@ class AcceptReply(Message, frozen=True, kw_only=True, tag="accept-reply"):
     """Names the neighbours whose sealed shares this client cannot use; it holds those of all others."""
 
     accused: _Named  # ids
+    deposits: _Deposits  # of the seeds of those who have shared; zeros for the accused
 
 
 class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
@@ -208,7 +213,7 @@ class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
 class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
     """Shows the public keys of a client, signed by its identity."""
 
-    keys: _Bundle  # c_i then s_i
+    keys: _Bundle  # of c_i, of s_i, then what else the agreement has
     signature: _Signature
 
 
@@ -220,7 +225,7 @@ class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
 
     v1: _Set
     root: Annotated[bytes, Size(HASH_BYTES)]
-    keys: _Bundles  # c_j then s_j
+    keys: _Bundles  # of c_j, of s_j, then what else the agreement has
     signatures: _Signatures
     proof: Annotated[bytes, Size(proofs=1)]
 
@@ -398,7 +403,7 @@ def exactly(name: str, data: bytes, size: int) -> bytes:
 def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
     """Cut a packed list into its ``count`` items of ``size`` bytes."""
     exactly(name, data, count * size)
-    return [data[first : first + size] for first in range(0, count * size, size)]
+    return [data[place * size : (place + 1) * size] for place in range(count)]
 
 
 def set_bytes(clients: int) -> int:

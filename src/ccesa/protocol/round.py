@@ -12,7 +12,6 @@ from ccesa.errors import FaultyClient
 from ccesa.protocol.client import Client
 from ccesa.protocol.messages import NO_TASK
 from ccesa.protocol.series import Ended, Series
-from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
 
@@ -56,14 +55,24 @@ def run_series(
     task: Callable[[int], bytes] = lambda number: NO_TASK,
     refused: Callable[[FaultyClient], None] = lambda fault: None,
 ) -> Iterator[Ended]:
-    """Run a series; yield each round when it is over, before ``task`` is asked what the next one works on.
+    """Run a series. When the caller stops early, or something breaks, no client keeps keys.
 
-    A lost round costs one round and not the series. When the caller stops early, no client keeps keys.
+    Args:
+        series: One that has not been opened.
+        transport: Carries envelopes to the clients, and yields replies until the exchange is over.
+        task: Gives 32 bytes, a digest of what the round of this number works on, when vectors are asked for.
+        refused: Told of every faulty reply.
+
+    Yields:
+        Each round when it is over, before ``task`` is asked about the next one. A lost round costs one round
+        and not the series.
+
+    Raises:
+        ConfigError: A task has another size, a member was never enrolled, or a server cannot be made.
     """
     try:
         while not series.finished:
-            # Each pass is one exchange: round k is set up while round k - 1 is at work, so a round costs two
-            # of them (three under ``active``). The masks of k do not depend on its task, which comes late.
+            # Each pass is one exchange: round k is set up while k - 1 is at work. What k works on comes late.
             working = series.masking
             for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
                 try:
@@ -85,22 +94,6 @@ def in_memory(
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for client, request in requests.items():
             if not drops(step, client):
-                yield client, clients[client].receive(request)
-
-    return carry
-
-
-def series_in_memory(
-    clients: Mapping[int, SeriesClient],
-    misses: Callable[[int, int], bool] = lambda exchange, client: False,
-) -> SeriesTransport:
-    """Return a transport without a network. ``misses`` says who misses which exchange, counted from 0."""
-    exchanges = iter(range(2**63))
-
-    def carry(requests: Requests) -> Iterable[tuple[int, bytes]]:
-        exchange = next(exchanges)
-        for client, request in requests.items():
-            if not misses(exchange, client):
                 yield client, clients[client].receive(request)
 
     return carry

@@ -9,17 +9,26 @@ round changes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
 from ccesa.config import MAX_NUMBER, RoundConfig
-from ccesa.errors import ConfigError, FaultyClient, MalformedMessage, OrderError, RoundFailed
+from ccesa.errors import CcesaError, ConfigError, FaultyClient, MalformedMessage, OrderError, RoundFailed
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
+from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.server import Aggregate, Server, check_id
 from ccesa.protocol.steps import HasSteps, Requests, steps_of
+from ccesa.protocol.tasks import checked_task
+from ccesa.wire import Data
+
+Party = TypeVar("Party", Client, Server)
+Error = TypeVar("Error", bound=CcesaError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +36,27 @@ class Schedule:
     """A schedule says which step of which round belongs to which exchange."""
 
     stride: int
-    names: tuple[str, ...]
+    #: The request that opens each step.
+    requests: tuple[type[m.Message], ...]
 
     @classmethod
     def of(cls, round: HasSteps) -> "Schedule":
         """Return the schedule of the rounds of one series."""
-        return cls(stride=guard_named(round.guard).stride, names=tuple(one.name for one in steps_of(round)))
+        stride = guard_named(round.guard).stride
+        return cls(stride=stride, requests=tuple(step.request for step in steps_of(round)))
 
-    def exchange(self, number: int, step: str) -> int:
-        """Return the exchange to which a step of a round belongs."""
-        return number * self.stride + self.names.index(step)
+    def exchange(self, place: int, request: type[m.Message] | None) -> int | None:
+        """Return the exchange to which a request of a round belongs; None if it opens no step.
 
-    def ends(self, number: int) -> int:
-        """Return the exchange of the last step of a round."""
-        return self.exchange(number, self.names[-1])
+        ``place`` is that of the round in the series, from 0 on.
+        """
+        if request not in self.requests:
+            return None
+        return place * self.stride + self.requests.index(request)
+
+    def starts(self, exchange: int) -> bool:
+        """Tell whether a round starts with this exchange."""
+        return exchange % self.stride == 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,13 +79,18 @@ class Ended:
         Raises:
             RoundFailed: The round was lost; the class says why.
         """
+        if self.failure is not None:
+            raise self.failure
         if self.aggregate is None:
-            raise self.failure or OrderError("the round is not over")
+            raise OrderError("the round is not over")
         return self.aggregate
 
 
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
+
+    Calls must not overlap; one that does is refused, and so is everything but ``stop`` after one that was
+    interrupted.
 
     Args:
         config: The first round; those after it differ by their numbers. *accept* is on.
@@ -104,6 +125,7 @@ class Series:
         self._ended: list[Ended] = []
         #: Everyone that was ever asked: who missed something since may hold keys.
         self._asked: set[int] = set()
+        self._exclusive = OneCallAtATime("series", fragile=True)
 
     @property
     def finished(self) -> bool:
@@ -138,25 +160,28 @@ class Series:
             An envelope for each client of whom something is due, by id.
 
         Raises:
-            OrderError: The exchange before is still open.
-            ConfigError: The task has another size.
+            OrderError: The exchange before is still open, the series is over, or calls overlap.
+            ConfigError: The task has another size, a member was never enrolled, or no server of the next
+                round can be made. Nothing has changed.
         """
-        if self._is_open:
-            raise OrderError("close the exchange before the next one is opened")
-        masking = self.masking
-        if masking is not None:
-            self._servers[masking].work_on(task)
-            self._close_step(masking)
-        self._exchange, self._is_open = self._exchange + 1, True
-        if self._left and self._exchange % self._schedule.stride == 0:
-            self._start()
-        due, self._due = self._due, {}
-        return {
-            client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
-            for client in sorted(set().union(*due.values()))
-        }
+        with self._exclusive:
+            if self._is_open:
+                raise OrderError("close the exchange before the next one is opened")
+            if self.finished:
+                raise OrderError("the series is over")
+            task = checked_task(task)
+            starting = self._new_round() if self._starts else None
+            masking = self.masking
+            if masking is not None:
+                self._servers[masking].work_on(task)
+                self._close_step(masking)
+            if starting is not None:
+                self._start(*starting)
+            self._exchange, self._is_open = self._exchange + 1, True
+            due, self._due = self._due, {}
+            return _envelopes(due)
 
-    def receive(self, client: int, reply: bytes) -> None:
+    def receive(self, client: int, reply: Data) -> None:
         """Take one reply, with messages of several rounds. What is right in it is taken in any case.
 
         Args:
@@ -165,29 +190,21 @@ class Series:
 
         Raises:
             FaultyClient: An honest client would not send this, or it is late: the first fault in it.
-            OrderError: No exchange is open.
+            OrderError: No exchange is open, or calls overlap.
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client = check_id(client)
-        if not self._is_open:
-            raise OrderError("no exchange is open")
-        try:
-            messages = envelope.unpack(m.measured(reply, "reply"))
-        except MalformedMessage as error:
-            raise FaultyClient(client, str(error)) from error
-        by_context = {server.context: server for server in self._servers.values()}
-        faults = []
-        for message in messages:
+        client, view = check_id(client), m.measured(reply, "reply")
+        with self._exclusive:
+            if not self._is_open:
+                raise OrderError("no exchange is open")
             try:
-                server = by_context.get(m.context_of(message) or b"")
-                if server is None:
-                    raise FaultyClient(client, "a message of a round that is not in flight")
-                server.receive(client, message)
-            except FaultyClient as fault:
-                faults.append(fault)
-        if faults:
-            raise faults[0]
+                messages = envelope.unpack(view)
+            except MalformedMessage as error:
+                raise FaultyClient(client, str(error)) from error
+            faults = [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
+            if faults:
+                raise faults[0]
 
     def close(self) -> list[Ended]:
         """Close the exchange; whoever has not answered it has dropped out of the rounds in flight.
@@ -196,33 +213,129 @@ class Series:
             The rounds that are over since the last call, by number: with a sum, or lost.
 
         Raises:
-            OrderError: No exchange is open.
+            OrderError: No exchange is open, or calls overlap.
         """
-        if not self._is_open:
-            raise OrderError("no exchange is open")
-        self._is_open = False
-        for number, server in list(self._servers.items()):
-            if not _asks_vectors(server):
-                self._close_step(number)
-        ended, self._ended = self._ended, []
-        return ended
+        with self._exclusive:
+            if not self._is_open:
+                raise OrderError("no exchange is open")
+            self._is_open = False
+            for number, server in list(self._servers.items()):
+                if not _asks_vectors(server):
+                    self._close_step(number)
+            ended, self._ended = self._ended, []
+            return sorted(ended, key=lambda one: one.number)
 
     def stop(self) -> Requests:
-        """End the series; rounds in flight are lost, and all their secrets go.
+        """End the series, also after a call that was interrupted; rounds in flight are lost.
 
         Returns:
-            An empty envelope for each client that may still hold keys, by id.
-        """
-        self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
-        asked, self._asked = sorted(self._asked), set()
-        return dict.fromkeys(asked, envelope.pack([]))
+            An empty envelope for each client that may still hold keys, by id; none the second time.
 
-    def _start(self) -> None:
-        server = self._make(numbered(self.config, self._number))
-        self._servers[self._number] = server
-        self._due[self._number] = server.open(sorted(self.members))
-        self._asked |= self.members
+        Raises:
+            OrderError: Another call is at work.
+        """
+        with self._exclusive.to_end():
+            self._servers, self._due, self._ended, self._left, self._is_open = {}, {}, [], 0, False
+            asked, self._asked = sorted(self._asked), set()
+            return dict.fromkeys(asked, envelope.pack([]))
+
+    def checkpoint(self) -> bytes:
+        """Return what another series of this configuration goes on from.
+
+        Save it after ``open``, before the envelopes are sent, after ``receive``, before a client is told that
+        its reply has come, and after ``close``, along with the rounds that are over.
+
+        Raises:
+            ConfigError: Servers are made without ``openings``.
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            return checkpoints.encode(
+                checkpoints.SavedSeries(
+                    context=self.config.context,
+                    members=sorted(self.members),
+                    left=self._left,
+                    number=self._number,
+                    exchange=self._exchange,
+                    is_open=self._is_open,
+                    asked=sorted(self._asked),
+                    rounds={number: server.checkpoint() for number, server in self._servers.items()},
+                    due=sorted(self._due),
+                    lost={one.number: str(one.failure) for one in self._ended},
+                )
+            )
+
+    def restore(self, data: bytes) -> Requests:
+        """Go on from a checkpoint; only a series that has just been made can.
+
+        A round that has gone on since the checkpoint is lost (``StaleCheckpoint``), and so is one that was
+        started since; the others go on. One that was lost before, and not handed over by ``close`` yet, is a
+        ``RoundFailed`` with the same text.
+
+        Args:
+            data: The newest that ``checkpoint`` returned.
+
+        Returns:
+            The envelopes of the open exchange, as they were; none where none is open.
+
+        Raises:
+            OrderError: This series was opened or restored before, or another call is at work.
+            ConfigError: The bytes are damaged, or of another series or version; or servers are made without
+                ``openings``, or with others than before.
+        """
+        with self._exclusive:
+            if self._exchange >= 0:
+                raise OrderError("this series has been opened already; make a new one to restore another")
+            saved = checkpoints.decode(data, checkpoints.SavedSeries, self.config.context)
+            servers = {
+                number: made(self._make, numbered(self.config, number), Server) for number in saved.rounds
+            }
+            requests, lost = _restored(servers, saved.rounds)
+            self._servers = {number: servers[number] for number in requests}
+            before = [Ended(number=one, failure=RoundFailed(text)) for one, text in saved.lost.items()]
+            self._ended = before + lost
+            self.members, self._asked = set(saved.members), set(saved.asked)
+            self._left, self._number = saved.left, saved.number
+            self._exchange, self._is_open = saved.exchange, saved.is_open
+            if saved.is_open:
+                return _envelopes(requests)
+            self._due = {number: requests[number] for number in saved.due if number in requests}
+            return {}
+
+    @property
+    def _starts(self) -> bool:
+        return self._left > 0 and self._schedule.starts(self._exchange + 1)
+
+    def _new_round(self) -> tuple[Server, Requests | RoundFailed]:
+        """Make the server of the next round, and its first requests.
+
+        There are none where the series was restored from before another server opened this round.
+        """
+        server = made(self._make, numbered(self.config, self._number), Server)
+        try:
+            return server, server.open(self.members)
+        except RoundFailed as failure:
+            return server, failure
+
+    def _start(self, server: Server, opened: Requests | RoundFailed) -> None:
+        if isinstance(opened, RoundFailed):
+            self._ended.append(Ended(number=self._number, failure=opened))
+        else:
+            self._servers[self._number], self._due[self._number] = server, opened
+            self._asked.update(opened)
         self._number, self._left = self._number + 1, self._left - 1
+
+    def _take(self, client: int, message: Data) -> FaultyClient | None:
+        """Give a message to the server of its round; return what is wrong with it."""
+        context = m.context_of(message)
+        server = next((one for one in self._servers.values() if one.context == context), None)
+        if server is None:
+            return FaultyClient(client, "a message of a round that is not in flight")
+        try:
+            server.receive(client, message)
+        except FaultyClient as fault:
+            return fault
+        return None
 
     def _close_step(self, number: int) -> None:
         """Close the open step of a round; it stays in flight while there are requests for the next one."""
@@ -230,7 +343,7 @@ class Series:
         try:
             requests = server.close()
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=failure))
+            self._end(Ended(number=number, failure=without_frames(failure)))
             return
         if requests:
             self._due[number] = requests
@@ -242,16 +355,62 @@ class Series:
         self._ended.append(ended)
 
 
+def _restored(
+    servers: dict[int, Server], rounds: dict[int, bytes]
+) -> tuple[dict[int, Requests], list[Ended]]:
+    """Restore these servers; return the requests of those that go on, and the rounds that are lost."""
+    requests: dict[int, Requests] = {}
+    lost = []
+    for number, data in rounds.items():
+        try:
+            requests[number] = servers[number].restore(data)
+        except RoundFailed as failure:
+            lost.append(Ended(number=number, failure=failure))
+    return requests, lost
+
+
+def _envelopes(due: dict[int, Requests]) -> Requests:
+    """Pack what is due of all rounds, by client."""
+    return {
+        client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
+        for client in sorted(set().union(*due.values()))
+    }
+
+
 def check_series(config: RoundConfig) -> None:
     """Refuse what cannot be a round of a series."""
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
     if not config.accept:
         raise ConfigError("rounds of a series have the step accept: make the configuration with accept=True")
+    longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
+    if longest > envelope.MAX_MESSAGE_BYTES:
+        raise ConfigError(
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an "
+            f"envelope carries {envelope.MAX_MESSAGE_BYTES}"
+        )
 
 
 def numbered(config: RoundConfig, number: int) -> RoundConfig:
     """Return the configuration of another round of the same series."""
     return msgspec.structs.replace(config, number=number)
+
+
+def made(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
+    """Return what the caller's function makes for a round; raise ConfigError where it is of another one."""
+    party = make(config)
+    check_type(f"round {config.number}", party, kind)
+    if party.context != config.context:
+        raise ConfigError(
+            f"the {kind.__name__} of round {config.number} was made from another configuration: make it from "
+            "the argument of the function"
+        )
+    return party
+
+
+def without_frames(error: Error) -> Error:
+    """Return the error without traceback and causes, whose frames hold on to states: it may be kept."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _asks_vectors(server: Server) -> bool:

@@ -1,6 +1,13 @@
-"""A client of a series keeps one ``Client`` per round in flight, and hands each the message meant for it."""
+"""A client of a series keeps one ``Client`` per round in flight, and hands each the message meant for it.
 
+It decides nothing else about a round: what one is asked, answers or refuses is the affair of its ``Client``,
+which has keys, a state and a context of its own. The series only takes freedom away from a server: exchanges
+go forward, numbers go up, each number has one client, and a round that an exchange passes over is over.
+"""
+
+import os
 from collections.abc import Callable, MutableSet
+from typing import NoReturn
 
 import msgspec
 
@@ -10,8 +17,7 @@ from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.series import Schedule, check_series, numbered
-from ccesa.protocol.steps import steps_of
+from ccesa.protocol.series import Schedule, check_series, made, numbered, without_frames
 from ccesa.wire import Data
 
 
@@ -21,12 +27,18 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     series: bytes
     exchange: int
     last_number: int
+    over: bool
     #: Each as ``Client.suspend`` gives it, by number.
     clients: dict[int, bytes]
+    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
+    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
+
+    def __repr__(self) -> str:
+        return "Saved(...)"
 
 
 class SeriesClient:
-    """One client in a series. Calls must not overlap.
+    """One client in a series. Calls must not overlap; after one that was interrupted there is only ``stop``.
 
     Args:
         config: The first round of the series.
@@ -35,7 +47,7 @@ class SeriesClient:
         used_rounds: Remembers rounds across processes; a second use of a number is refused.
 
     Attributes:
-        faults: Why this client is out of a round, by its number; of rounds in flight.
+        faults: Why this client left rounds in the latest exchange, by number.
 
     Raises:
         ConfigError: The configuration has no *accept*.
@@ -51,9 +63,8 @@ class SeriesClient:
         check_series(config)
         self._config, self._make, self._used = config, client, used_rounds
         self._schedule = Schedule.of(config)
-        self._step_names = {step.request: step.name for step in steps_of(config)}
         self._clients: dict[int, Client] = {}
-        self._exchange, self._last_number = -1, config.number - 1
+        self._exchange, self._last_number, self._over = -1, config.number - 1, False
         self._exclusive = OneCallAtATime("client of a series")
         self.faults: dict[int, CcesaError] = {}
 
@@ -62,10 +73,11 @@ class SeriesClient:
         """Numbers of the rounds of which this client may hold secrets."""
         return tuple(sorted(number for number, client in self._clients.items() if not client.done))
 
-    def receive(self, request: bytes) -> bytes:
+    def receive(self, request: Data) -> bytes:
         """Answer one exchange. The same exchange again gets the same answer, but for a masked vector.
 
-        A round with a faulty message is over for this client, and ``faults`` says why; the others go on.
+        A round with a faulty message is over for this client, and ``faults`` says why; the others go on. So
+        is a round of which there is no message: the server goes on without this client.
 
         Args:
             request: An envelope with the due steps of the rounds in flight; an empty one ends the series.
@@ -75,7 +87,7 @@ class SeriesClient:
 
         Raises:
             FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
-            OrderError: Calls overlap.
+            OrderError: The series is over, the client was suspended, or calls overlap.
             UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
@@ -85,11 +97,13 @@ class SeriesClient:
             except MalformedMessage as error:
                 raise FaultyServer(str(error)) from error
             if not messages:
-                self._drop(tuple(self._clients))
+                self._end()
                 return envelope.pack([])
-            placed = [(number, one) for one in messages if (number := self._number(one)) is not None]
-            self._enter({self._exchange_of(number, message) for number, message in placed})
-            replies = [self._answer(number, message) for number, message in placed]
+            if self._over:
+                raise OrderError("this client has left the series, or was suspended; it answers nothing")
+            placed = self._placed(messages)
+            self._enter(placed)
+            replies = [self._answer(number, message) for number, (_, message) in placed.items()]
             return envelope.pack(reply for reply in replies if reply is not None)
 
     def prepare(self) -> None:
@@ -105,13 +119,13 @@ class SeriesClient:
                 client.prepare()
 
     def stop(self) -> None:
-        """Leave the series; all secrets are dropped.
+        """Leave the series, also after a call that was interrupted; all secrets are dropped.
 
         Raises:
-            OrderError: Calls overlap.
+            OrderError: Another call is at work.
         """
-        with self._exclusive:
-            self._drop(tuple(self._clients))
+        with self._exclusive.to_end():
+            self._end()
 
     def suspend(self) -> bytes:
         """Return what is needed to go on in another process of this node, secrets included.
@@ -126,9 +140,10 @@ class SeriesClient:
                 series=self._config.context,
                 exchange=self._exchange,
                 last_number=self._last_number,
+                over=self._over,
                 clients={number: client.suspend() for number, client in sorted(self._clients.items())},
             )
-            self._clients = {}
+            self._end()
             return suspended.encode(saved)
 
     def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
@@ -143,22 +158,45 @@ class SeriesClient:
             ConfigError: The bytes are damaged, or of another series, guard or version.
         """
         with self._exclusive:
-            if self._exchange >= 0:
+            if self._exchange >= 0 or self._over:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, Saved)
             if saved.series != self._config.context:
                 raise ConfigError("a suspended client of another series")
+            clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
             suspended.check_first_use(data, resumed)
-            for number, one in saved.clients.items():
-                self._clients[number] = self._make(numbered(self._config, number))
-                self._clients[number].resume(one)
-            self._exchange, self._last_number = saved.exchange, saved.last_number
+            self._clients = clients
+            self._exchange, self._last_number, self._over = saved.exchange, saved.last_number, saved.over
 
-    def _number(self, message: Data) -> int | None:
-        """Return the number of the round that a message is of; an advertise says a new one.
+    def __reduce__(self) -> NoReturn:
+        """Only ``suspend`` takes secrets out, and ends this object."""
+        raise TypeError("a SeriesClient cannot be copied or pickled: suspend it, or join the next round")
 
-        A client that was restarted is asked about rounds that it is not in any more, and passes them over.
+    def _resumed(self, number: int, data: bytes) -> Client:
+        client = made(self._make, numbered(self._config, number), Client)
+        client.resume(data)
+        return client
+
+    def _placed(self, messages: list[memoryview]) -> dict[int, tuple[int, Data]]:
+        """Return exchange and message by number of the round; rounds that it is not in are passed over.
+
+        A client that missed something, or was started anew, may be asked about such rounds.
         """
+        placed: dict[int, tuple[int, Data]] = {}
+        for message in messages:
+            number = self._number_of(message)
+            if number is None:
+                continue
+            exchange = self._schedule.exchange(number - self._config.number, m.named(message))
+            if exchange is None:
+                raise FaultyServer("a message that opens no step of this series")
+            if number in placed:
+                raise FaultyServer(f"two messages of round {number} in one envelope")
+            placed[number] = (exchange, message)
+        return placed
+
+    def _number_of(self, message: Data) -> int | None:
+        """Return the number of the round that a message is of; an advertise says a new one."""
         context = m.context_of(message)
         for number, client in self._clients.items():
             if client.context == context:
@@ -175,14 +213,28 @@ class SeriesClient:
             raise FaultyServer("a message of another series")
         return number
 
-    def _exchange_of(self, number: int, message: Data) -> int:
-        name = self._step_names.get(m.named(message) or m.Message)
-        if name is None:
-            raise FaultyServer("a message that opens no step of this series")
-        return self._schedule.exchange(number - self._config.number, name)
+    def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
+        """Go on to the exchange of these messages. What the caller's function raises changes nothing.
 
-    def _enter(self, exchanges: set[int]) -> None:
-        """Go on to an exchange: all messages must be of the same one, and none of an older one."""
+        Each exchange from a round's first to its last has a step of it. A round without a message goes on
+        without this client, or is over: its secrets are dropped, and nothing can be asked of it later.
+        """
+        exchange = self._exchange_of(placed)
+        joined: dict[int, Client] = {}
+        faults = {} if exchange > self._exchange else self.faults
+        for number in placed.keys() - self._clients.keys():  # one at most: the round that starts here
+            try:
+                joined[number] = self._joined(number)
+            except CcesaError as error:
+                faults = {number: without_frames(error)} | faults
+        self._exchange, self.faults = exchange, faults
+        for number in self._clients.keys() - placed.keys():
+            self._drop(number)
+        self._clients |= joined
+
+    def _exchange_of(self, placed: dict[int, tuple[int, Data]]) -> int:
+        """Return the exchange that all messages belong to; it must not be older than the latest."""
+        exchanges = {exchange for exchange, _ in placed.values()}
         if not exchanges:
             raise FaultyServer("messages of rounds that this client is not in")
         if len(exchanges) > 1:
@@ -190,36 +242,40 @@ class SeriesClient:
         (exchange,) = exchanges
         if exchange < self._exchange:
             raise FaultyServer("an exchange that is over")
-        self._exchange = exchange
-        ends = self._schedule.ends
-        self._drop([one for one in self._clients if ends(one - self._config.number) < exchange])
+        return exchange
 
-    def _answer(self, number: int, message: Data) -> bytes | None:
-        """Hand a message to the client of its round; None if that is out of the round."""
-        try:
-            if number not in self._clients:
-                self._join(number)
-            return self._clients[number].receive(message)
-        except CcesaError as error:
-            self._drop([number])
-            self.faults[number] = error
-            return None
-
-    def _join(self, number: int) -> None:
+    def _joined(self, number: int) -> Client:
+        """Return the only client that this number will ever have; no key exists yet."""
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
         config = numbered(self._config, number)
+        if self._used is not None and config.round_id in self._used:
+            raise ConfigError("this series has had a round of this number; every round needs a fresh one")
+        client = made(self._make, config, Client)
         if self._used is not None:
-            if config.round_id in self._used:
-                raise ConfigError("this series has had a round of this number; every round needs a fresh one")
             self._used.add(config.round_id)
         self._last_number = number
-        self._clients[number] = self._make(config)
+        return client
 
-    def _drop(self, numbers: "list[int] | tuple[int, ...]") -> None:
-        """Drop all secrets of these rounds."""
-        for number in numbers:
-            self.faults.pop(number, None)
-            client = self._clients.pop(number, None)
-            if client is not None:
-                client.leave()
+    def _answer(self, number: int, message: Data) -> bytes | None:
+        """Hand a message to the client of its round; None if that does not answer."""
+        if number not in self._clients:
+            return None
+        try:
+            return self._clients[number].receive(message)
+        except OrderError:  # the masked vector again, which is not kept: the transport repeats it
+            return None
+        except CcesaError as error:
+            self._drop(number)
+            self.faults[number] = without_frames(error)
+            return None
+
+    def _drop(self, number: int) -> None:
+        """Drop all secrets of a round."""
+        self._clients.pop(number).leave()
+
+    def _end(self) -> None:
+        """Drop all secrets, for good."""
+        self._over = True
+        for number in tuple(self._clients):
+            self._drop(number)

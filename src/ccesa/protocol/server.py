@@ -5,7 +5,8 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -31,10 +33,11 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
+from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.server_states import Drawn, Opened, Round, Unmasked
+from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
-from ccesa.protocol.summing import checked_digest
+from ccesa.protocol.summing import add_vector, checked_vector
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -63,6 +66,9 @@ class Aggregate:
 class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
+    With a memory of ``openings`` it can be saved at any time: after ``open`` and ``close``, before requests
+    are sent, and after ``receive``, before a client is told that its reply has come.
+
     Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
 
     Args:
@@ -73,6 +79,8 @@ class Server:
             leave with too few holders for that is left out.
         threads: How many threads take masks off the sum.
         random: Gives so many random bytes; anything but the system's is for tests.
+        openings: Remembers which steps of which rounds have been opened, in 33 bytes each, and outlives all
+            servers; what is added is there to stay when ``add`` returns. Without it nothing is saved.
 
     Attributes:
         context: The 32-byte hash of the configuration, which is in every message.
@@ -93,6 +101,7 @@ class Server:
         dropout: float = DROPOUT,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
+        openings: MutableSet[bytes] | None = None,
     ) -> None:
         check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered is not (charter is not None):
@@ -104,6 +113,7 @@ class Server:
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
+        AGREEMENTS[config.agreement].check_installed()
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
@@ -120,7 +130,9 @@ class Server:
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
-        #: What a repeated answer of a client is known by.
+        self._asked: list[int] = []
+        self._log = Log(self.context, openings, tuple(step.name for step in self._steps))
+        #: The open step's part of the log, by which repeated answers are known.
         self._answered: dict[int, bytes] = {}
         #: What the open step has kept of the answers of those that go on.
         self._kept: dict[int, Any] = {}
@@ -169,21 +181,13 @@ class Server:
             A request of at most 64 bytes for each of them, by id.
 
         Raises:
-            OrderError: The round was opened before.
+            OrderError: This server was opened or restored before.
+            StaleCheckpoint: Another server has opened this round.
             ConfigError: An id is not that of an enrolled client.
         """
-        with self._exclusive:
-            if self._place >= 0:
-                raise OrderError("the round has been opened already")
-            asked = self._expected if clients is None else frozenset(map(check_id, clients))
-            if not asked <= self._expected:
-                raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
-            self._place, self._expected = 0, asked
-            number = labels.client_bytes(self.config.number)
-            return {
-                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
-                for client in sorted(asked)
-            }
+        with self._exclusive, self._failing():
+            self._check_new()
+            return self._open(self._expected if clients is None else frozenset(map(check_id, clients)))
 
     def work_on(self, task: bytes) -> None:
         """Say what clients are asked to work on, before they are: it goes along with the requests of step 2.
@@ -231,10 +235,75 @@ class Server:
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
             CorruptShares: A secret cannot be rebuilt from the shares that came.
+            StaleCheckpoint: Another server has closed this step.
             OrderError: The round is not open, or calls overlap.
         """
-        with self._exclusive:
+        with self._exclusive, self._failing():
             return self._close()
+
+    def checkpoint(self) -> bytes:
+        """Return what another server of this round goes on from.
+
+        No masked vector is in it, but the sum of those that came; in the last step it has the shares that
+        came. Whoever keeps it keeps it like the server's memory, and drops it when the round is over.
+
+        Raises:
+            OrderError: No step is open: the round has not begun, or is over and ``result`` has what is left.
+            ConfigError: The server was made without ``openings``.
+        """
+        with self._exclusive:
+            return self._log.encode(
+                step=self.step.name,
+                asked=self._asked,
+                task=self._round.task,
+                dropout=float(self._round.dropout),
+                total=self._total,
+            )
+
+    def restore(self, data: bytes) -> Requests:
+        """Go on from a checkpoint in place of ``open``; only a server that has just been made can.
+
+        Args:
+            data: The newest that ``checkpoint`` returned.
+
+        Returns:
+            The requests of the open step by client id, as they were. Those of ``waiting`` may have been lost.
+
+        Raises:
+            StaleCheckpoint: A later step has been opened, clients may have been asked: the round has failed.
+            RoundFailed: The bytes are whole, but not what a server of this round can have logged.
+            ConfigError: The bytes are damaged, or of another round or version; or ``openings`` is missing, or
+                another memory than that of the round.
+            OrderError: This server was opened or restored before.
+        """
+        with self._exclusive, self._failing():
+            self._check_new()
+            saved = self._log.follow(data)
+            with replaying():
+                return self._replay(saved)
+
+    def merge(self, data: bytes) -> None:
+        """Add what another server has taken in the step that takes masked vectors.
+
+        Several servers that were restored from one checkpoint can take vectors at a time, each those of other
+        clients. One of them merges what the others saved and closes the step.
+
+        Args:
+            data: What ``checkpoint`` of the other server returned in this step.
+
+        Raises:
+            OverlappingSums: Both have taken a reply of the same client; nothing has changed.
+            ConfigError: The bytes are damaged, or of another round, step or version; nothing has changed.
+            RoundFailed: The bytes are whole, but not what a server of this round can have taken.
+            OrderError: The open step takes no vectors, no step is open, or calls overlap.
+        """
+        with self._exclusive, self._failing():
+            if not m.has_vector(self.step.reply):
+                raise OrderError(f"step {self.step.name} takes no masked vectors, which could be merged")
+            saved = self._log.beside(data)
+            with replaying():
+                self._take_over(saved.answers[-1])
+                self._add(saved.total)
 
     def result(self) -> Aggregate:
         """Return the sum, once the round is over.
@@ -249,7 +318,67 @@ class Server:
             raise OrderError(f"the round is in step {self.step.name}; there is no sum yet")
         return self.aggregate
 
-    def _receive(self, client: int, reply: Data) -> None:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Note why the round has failed, if it does."""
+        try:
+            yield
+        except RoundFailed as failure:
+            failure.evidence = replace(failure.evidence, accusations=frozenset(self._accusations))
+            self.failure = failure
+            self._log.end()
+            raise
+
+    @property
+    def _total(self) -> Vector | None:
+        """The running sum, once there is one."""
+        return self._state.total if isinstance(self._state, Delivered) else None
+
+    def _check_new(self) -> None:
+        if self._place >= 0 or self.finished:
+            raise OrderError("the round has been opened already")
+
+    def _open(self, asked: frozenset[int]) -> Requests:
+        if not asked <= self._expected:
+            raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
+        number = labels.client_bytes(self.config.number)
+        self._asked = sorted(asked)
+        return self._begin(
+            {
+                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+                for client in self._asked
+            }
+        )
+
+    def _begin(self, requests: Requests) -> Requests:
+        """Begin the next step, unless the round is over."""
+        self._answered, self._kept = self._log.end() if self.finished else self._log.begin(), {}
+        self._place, self._expected = self._place + 1, frozenset(requests)
+        return requests
+
+    def _replay(self, saved: SavedServer) -> Requests:
+        """Do what another server did; return the requests of the step that is open then."""
+        self._round = replace(self._round, task=checked_task(saved.task), dropout=saved.dropout)
+        requests: Requests = {}
+        for answers in saved.answers:
+            requests = self._open(frozenset(saved.asked)) if self._place < 0 else self._close()
+            self._take_over(answers)
+        self._add(saved.total)
+        return requests
+
+    def _take_over(self, answers: dict[int, bytes]) -> None:
+        """Take what another server has taken in this step; its vectors are in a sum."""
+        for client, answer in answers.items():
+            self._receive(client, answer, summed=True)
+
+    def _add(self, total: bytes) -> None:
+        """Add the sum of another server, where there is one by now."""
+        m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
+        if self._total is not None:
+            add_vector(self._round, self._state, total)
+
+    def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
+        """Take a reply, or an answer from a log, whose vector is in a sum already."""
         step = self.step
         if not 0 <= client < self.config.clients:
             raise FaultyClient(client, "was never enrolled")
@@ -257,17 +386,20 @@ class Server:
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
-            known_by = self._known_by(client, message, reply)
-            if self._is_repeated(client, known_by):
+            vector = None if summed else checked_vector(self._round, client, message)
+            answer = without_vector(message, reply)
+            if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
-        except (MalformedMessage, primitives.LowOrderKey, shamir.OutsideField) as error:
+        except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
+        if vector is not None:
+            add_vector(self._round, self._state, vector)
         if isinstance(message, m.Accusing):
             self._accusations |= kept
         if kind is not step.instead:
             self._kept[client] = kept
-        self._answered[client] = known_by
+        self._answered[client] = answer
 
     def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
@@ -290,36 +422,23 @@ class Server:
         if client not in self._expected:
             raise LateMessage(client, f"it was out before step {self.step.name}")
 
-    def _known_by(self, client: int, message: m.Message, reply: Data) -> bytes:
-        """Return what an answer is known by: a small one as it is, a vector by the digest it carries."""
-        if isinstance(message, m.MaskedVector):
-            return checked_digest(self._round, client, message)
-        return bytes(reply)
-
-    def _is_repeated(self, client: int, known_by: bytes) -> bool:
+    def _is_repeated(self, client: int, answer: bytes) -> bool:
         first = self._answered.get(client)
-        if first is not None and first != known_by:
+        if first is not None and first != answer:
             raise ConflictingMessage(client, f"a second, different answer to step {self.step.name}")
         return first is not None
 
     def _close(self) -> Requests:
         step, answered = self.step, len(self._kept)
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
-        try:
-            if not last:
-                self._check_number(answered, "answered")
-            self._state, requests = step.close(self._round, self._state, self._kept)
-            if not last:
-                self._check_number(len(requests), f"of {answered} have enough neighbours left")
-        except RoundFailed as failure:
-            failure.evidence = replace(failure.evidence, accusations=frozenset(self._accusations))
-            self.failure = failure
-            raise
+        if not last:
+            self._check_number(answered, "answered")
+        self._state, requests = step.close(self._round, self._state, self._kept)
+        if not last:
+            self._check_number(len(requests), f"of {answered} have enough neighbours left")
         if isinstance(self._state, Unmasked):
             self.aggregate = self._aggregate(self._state)
-        self._place += 1
-        self._expected, self._answered, self._kept = frozenset(requests), {}, {}
-        return requests
+        return self._begin(requests)
 
     def _check_number(self, left: int, how: str) -> None:
         least = self.config.min_survivors
@@ -349,7 +468,7 @@ class ActiveServer(Server):
         threads: How many threads take masks off the sum.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task`` and ``dropout``, as for a ``Server``.
+        **others: ``task``, ``dropout`` and ``openings``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.

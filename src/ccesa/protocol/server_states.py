@@ -1,7 +1,7 @@
 """A server has states that both guards know, and a record of what stays the same through a round.
 
 States are frozen but for what grows with every reply, because a copy of it would be too much: the public
-keys that were seen, the running sum and the released shares.
+keys that were seen, the deposits, the running sum and the released shares.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol import messages as m
+from ccesa.protocol.pair_seeds import PairSeeds
 from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
@@ -73,6 +74,7 @@ class Delivered(Drawn):
 
     v2: Flags
     commitments: list[bytes]
+    seeds: PairSeeds = field(repr=False)
     total: Vector = field(repr=False)
 
 

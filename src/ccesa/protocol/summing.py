@@ -17,12 +17,14 @@ from ccesa.protocol.steps import Requests
 from ccesa.protocol.unmasking import Unmasking
 
 
-def checked_digest(round: Round[Any], client: int, reply: m.MaskedVector) -> bytes:
-    """Return the digest of a masked vector; refuse one that was changed on its way."""
+def checked_vector(round: Round[Any], client: int, reply: m.Message) -> bytes | None:
+    """Return the masked vector of a reply that has one; refuse one that was changed on its way."""
+    if not isinstance(reply, m.MaskedVector):
+        return None
     digest = keys.vector_digest(m.checked(reply, round.config).vector, round.context, client)
     if digest != reply.digest:
         raise MalformedMessage("the masked vector is not the one that its digest was made of")
-    return digest
+    return reply.vector
 
 
 def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> None:
@@ -33,9 +35,9 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
         raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def add_vector(round: Round[Any], state: Delivered, reply: m.MaskedVector) -> None:
-    """Add a masked vector to the running sum, straight from its message."""
-    np.add(state.total, words.from_bytes(reply.vector, round.config.bits), out=state.total)
+def add_vector(round: Round[Any], state: Delivered, vector: bytes) -> None:
+    """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
+    np.add(state.total, words.from_bytes(vector, round.config.bits), out=state.total)
 
 
 def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ccesa.crypto import keys, masks, primitives
+from ccesa.crypto.agreements import AGREEMENTS, X25519
+from ccesa.errors import CorruptSeeds
 from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.rebuilding import Rebuilding, Rebuilt
@@ -25,12 +27,14 @@ class Unmasking:
     def remove(self) -> frozenset[WrongShare]:
         """Turn the masked total into the sum, in place; return the wrong shares among those that came.
 
-        Raises CorruptShares if a secret cannot be rebuilt, with the wrong shares of all others as evidence.
+        Raises CorruptShares if a secret or what rests on it cannot be rebuilt, with the wrong shares of all
+        others as evidence.
         """
         rebuilt = self._rebuilt()
-        if rebuilt.failure is not None:
-            rebuilt.failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
-            raise rebuilt.failure
+        failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
+        if failure is not None:
+            failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
+            raise failure
         found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks(node, secret)]
         masks.add_masks(self.state.total, found, self.round.config.generator, self.round.threads)
         return rebuilt.wrong_shares
@@ -55,17 +59,67 @@ class Unmasking:
 
     def _masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
         """Yield what takes the masks behind one secret off the total."""
-        graph, client, generator = self.evolution.graph, self._client(node), self.round.config.generator
+        client, generator = self._client(node), self.round.config.generator
         if self.evolution.v3[node]:
             yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
             return
-        private = keys.mask_private_key(secret, self.round.context, client)
-        near = graph.mask_neighbours(node)
-        for neighbour in near[self.evolution.v3[near]].tolist():
+        private, mask_keys = keys.mask_private_key(secret, self.round.context, client), self.state.mask_keys
+        for neighbour in self._masked_with(node):
             other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
-            common = primitives.agree(private, self._loaded_mask_keys[neighbour])
+            given, received = self._seeds(node, neighbour, secret)
+            common = self._agreement.pair_secret(
+                primitives.agree(private, self._loaded_mask_keys[neighbour]),
+                self.round.context,
+                keys.Half(client, mask_keys[node], given),
+                keys.Half(other, mask_keys[neighbour], received),
+            )
             key = keys.pair_mask_key(common, self.round.context, client, other, generator)
             yield masks.Mask(key, -keys.pair_sign(other, client))
+
+    def _masked_with(self, node: int) -> list[int]:
+        """Return the survivors that share a mask with a node."""
+        near = self.evolution.graph.mask_neighbours(node)
+        return near[self.evolution.v3[near]].tolist()
+
+    def _broken_promise(self, secrets: dict[int, bytes]) -> CorruptSeeds | None:
+        """Find a node that dropped out and whose seeds or deposits are not what was promised.
+
+        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
+        else can have brought this about.
+        """
+        for node, secret in secrets.items():
+            if not self.evolution.v3[node] and not self._keeps_promises(node, secret):
+                return CorruptSeeds(self._client(node))
+        return None
+
+    def _keeps_promises(self, node: int, secret: bytes) -> bool:
+        """Tell whether the seeds that a node gave and was given are those that were committed to."""
+        client, promised = self._client(node), self.state.seeds.commitment
+        bound = partial(self._agreement.seed_commitment, context=self.round.context)
+        for neighbour in self._masked_with(node):
+            other = self._client(neighbour)
+            try:
+                given, received = self._seeds(node, neighbour, secret)
+            except primitives.SealBroken:
+                return False
+            if bound(given, client=client, other=other) != promised(node, neighbour):
+                return False
+            if bound(received, client=other, other=client) != promised(neighbour, node):
+                return False
+        return True
+
+    def _seeds(self, node: int, neighbour: int, secret: bytes) -> tuple[bytes, bytes]:
+        """Return the seed that a node gave a neighbour and the one that it was given; raises SealBroken."""
+        between = self.round.context, self._client(node), self._client(neighbour)
+        deposited = self.state.seeds.deposit(node, neighbour)
+        return (
+            self._agreement.pair_seed(secret, *between),
+            self._agreement.withdraw(secret, deposited, *between),
+        )
+
+    @property
+    def _agreement(self) -> X25519:
+        return AGREEMENTS[self.round.config.agreement]
 
     @cached_property
     def _loaded_mask_keys(self) -> list[primitives.PublicKey]:

@@ -23,17 +23,20 @@ class Dropout(Protocol):
 
 @dataclass(frozen=True)
 class StepProbabilities:
-    """A probability of its own for each step; steps that are not named lose nobody."""
+    """A probability for each step, one for all or by name; steps that are not named lose nobody."""
 
-    probabilities: Mapping[str, float]
+    probabilities: float | Mapping[str, float]
 
     def __post_init__(self) -> None:
-        for name, probability in self.probabilities.items():
+        each = self.probabilities
+        for name, probability in each.items() if isinstance(each, Mapping) else [("dropout", each)]:
             _check_fraction(name, probability)
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
-        known = _known_steps(steps, self.probabilities)
-        lost = {name: rng.random(clients) < self.probabilities.get(name, 0.0) for name in known}
+        steps, each = list(steps), self.probabilities
+        named = each if isinstance(each, Mapping) else {step.name: each for step in steps}
+        known = _known_steps(steps, named)
+        lost = {name: rng.random(clients) < named.get(name, 0.0) for name in known}
         return {name: frozenset(np.flatnonzero(flags).tolist()) for name, flags in lost.items()}
 
 
@@ -48,8 +51,7 @@ class Independent:
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
         steps = list(steps)
-        q = step_dropout(self.total, len(steps))
-        return StepProbabilities({step.name: q for step in steps}).draw(steps, clients, rng)
+        return StepProbabilities(step_dropout(self.total, len(steps))).draw(steps, clients, rng)
 
 
 @dataclass(frozen=True)

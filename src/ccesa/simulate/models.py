@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.fields import WORD_BITS
 from ccesa.graphs import BEST, Graph
 from ccesa.guards import CURIOUS
 from ccesa.layout import Arrays, Layout
@@ -66,7 +67,8 @@ class Options(TypedDict, total=False):
     weights: Iterable[float] | None
     dropout: float | Dropout
     clip: Clip | None
-    bits: int
+    bits: int | None
+    precision: float | None
     graph: Graph | None
     threshold: Threshold | None
     seed: int | None
@@ -93,7 +95,8 @@ def aggregate(
     weights: Iterable[float] | None = None,
     dropout: float | Dropout = 0.0,
     clip: Clip | None = None,
-    bits: int = 32,
+    bits: int | None = None,
+    precision: float | None = None,
     graph: Graph | None = None,
     threshold: Threshold | None = None,
     seed: int | None = None,
@@ -107,7 +110,9 @@ def aggregate(
         dropout: The probability that a client drops out of the round, or a model of who does.
         clip: The bound on the absolute value of every element, or one per array. By default the largest of
             each array: fine where all models are at hand; in a federation it is agreed on beforehand.
-        bits: Bits of a word, 8, 16, 32 or 64.
+        bits: Bits of one client's value, 2 to 53. By default each has 32 bits on the wire, enough for the
+            sum over all clients.
+        precision: In place of ``bits``: how far a value of an unweighted mean may be off.
         graph: Who holds shares of whom; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
         seed: Repeats dropouts and rounding; keys are always random.
@@ -124,7 +129,7 @@ def aggregate(
     models = _listed("models", models)
     weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
     _check(models, weights, seed)
-    quantizer = _quantizer(models, weights, clip, bits)
+    quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
     chance = _dropout_model(dropout)
     config = _config(quantizer, chance, graph, threshold)
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
@@ -146,9 +151,16 @@ def aggregate(
     )
 
 
-def usual_plan(clients: int, dropout: float, graph: str = BEST, guard: str = CURIOUS.name) -> Plan:
-    """Plan a round where the user chooses nothing."""
-    return plan_or_complete(clients, max(dropout, LEAST_DROPOUT), graph=graph, guard=guard)
+def usual_plan(
+    clients: int,
+    dropout: float | None = None,
+    graph: str = BEST,
+    guard: str = CURIOUS.name,
+    dropout_per_step: float | Mapping[str, float] | None = None,
+) -> Plan:
+    """Plan a round where the user chooses nothing but who drops out."""
+    total = None if dropout is None else max(dropout, LEAST_DROPOUT)
+    return plan_or_complete(clients, total, graph=graph, guard=guard, dropout_per_step=dropout_per_step)
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:
@@ -170,7 +182,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
 
 
 def _quantizer(
-    models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, bits: int
+    models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, **wanted: Any
 ) -> Quantizer[Any]:
     """Make a quantizer that is wide enough for all models, where nothing else was agreed on."""
     layout = Layout.of(models[0])
@@ -182,7 +194,7 @@ def _quantizer(
             raise VectorError(f"client {client}: {error}") from error
     bound = _clip(layout, largest) if clip is None else clip
     heaviest = max(weights) or 1.0
-    return Quantizer(layout=layout, clients=len(models), clip=bound, bits=bits, max_weight=heaviest)
+    return Quantizer.for_model(models[0], clients=len(models), clip=bound, max_weight=heaviest, **wanted)
 
 
 def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
@@ -214,7 +226,7 @@ def _config(
     return RoundConfig(
         clients=quantizer.clients,
         length=quantizer.length,
-        bits=quantizer.bits,  # type: ignore[arg-type]  # checked by the configuration itself
+        bits=WORD_BITS,
         graph=graph,
         threshold=rule if threshold is None else threshold,
     )

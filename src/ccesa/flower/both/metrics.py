@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.digits import Digits
+from ccesa.fields import Fields, Row
 from ccesa.quantize import WEIGHT_UNITS
-from ccesa.words import Vector
 
 Metrics = dict[str, float | list[float]]
 
@@ -25,19 +25,19 @@ SCALE = 1 << 30
 _NUMBER, _OF_LIST = "=", "+"
 
 
-def digits(clients: int, bits: int) -> Digits:
+def digits(fields: Fields) -> Digits:
     """Return the digits in which one number of one client travels."""
-    return Digits(clients=clients, bits=bits, largest=2 * WEIGHT_UNITS * SCALE)
+    return Digits(fields=fields, largest=2 * WEIGHT_UNITS * SCALE)
 
 
-def encode(values: list[float], units: int, clip: float, form: Digits) -> Vector:
-    """Return the words of one client's values, of which none is beyond ``clip``."""
+def encode(values: list[float], units: int, clip: float, form: Digits) -> Row:
+    """Return the digits of one client's values, of which none is beyond ``clip``."""
     return form.encode(round((value / clip + 1.0) * units * SCALE) for value in values)
 
 
-def decode(total: Vector, units: int, clip: float, form: Digits) -> NDArray[np.float64]:
+def decode(sums: Row, units: int, clip: float, form: Digits) -> NDArray[np.float64]:
     """Return the weighted mean of every value, from the sum over clients whose weights sum to ``units``."""
-    return np.array([(one / (units * SCALE) - 1.0) * clip for one in form.decode(total)])
+    return np.array([(one / (units * SCALE) - 1.0) * clip for one in form.decode(sums)])
 
 
 def slots_of(metrics: Metrics) -> list[str]:

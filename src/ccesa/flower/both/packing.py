@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import words
 from ccesa.digits import Digits
 from ccesa.errors import VectorError
+from ccesa.fields import ARITHMETIC_ERROR, Row
 from ccesa.flower.both import metrics
 from ccesa.flower.both.hidden_names import HiddenNames
 from ccesa.flower.both.metrics import Metrics
 from ccesa.flower.both.model import Arrays, differences, moved
 from ccesa.flower.both.terms import COUNTER_CLIP, Terms
-from ccesa.quantize import ARITHMETIC_ERROR, WEIGHT_UNITS, Quantizer
+from ccesa.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 
 #: What an app calls its ArrayRecord and its MetricRecord, where nodes do not agree on other names.
@@ -83,7 +83,7 @@ class Packing:
     @property
     def length(self) -> int:
         """Words of a vector."""
-        return sum(self._sizes)
+        return self.terms.fields.length(sum(self._sizes))
 
     def pack(self, reply: Reply) -> tuple[Vector, int]:
         """Return one node's vector, and how many values of its arrays were clipped.
@@ -93,21 +93,20 @@ class Packing:
         terms = self.terms
         arrays = differences(self.model, reply.arrays) if terms.kind == "train" else {}
         units = self._units(reply.weight)
-        quantized = self._quantizer.encode(arrays, self._quantizer.weight(units))
+        changes, clipped = self._quantizer.row(arrays, self._quantizer.weight(units))
         slots = metrics.slots_of(reply.metrics) if terms.metrics is None else terms.metrics
         values = metrics.pick(slots, reply.metrics)
         fits = [math.isfinite(value) and abs(value) <= terms.metric_clip for value in values]
         kept = [value if fit else 0.0 for value, fit in zip(values, fits, strict=True)]
         kept += [0.0] * (terms.metric_slots - len(kept))
         numbers = metrics.encode(kept, units, terms.metric_clip, self._digits)
-        counts = words.zeros(terms.metric_slots + 2, terms.bits)
-        counts[: len(fits)] = np.logical_not(fits)
-        counts[-2] = reply.weight > terms.max_weight
+        lacking = [not fit for fit in fits] + [False] * (terms.metric_slots - len(fits))
+        counts = self._counts.encode([*lacking, reply.weight > terms.max_weight, False])
         records = list(reply.records)
         names = [self._record_names.encode(records if self._record_names.fit(records) else list(RECORDS))]
         if self.metric_names is not None:
             names.append(self.metric_names.encode(slots))
-        return np.concatenate([quantized.vector, numbers, *names, counts]), quantized.clipped
+        return terms.fields.pack(np.concatenate([changes, numbers, *names, counts])), clipped
 
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: zeros, and one in a count.
@@ -115,24 +114,27 @@ class Packing:
         It has no weight either. One unit of weight for a change of zero would hide nothing, since the number
         of such nodes is in the sum, and would move the mean.
         """
-        vector = words.zeros(self.length, self.terms.bits)
-        vector[-1] = 1
-        return vector
+        row = np.zeros(sum(self._sizes), np.int64)
+        row[-1] = 1
+        return self.terms.fields.pack(row)
 
     def unpack(self, total: Vector, survivors: int) -> MeanReply:
         """Return the mean from the sum over so many survivors; VectorError where there is none."""
         ends = list(itertools.accumulate(self._sizes[:-1]))
-        head, numbers, record_names, metric_names, counts = np.split(total, ends)
-        nothing = int(counts[-1])
+        sums = self.terms.fields.unpack(total, sum(self._sizes))
+        head, numbers, record_names, metric_names, counted = np.split(sums, ends)
+        *lacking_in, capped, nothing = self._counts.decode(counted)
         if nothing >= survivors:
             raise VectorError(
                 f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; their logs say why"
             )
         times = survivors - nothing
-        mean = self._quantizer.decode(head)
+        mean = self._quantizer.mean(head)
         units = self._quantizer.units(mean.weight)
         slots = self._slots(metric_names, times)
-        lacking = {name: np.array(row) for name, row in metrics.restore(slots or [], counts).items()}
+        lacking = {
+            name: np.array(row) for name, row in metrics.restore(slots or [], np.array(lacking_in)).items()
+        }
         left_out = [name for name, row in lacking.items() if row.any()]
         absent = [name for name in left_out if self.terms.metrics and np.all(lacking[name] == times)]
         means = metrics.decode(numbers, units, self.terms.metric_clip, self._digits)
@@ -145,7 +147,7 @@ class Packing:
             },
             unusable=[name for name in left_out if name not in absent],
             absent=absent,
-            capped=int(counts[-2]),
+            capped=capped,
             nothing=nothing,
             alike=slots is not None,
             records=self._records(record_names, times),
@@ -168,26 +170,31 @@ class Packing:
         return self._names(_RECORD_ROOM)
 
     def _names(self, room: int) -> HiddenNames:
-        return HiddenNames(room=room, clients=self.terms.clients, bits=self.terms.bits)
+        return HiddenNames(room=room, fields=self.terms.fields)
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
-        """Words of arrays and weight, of the metrics, of the names of records and of metrics, of the counts.
+        """Fields of arrays and weight, of the metrics, of the names of records and of metrics, of the counts.
 
         There is a count for each slot, one for weights above the bound, and one for nodes with nothing to
         send.
         """
         return (
-            self._quantizer.length,
+            self._quantizer.count,
             self.terms.metric_slots * len(self._digits.places),
-            self._record_names.length,
-            0 if self.metric_names is None else self.metric_names.length,
+            self._record_names.count,
+            0 if self.metric_names is None else self.metric_names.count,
             self.terms.metric_slots + 2,
         )
 
     @cached_property
     def _digits(self) -> Digits:
-        return metrics.digits(self.terms.clients, self.terms.bits)
+        return metrics.digits(self.terms.fields)
+
+    @cached_property
+    def _counts(self) -> Digits:
+        """What is true of a node or not; the sum says of how many."""
+        return Digits(fields=self.terms.fields, largest=1)
 
     @cached_property
     def _quantizer(self) -> Quantizer[dict[str, NDArray[Any]]]:
@@ -197,19 +204,19 @@ class Packing:
             {name: np.broadcast_to(np.float64(0), value.shape) for name, value in sent.items()},
             clients=terms.clients,
             clip={name: COUNTER_CLIP if name in terms.counters else terms.clip for name in sent},
-            bits=terms.bits,
+            field_bits=terms.field_bits,
             max_weight=terms.max_weight,
         )
 
-    def _records(self, total: Vector, times: int) -> tuple[str, str]:
-        found = self._record_names.decode(total, times)
+    def _records(self, sums: Row, times: int) -> tuple[str, str]:
+        found = self._record_names.decode(sums, times)
         return (found[0], found[1]) if found is not None and len(set(found)) == len(found) == 2 else RECORDS
 
-    def _slots(self, total: Vector, times: int) -> list[str] | None:
+    def _slots(self, sums: Row, times: int) -> list[str] | None:
         """Return the slots in use; None if they are not the same on all nodes."""
         if self.metric_names is None:
             return self.terms.metrics
-        found = self.metric_names.decode(total, times)
+        found = self.metric_names.decode(sums, times)
         fits = found is not None and metrics.are_slots(found) and len(found) <= self.terms.metric_slots
         return found if fits else None
 

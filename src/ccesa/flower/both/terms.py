@@ -8,6 +8,7 @@ from flwr.app import RecordDict
 from ccesa import labels, wire
 from ccesa.charter import Charter, Learning
 from ccesa.errors import ConfigError, quoted
+from ccesa.fields import WORD_BITS, Fields
 from ccesa.flower.both import metrics
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import array_parts, content_parts
@@ -31,7 +32,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
     clients: int
     clip: float = DEFAULTS.clip
     metric_clip: float = DEFAULTS.metric_clip
-    bits: int = 32
+    #: Bits of a field; with the number of clients it says how every number lies in the words.
+    field_bits: int = DEFAULTS.field_bits
     #: A power of two: then whole numbers of examples, up to 2^24 of them, travel as they are.
     max_weight: float = DEFAULTS.max_weight
     weighted_by: str = DEFAULTS.weighted_by
@@ -67,13 +69,23 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
             clients=len(charter.members),
             clip=agreed.clip,
             metric_clip=agreed.metric_clip,
-            bits=charter.bits,
+            field_bits=agreed.field_bits,
             max_weight=power_of_two(agreed.max_weight),
             weighted_by=agreed.weighted_by,
             metric_slots=len(slots),
             metrics=slots,
             counters=sorted(agreed.counters),
         )
+
+    @property
+    def fields(self) -> Fields:
+        """How numbers lie in words; ConfigError where the sums of so many clients do not fit."""
+        return Fields(self.field_bits, self.clients)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word."""
+        return WORD_BITS
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,9 @@ import msgspec
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
+from ccesa.fields import Fields
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import Arrays, counters_of
@@ -39,13 +41,18 @@ class PlannedRounds:
         collusion: float = CURIOUS.collusion,
         max_weight: float = DEFAULTS.max_weight,
         weighted_by: str | None = None,
+        bits: int | None = None,
+        precision: float | None = None,
+        post_quantum: bool = False,
         **bounds: Any,
     ) -> None:
         Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
         self.dropout, self._collusion, self._weighted_by = dropout, collusion, weighted_by
         weight = power_of_two(max_weight)
         self._terms = Terms(message_type="train", clients=LEAST_NODES, max_weight=weight, **bounds)
-        _ = Packing(self._terms, {}).length
+        self._bits, self._precision = bits, precision
+        self._agreement = POST_QUANTUM if post_quantum else DEFAULT
+        _ = Packing(self._terms, {}).length, self._field_bits(LEAST_NODES)
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
         self._has_planned = False
@@ -57,13 +64,19 @@ class PlannedRounds:
             self._terms,
             message_type=message_type,
             clients=nodes,
+            field_bits=self._field_bits(nodes),
             weighted_by=_one_weight(of_strategy, self._weighted_by, "SecureGrid") or DEFAULTS.weighted_by,
             counters=sorted(self._counters) if kind_of(message_type) == "train" else [],
         )
 
+    def _field_bits(self, nodes: int) -> int:
+        """Return the width for so many nodes. A counter has a bound of its own, and is as precise as that."""
+        return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
+
     def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        return self._plan(packing.terms.clients, packing.length).config(accept=accept)
+        planned = self._plan(packing.terms.clients, packing.length)
+        return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
     def server(self, config: RoundConfig) -> Server:
         """Make the server of one round."""
@@ -112,6 +125,7 @@ class CharteredRounds:
 
     def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
+        accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
 
     def server(self, config: RoundConfig) -> Server:

@@ -33,4 +33,4 @@ def answer(
     check_enough(live, state.threshold)
     check_hidden(live)
     accepted = AcceptedAmong.of(state, **opened(round, state, live, request))
-    return accepted, accept_reply(round, accepted)
+    return accepted, accept_reply(round, state, accepted)

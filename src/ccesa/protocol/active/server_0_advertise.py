@@ -25,11 +25,11 @@ class Committed(Drawn):
 def take(
     round: Round[Charter], state: Opened, client: int, reply: m.SignedAdvertiseReply
 ) -> m.SignedAdvertiseReply:
-    """Keep both keys of a client with its signature."""
+    """Keep the public keys of a client with its signature."""
     m.checked(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.keys)
     check_signed(round, client, reply.signature, text)
-    note_keys(state, reply)
+    note_keys(round, state, reply)
     return reply
 
 

@@ -11,13 +11,13 @@ from collections import Counter
 from ccesa.charter import Charter
 from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
-from ccesa.protocol.accepting import accused_edges, take_accusations
+from ccesa.protocol.accepting import accused_edges, take_acceptance
 from ccesa.protocol.active.server_1_share import Among, among
 from ccesa.protocol.drawing import pruned
 from ccesa.protocol.server_states import Round
 from ccesa.protocol.steps import Requests
 
-take = take_accusations
+take = take_acceptance
 
 
 def close(
@@ -27,7 +27,8 @@ def close(
     graph = state.graph
     edges = accused_edges(graph, frozenset().union(*kept.values()))
     answered = graph.flags(kept)
-    answered[list(left_out(edges, round.own.certificate.around))] = False
+    liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
+    answered[list(left_out(edges, liars))] = False
     settled = among(round, state, state.root, pruned(round.config, state, answered))
     return settled, round.requests(
         graph,

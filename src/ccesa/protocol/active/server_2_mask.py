@@ -9,7 +9,7 @@ from ccesa.protocol.active.server_0_advertise import check_signed
 from ccesa.protocol.active.server_1_share import Among
 from ccesa.protocol.server_states import Round, Settled, grown
 from ccesa.protocol.steps import Requests
-from ccesa.protocol.summing import add_vector, check_asked_for, settle
+from ccesa.protocol.summing import check_asked_for, settle
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,12 +23,11 @@ class Confirming(Settled):
 
 
 def take(round: Round[Charter], state: Among, client: int, reply: m.SignedMaskReply) -> bytes:
-    """Add a vector to the sum and keep the signature that its neighbours will want to see."""
+    """Check what is added to the sum, and keep the signature that its neighbours will want to see."""
     check_asked_for(round, reply, signed_texts.among(round.context, client, state.packed_v2))
     what = (round.context, state.root, state.packed_v2, round.task)
     check_signed(round, client, reply.signature, signed_texts.masking_text(*what))
     check_signed(round, client, reply.receipt, signed_texts.receipt_text(*what, reply.digest))
-    add_vector(round, state, reply)
     return reply.signature
 
 

@@ -14,7 +14,7 @@ close = server_2_mask.close
 def take(
     round: Round[Charter], state: Among, client: int, reply: m.SignedMaskReply | m.Complaint
 ) -> bytes | frozenset[Accusation]:
-    """Add a vector to the sum and keep its signature, or note a complaint."""
+    """Check what is added to the sum and keep its signature, or note a complaint."""
     if isinstance(reply, m.Complaint):
         return take_complaint(round, state, client, reply)
     return server_2_mask.take(round, state, client, reply)

@@ -13,4 +13,4 @@ def answer(round: Round[Floor], state: Shared, request: m.AcceptRequest) -> tupl
     check_enough(live, state.threshold)
     check_hidden(live)
     accepted = Accepted(**opened(round, state, live, request))
-    return accepted, accept_reply(round, accepted)
+    return accepted, accept_reply(round, state, accepted)

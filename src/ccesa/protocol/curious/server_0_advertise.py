@@ -10,8 +10,8 @@ from ccesa.protocol.steps import Requests
 
 
 def take(round: Round[None], state: Opened, client: int, reply: m.AdvertiseReply) -> m.AdvertiseReply:
-    """Keep both keys of a client."""
-    note_keys(state, m.checked(reply, round.config))
+    """Keep the public keys of a client."""
+    note_keys(round, state, m.checked(reply, round.config))
     return reply
 
 

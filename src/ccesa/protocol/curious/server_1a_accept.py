@@ -10,12 +10,12 @@ import numpy as np
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.protocol import messages as m
-from ccesa.protocol.accepting import accused_edges, take_accusations
+from ccesa.protocol.accepting import accused_edges, take_acceptance
 from ccesa.protocol.drawing import pruned
 from ccesa.protocol.server_states import Delivered, Round, grown
 from ccesa.protocol.steps import Requests
 
-take = take_accusations
+take = take_acceptance
 
 
 def close(

@@ -4,16 +4,15 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.server_states import Delivered, Round, Settled
 from ccesa.protocol.steps import Requests
-from ccesa.protocol.summing import add_vector, check_asked_for, settle
+from ccesa.protocol.summing import check_asked_for, settle
 
 
 def take(round: Round[None], state: Delivered, client: int, reply: m.MaskReply) -> None:
-    """Add a vector to the sum."""
+    """Check what is added to the sum."""
     graph, node = state.graph, state.graph.nodes[client]
     live = graph.closed_neighbourhood(node)
     known = m.pack_ids(graph.ids[live[state.v2[live]]])
     check_asked_for(round, reply, signed_texts.among(round.context, client, known))
-    add_vector(round, state, reply)
 
 
 def close(round: Round[None], state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:

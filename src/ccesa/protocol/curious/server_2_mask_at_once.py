@@ -12,7 +12,7 @@ close = server_2_mask.close
 def take(
     round: Round[None], state: Delivered, client: int, reply: m.MaskReply | m.Complaint
 ) -> frozenset[Accusation] | None:
-    """Add a vector to the sum, or note a complaint."""
+    """Check what is added to the sum, or note a complaint."""
     if isinstance(reply, m.Complaint):
         return take_complaint(round, state, client, reply)
     server_2_mask.take(round, state, client, reply)

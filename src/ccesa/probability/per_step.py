@@ -1,0 +1,93 @@
+"""Dropouts per step: with which probability a client leaves in each step of a round, if it was still there.
+
+The graph is drawn over V1, who has answered *advertise*. V2 is who has answered every step before *mask*, V3
+who has answered *mask*, V4 who has answered all of them.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ccesa.errors import ConfigError, quoted
+
+#: Every step that a round may have, in order; *accept* and *confirm* are not in every round.
+ORDER = ("advertise", "share", "accept", "mask", "confirm", "unmask")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerStep:
+    """The probability in [0, 1) of leaving in each step, in the order of ``ORDER``."""
+
+    each: tuple[float, ...]
+    #: Whether a client releases shares only once t_i of its neighbours have confirmed.
+    confirms: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.each) != len(ORDER):
+            raise ConfigError(f"dropout_per_step has a number for each of {', '.join(ORDER)}")
+        for name, value in zip(ORDER, self.each, strict=True):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+                raise ConfigError(
+                    f"{name} in dropout_per_step is a probability in [0, 1), not {quoted(value)}"
+                )
+        if self.each[ORDER.index("confirm")] and not self.confirms:
+            raise ConfigError("nobody confirms under this guard: leave confirm out of dropout_per_step")
+
+    @classmethod
+    def of(cls, said: object, steps: tuple[str, ...], *, confirms: bool) -> "PerStep":
+        """Read one number, which holds for each of these ``steps``, or numbers by the names of steps.
+
+        Steps that are not named lose nobody.
+        """
+        named: Mapping[Any, Any] = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
+        unknown = [name for name in named if name not in ORDER]
+        if unknown or not named:
+            what = f"{quoted(unknown[0])} is none" if unknown else "none is named"
+            raise ConfigError(f"dropout_per_step goes by the steps {', '.join(ORDER)}: {what}")
+        return cls(each=tuple(named.get(name, 0.0) for name in ORDER), confirms=confirms)
+
+    @property
+    def total(self) -> float:
+        """The probability of leaving at all."""
+        return 1.0 - self.through("unmask")
+
+    def through(self, last: str) -> float:
+        """Return the probability of answering every step up to this one."""
+        return math.prod(1.0 - q for q in self.each[: ORDER.index(last) + 1])
+
+    @property
+    def advertises(self) -> float:
+        """The probability of being in V1."""
+        return self.through("advertise")
+
+    @property
+    def shares(self) -> float:
+        """The probability of being in V2."""
+        return self.through("accept")
+
+    @property
+    def confirmed(self) -> float:
+        """The probability that one of V1 answers every step but the last, rounded down."""
+        return _down(self.through("confirm") / self.advertises)
+
+    @property
+    def stays(self) -> float:
+        """The probability that one of V1 answers every step, rounded down."""
+        return _down(self.through("unmask") / self.advertises)
+
+    @property
+    def named(self) -> dict[str, float]:
+        """The steps in which somebody leaves, with their probabilities."""
+        return {name: q for name, q in zip(ORDER, self.each, strict=True) if q}
+
+    def scaled(self, total: float) -> "PerStep":
+        """Return the same with another total, every step's part in it kept; rounded down to six digits."""
+        power = math.log1p(-total) / math.log1p(-self.total)
+        each = (math.floor(-1e6 * math.expm1(power * math.log1p(-q))) / 1e6 for q in self.each)
+        return PerStep(each=tuple(each), confirms=self.confirms)
+
+
+def _down(value: float) -> float:
+    """Return a number below the product whose rounded value this is, so that nobody seems to stay longer."""
+    return value if value == 1 else value * (1 - 2.0**-49)

@@ -1,0 +1,111 @@
+"""How likely it is that a round is lost because of one client: too few of its share holders stay.
+
+Where nobody says who leaves when, everyone is in V1, is unmasked, and does without its own share. With
+dropouts per step V1 may be small, and own shares count where they arrive. docs/planning.md derives it.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import logsumexp, xlogy
+
+from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
+
+#: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
+_GROUPS = 64
+#: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+_NATS = 180.0
+#: So many terms of a tail are summed.
+_TERMS = 512
+#: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
+_LEAST_SUM = 3
+
+
+@lru_cache(maxsize=1 << 8)
+def log_lost(assumptions: Assumptions, degree: int) -> Logs:
+    """Return ln P(a client is unmasked and too few of its neighbours stay), for t = 0 .. degree + 2.
+
+    It is in V1 with so many neighbours there. If it stays it adds a share of its own, once its neighbours
+    have confirmed, where they have to.
+    """
+    below = log_below(assumptions.live, degree)
+    t = np.arange(degree + 3)
+    with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
+    return frozen(_joined(assumptions, with_own, np.append(below, 0.0)))
+
+
+def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
+    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours.
+
+    Terms of the tail fall faster than geometrically, which bounds those that are not summed.
+    """
+    low, stay = max(0, t - _TERMS), assumptions.live.mean_fraction
+    if low > degree or (low and t > degree * stay):
+        return 0.0
+    logs = assumptions.live.log_pmf(degree, np.arange(low, min(t, degree + 1)))
+    if low:
+        ratio = low / (degree - low + 1) * (1 - stay) / stay
+        logs[0] -= math.log1p(-ratio)
+    alone = log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t))
+    with_own = np.logaddexp(np.logaddexp.reduce(logs[: max(t - 1 - low, 1)]), alone)
+    return float(_joined(assumptions, with_own, np.logaddexp.reduce(logs)))
+
+
+def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
+    """Return ln P(a client is unmasked in vain), from both ways in which it can be."""
+    with np.errstate(divide="ignore"):
+        stays, leaves = np.log(assumptions.unmasked)
+    return np.asarray(np.minimum(np.logaddexp(stays + with_own, leaves + without), 0.0))
+
+
+def besides(t: Counts) -> Counts:
+    """Return how many shares it takes besides the client's own: who has no neighbour is left out."""
+    return np.maximum(t - 1, 1)
+
+
+def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Logs:
+    """Return ln P(t - 1 neighbours confirm and all of them stay): with its own share a client had t.
+
+    It does not release it, where t of its neighbours have to confirm.
+    """
+    steps = assumptions.per_step
+    if steps is None or not steps.confirms:
+        return np.full(np.broadcast(degrees, t).shape, -np.inf)
+    ways, others = np.where(t > 1, log_choose(degrees, t - 1), -np.inf), np.maximum(degrees - t + 1, 0)
+    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(others, 1.0 - steps.confirmed))
+
+
+def log_few(assumptions: Assumptions) -> float:
+    """Return ln P(fewer than three answer every step but the last), where it is said who leaves when.
+
+    Otherwise everyone counts as unmasked, and has neighbours that stay.
+    """
+    if assumptions.per_step is None:
+        return -math.inf
+    answer = Binomial(assumptions.per_step.through("confirm"))
+    return min(0.0, float(logsumexp(answer.log_pmf(assumptions.clients, np.arange(_LEAST_SUM)))))
+
+
+def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
+    """Return the numbers of neighbours that a client of V1 has, up to ``degree``, in groups.
+
+    Each group has its fewest, its most and ln of its probability; the last number is ln of what is left out.
+    """
+    others, advertises = assumptions.clients - 1, assumptions.advertises
+    if advertises == 1:
+        return np.array([degree]), np.array([degree]), np.zeros(1), -math.inf
+    sizes, logs, rest = _advertised(others, advertises)
+    few = int(np.searchsorted(sizes, degree))  # all others are enough for the circle, and one group
+    starts = np.unique(np.linspace(0, few, min(few, _GROUPS) + 1).astype(int))
+    starts = starts[starts < sizes.size]
+    ends = np.append(starts[1:], sizes.size) - 1
+    weights = np.minimum(np.logaddexp.reduceat(logs, starts), 0.0)
+    return np.minimum(sizes[starts], degree), np.minimum(sizes[ends], degree), weights, rest
+
+
+@lru_cache(maxsize=8)
+def _advertised(others: int, advertises: float) -> tuple[Counts, Logs, float]:
+    sizes, logs, rest = window(Binomial(advertises), others, _NATS)
+    return frozen(sizes), frozen(logs), rest

@@ -1,0 +1,36 @@
+"""A server keeps of each edge what its ends said about their pair seeds: whoever drops out is held to it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.crypto.agreements import X25519
+from ccesa.graphs.assignment import AssignmentGraph, Flags
+
+
+class PairSeeds:
+    """Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn.
+
+    Where an agreement has no pair seeds, all of them are empty.
+    """
+
+    def __init__(self, agreement: X25519, graph: AssignmentGraph, sealed: NDArray[np.uint8]) -> None:
+        self._graph = graph
+        #: What is sealed ends in the commitment to the seed in it.
+        self._commitments = sealed[:, agreement.text_bytes - agreement.commitment_bytes :].copy()
+        self._deposits = np.zeros((len(sealed), agreement.deposit_bytes), np.uint8)
+
+    def keep(self, node: int, given: Flags, deposits: bytes) -> None:
+        """Keep the deposits of one node, of the seeds that these of its neighbours gave it."""
+        rows = np.frombuffer(deposits, np.uint8).reshape(int(given.sum()), self._deposits.shape[1])
+        self._deposits[self._graph.edges(node)][given] = rows
+
+    def commitment(self, node: int, neighbour: int) -> bytes:
+        """Return what binds a node to the seed that it gave this neighbour."""
+        return self._commitments[self._place(node, neighbour)].tobytes()
+
+    def deposit(self, node: int, neighbour: int) -> bytes:
+        """Return what a node deposited of the seed that this neighbour gave it."""
+        return self._deposits[self._place(node, neighbour)].tobytes()
+
+    def _place(self, node: int, neighbour: int) -> int:
+        return int(self._graph.starts[node] + np.searchsorted(self._graph.neighbours(node), neighbour))
