@@ -41,7 +41,6 @@ FILES: dict[str, Callable[[], Case]] = {
     "masks.json": masks.make,
     "sharing.json": sharing.make,
     "sealing.json": sealing.make,
-    "hybrid.json": hybrid.make,
     "graphs.json": graphs.make,
     "messages.json": messages.make,
     "round.json": rounds.make,
