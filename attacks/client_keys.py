@@ -19,7 +19,7 @@ _LOW_ORDER = bytes(32)
 
 
 class _AnyOrder(X25519):
-    def check_keys(self, bundle: bytes) -> None:
+    def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         """Take anything."""
 
 

@@ -19,6 +19,7 @@ from ccesa.graphs import Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
+from ccesa.wire import Data
 
 LIAR, VICTIM = 4, 2
 OVERSIZE = 1 << 24
@@ -35,7 +36,7 @@ class UnlimitedServer(Server):
 class ForgetfulServer(Server):
     """Without a memory of who has answered."""
 
-    def receive(self, client: int, reply: bytes | memoryview) -> None:
+    def receive(self, client: int, reply: Data) -> None:
         self._answered.pop(client, None)
         super().receive(client, reply)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, client, fields, flower, imports, large, liars, report, rounds, versus
+from bench import active, ahead, client, fields, flower, hybrid, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
@@ -74,7 +74,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "liars", "imports", "fields"],
+        choices=[
+            "table",
+            "million",
+            "flower",
+            "large",
+            "active",
+            "liars",
+            "imports",
+            "fields",
+            "ahead",
+            "hybrid",
+        ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -86,6 +97,8 @@ def main() -> None:
         "liars": _liars,
         "imports": _imports,
         "fields": _fields,
+        "ahead": _ahead,
+        "hybrid": _hybrid,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -104,6 +117,11 @@ def _million() -> dict[str, float]:
     return client.million()
 
 
+def _hybrid() -> dict[str, Any]:
+    _say("one client under both agreements")
+    return hybrid.compare()
+
+
 def _active() -> dict[str, Any]:
     _say("both guards, 1,000 clients at the planned degree")
     return active.compare()
@@ -117,6 +135,11 @@ def _liars() -> dict[str, Any]:
 def _imports() -> dict[str, float]:
     _say("import ccesa, beside its libraries")
     return imports.compare()
+
+
+def _ahead() -> dict[str, Any]:
+    _say("masks ahead, a million words")
+    return ahead.compare()
 
 
 def _fields() -> dict[str, Any]:

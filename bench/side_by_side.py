@@ -1,10 +1,10 @@
 """The same training three ways: plain FedAvg, Flower's SecAgg+, and ours (``python -m bench.side_by_side``).
 
 The server runs in one process, all nodes in a second one. Messages are Flower's, as protobuf bytes through a
-pipe; all nodes have answered when the server asks. FedAvg and ``SecureGrid`` run through ``Strategy.start``;
-SecAgg+ runs as its own workflow and its own mod of the older API, one call a round. Times are processor time
-without training and without turning messages into bytes. A lost node answers with Flower's error for
-unreachable nodes from some step of the round on. Writes bench/side_by_side.json and the table in
+pipe; all nodes have answered when the server asks. FedAvg and ``SecureGrid`` run through ``Strategy.start``,
+all rounds in one; SecAgg+ runs as its own workflow and mod of the older API, one call a round. Times are
+processor time without training and without turning messages into bytes. A lost node answers with Flower's
+error for unreachable nodes from some step of the round on. Writes bench/side_by_side.json and the table in
 docs/flower.md.
 """
 
@@ -50,6 +50,7 @@ class Wire:
         self._asked: dict[int, int] = {}
         self._waiting: dict[str, Any] = {}
         self.sent = self.received = 0  # bytes of all nodes
+        self.messages = 0
         self.coding_s = 0.0
 
     def next_round(self) -> None:
@@ -87,7 +88,7 @@ class Wire:
         step = self._asked[node] = self._asked.get(node, -1) + 1
         if self.lost is not None and node == self.lost[0] and step >= self.lost[1]:
             return Message(Error(code=ErrorCode.NODE_UNAVAILABLE, reason="gone"), reply_to=message)
-        start = time.process_time()
+        start, self.messages = time.process_time(), self.messages + 1
         data = message_to_proto(message).SerializeToString()
         self._pipe.send((self.round, data))
         reply = self._pipe.recv_bytes()
@@ -97,11 +98,12 @@ class Wire:
         return answer
 
 
-Round = Callable[[Model], Model | None]
+#: So many rounds that start from a model.
+Rounds = Callable[[Model, int], Model | None]
 
 
-def message_api(wire: Wire, secure: bool) -> Round:
-    """FedAvg of the Message API: ``start`` with one round, so that every round can be looked at."""
+def message_api(wire: Wire, secure: bool) -> Rounds:
+    """FedAvg of the Message API."""
     from flwr.app import Array, ArrayRecord
     from flwr.serverapp.strategy import FedAvg
 
@@ -110,17 +112,22 @@ def message_api(wire: Wire, secure: bool) -> Round:
         from ccesa.flower import SecureGrid
 
         grid = SecureGrid(wire)
-    strategy = FedAvg(fraction_evaluate=0.0)
 
-    def run(model: Model) -> Model | None:
+    class Counting(FedAvg):  # type: ignore[misc]
+        def configure_train(self, *arguments: Any) -> Any:
+            wire.next_round()
+            return super().configure_train(*arguments)
+
+    def run(model: Model, rounds: int) -> Model | None:
         arrays = ArrayRecord({str(place): Array(value) for place, value in enumerate(model)})
-        found = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=1).arrays
+        strategy = Counting(fraction_evaluate=0.0)
+        found = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=rounds).arrays
         return found.to_numpy_ndarrays() if found else None
 
     return run
 
 
-def secagg_plus(wire: Wire) -> Round:
+def secagg_plus(wire: Wire) -> Rounds:
     """SecAgg+ with as many neighbours and the threshold that our planner takes for so many nodes."""
     from flwr.app import ArrayRecord, ConfigRecord
     from flwr.common import Context, RecordDict
@@ -143,10 +150,12 @@ def secagg_plus(wire: Wire) -> Round:
     shares, threshold = neighbours()
     workflow = SecAggPlusWorkflow(shares, threshold)
 
-    def run(model: Model) -> Model | None:
-        context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: wire.round})
+    def run(model: Model, rounds: int) -> Model | None:
         context.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord(model)
-        workflow(wire, context)
+        for _ in range(rounds):
+            wire.next_round()
+            context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: wire.round})
+            workflow(wire, context)
         found: Model = context.state.array_records[MAIN_PARAMS_RECORD].to_numpy_ndarrays()
         same = all(np.array_equal(new, old) for new, old in zip(found, model, strict=True))
         return None if same else found
@@ -167,19 +176,14 @@ class Session:
 
     def __init__(self, way: str, train: Train) -> None:
         self.wire = Wire(way, train)
-        self._round = secagg_plus(self.wire) if way == "secagg+" else message_api(self.wire, way == "ccesa")
-
-    def round(self, model: Model) -> Model | None:
-        self.wire.next_round()
-        return self._round(model)
+        self.run = secagg_plus(self.wire) if way == "secagg+" else message_api(self.wire, way == "ccesa")
 
 
 def training(way: str) -> dict[str, Any]:
     """ROUNDS rounds on the digits: accuracy, time and bytes."""
     session, model = Session(way, train_digits), new_model()
     start = time.process_time()
-    for _ in range(ROUNDS):
-        model = session.round(model) or model
+    model = session.run(model, ROUNDS) or model
     server = time.process_time() - start - session.wire.coding_s
     nodes = session.wire.close()
     size = sum(array.size for array in model)
@@ -187,6 +191,7 @@ def training(way: str) -> dict[str, Any]:
         "accuracy": accuracy(model),
         "model": [array.tolist() for array in model],
         "parameters": size,
+        "messages": session.wire.messages / NODES,
         "server_s": server / ROUNDS,
         "node_s": nodes["mod_s"] / ROUNDS / NODES,
         "sent_per_parameter": session.wire.sent / ROUNDS / NODES / size,
@@ -199,7 +204,7 @@ def large(way: str) -> dict[str, Any]:
     session, model = Session(way, train_large), [np.zeros(LARGE, np.float32)]
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before, start = _memory("VmRSS"), time.process_time()
-    result = session.round(model)
+    result = session.run(model, 1)
     grown = _memory("VmHWM") - before
     server = time.process_time() - start - session.wire.coding_s
     nodes = session.wire.close()
@@ -220,7 +225,7 @@ def losses(way: str) -> dict[str, str]:
     for place, step in enumerate(STEPS[way]):
         session = Session(way, train_digits)
         session.wire.lost = (3, place)
-        result = session.round(model)
+        result = session.run(model, 1)
         session.wire.close()
         found[step] = _outcome(result, means)
     return found
@@ -285,6 +290,7 @@ def table(results: dict[str, Any]) -> str:
         "|---|" + "---:|" * len(WAYS),
         row(f"accuracy after {ROUNDS} rounds", lambda one: f"{one['training']['accuracy']:.4f}"),
         row("largest difference to FedAvg's model", lambda one: _difference(one["difference"])),
+        row(f"messages to a node in {ROUNDS} rounds", lambda one: f"{one['training']['messages']:.0f}"),
         row(f"a node in a round, {learnt:,} parameters, s", lambda one: f"{one['training']['node_s']:.4f}"),
         row("the server in a round, the same, s", lambda one: f"{one['training']['server_s']:.3f}"),
         row(f"a node in a round, {big} parameters, s", lambda one: f"{one['large']['node_s']:.3f}"),

@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -60,9 +61,10 @@ def seeds() -> dict[str, dict[str, bytes]]:
 def _accusing(stand: HostileRound) -> bytes:
     """Of the first two whose shares client 0 was sent."""
     near = np.array(stand.clients[0]._state.near.neighbours[:2])
-    kind = m.AcceptReply if stand.server.step.reply is m.AcceptReply else m.Complaint
-    more = {"deposits": b""} if kind is m.AcceptReply else {}
-    return kind(context=stand.server.context, client=0, accused=m.pack_ids(near), **more).encode()
+    head: dict[str, Any] = {"context": stand.server.context, "client": 0, "accused": m.pack_ids(near)}
+    if stand.server.step.reply is m.AcceptReply:
+        return m.AcceptReply(**head, deposits=b"").encode()
+    return m.Complaint(**head).encode()
 
 
 def _envelopes() -> dict[str, bytes]:

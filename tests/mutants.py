@@ -85,7 +85,10 @@ def _changed(tree, number, change):
 # The second implementation, in this process
 
 
-SECOND = ("second_config", "second_lists", "second_messages", "second_client", "second_quantizer")
+SECOND = (
+    *("second_config", "second_lists", "second_messages", "second_hybrid", "second_client"),
+    *("second_quantizer", "second_series"),
+)
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
     "second_config": ("configurations", "charters", "joining", "exchanges"),
@@ -93,6 +96,8 @@ FIRST = {
     "second_messages": ("messages", "sharing", "trees", "exchanges", "active_refused"),
     "second_client": ("joining", "exchanges", "active_refused", "many"),
     "second_quantizer": ("quantizers",),
+    "second_series": ("series",),
+    "second_hybrid": ("hybrid", "hybrid_rounds"),
 }
 
 
@@ -144,12 +149,15 @@ PACKAGE = (
     ),
     *("crypto/primitives", "crypto/shamir", "crypto/merkle", "protocol/messages", "protocol/spending"),
     *("protocol/client", "protocol/dealing", "protocol/masking", "protocol/tasks"),
-    *("floor", "parts", "thresholds"),
+    *("floor", "parts", "thresholds", "protocol/envelope", "protocol/series_client"),
     *(f"protocol/curious/client_{step}" for step in CURIOUS),
     *(f"protocol/active/client_{step}" for step in (*CURIOUS, "2c_confirm")),
     "protocol/active/checks",
 )
-TESTS = ("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds")
+TESTS = (
+    *("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds"),
+    *("test_vector_series", "test_vectors_hybrid"),
+)
 
 
 class Mutated(importlib.abc.SourceLoader):

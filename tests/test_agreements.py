@@ -43,12 +43,14 @@ def ends(sender: int = 1, recipient: int = 2, commitment: bytes = bytes(32)) -> 
 def unsealed(
     text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2
 ) -> Opened:
-    decapsulate = HYBRID.decapsulating(kem_seed(opener))
-    return HYBRID.unseal(agreed, decapsulate, text, CONTEXT, between or ends())
+    (secret,) = HYBRID.decapsulate_each(kem_seed(opener), [text])
+    return HYBRID.unseal(agreed, secret, text, CONTEXT, between or ends())
 
 
 def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes:
-    return HYBRID.seal(agreed, Opened(SHARES, SEED), CONTEXT, between or ends())
+    between = between or ends()
+    (encapsulated,) = HYBRID.encapsulate_each([between.recipient_keys])
+    return HYBRID.seal(agreed, encapsulated, Opened(SHARES, SEED), CONTEXT, between)
 
 
 # Sealed texts
@@ -57,9 +59,11 @@ def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes
 @agreements
 def test_what_is_sealed_opens_and_has_the_declared_size(agreement):
     seed = agreement.pair_seed(bytes(32), CONTEXT, 1, 2)
-    text = agreement.seal(bytes(32), Opened(SHARES, seed), CONTEXT, ends())
+    (encapsulated,) = agreement.encapsulate_each([bundle(2)])
+    text = agreement.seal(bytes(32), encapsulated, Opened(SHARES, seed), CONTEXT, ends())
     assert len(text) == agreement.text_bytes
-    opened = agreement.unseal(bytes(32), agreement.decapsulating(kem_seed(2)), text, CONTEXT, ends())
+    (secret,) = agreement.decapsulate_each(kem_seed(2), [text])
+    opened = agreement.unseal(bytes(32), secret, text, CONTEXT, ends())
     assert opened == (SHARES, seed)
 
 
@@ -118,19 +122,23 @@ def test_a_seed_that_is_not_the_promised_one_is_refused_although_the_text_opens(
 def test_neither_secret_alone_gives_the_key():
     """The key of a text changes with either secret, and with all that is public about them."""
     between = ends()
-    right = (bytes(32), bytes(32), bytes(1088), CONTEXT, between)
+    beside = keys.Beside(bytes(1088), bytes(32))
+    right = (bytes(32), bytes(32), CONTEXT, between, beside)
     others = [
         (b"\x01" * 32, *right[1:]),
         (right[0], b"\x01" * 32, *right[2:]),
-        (*right[:2], b"\x01" * 1088, *right[3:]),
-        (*right[:3], b"\x01" * 32, between),
+        (*right[:2], b"\x01" * 32, between, beside),
+        (*right[:4], beside._replace(ciphertext=b"\x01" * 1088)),
+        (*right[:4], beside._replace(commitment=b"\x01" * 32)),
         *(
-            (*right[:4], between._replace(**change))
+            (*right[:3], between._replace(**change), beside)
             for change in (
                 {"sender": 3},
                 {"recipient": 3},
                 {"sender_keys": bundle(3)},
                 {"recipient_keys": bundle(3)},
+                {"carries_masks": False},
+                {"commitment": b"\x01" * 32},
             )
         ),
     ]
@@ -245,7 +253,7 @@ def with_coefficient(place: int, value: int) -> bytes:
 
 
 def test_honest_keys_pass_and_are_three():
-    HYBRID.check_keys(bundle(1))
+    HYBRID.check_keys(*HYBRID.public_keys(bundle(1)))
     parts = HYBRID.public_keys(bundle(1))
     assert [len(part) for part in parts] == [32, 32, 1184]
     assert b"".join(parts) == bundle(1)
@@ -255,17 +263,17 @@ def test_honest_keys_pass_and_are_three():
 @given(st.integers(0, 767), st.integers(0, 4095))
 def test_numbers_from_the_modulus_on_are_refused(place, value):
     if value < MODULUS:
-        HYBRID.check_keys(with_coefficient(place, value))
+        HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
     else:
         with pytest.raises(primitives.BadKey, match="none of ML-KEM-768"):
-            HYBRID.check_keys(with_coefficient(place, value))
+            HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_other_keys_are_checked_as_ever(place):
     low = bundle(1)[: 32 * place] + bytes(32) + bundle(1)[32 * place + 32 :]
     with pytest.raises(primitives.LowOrderKey):
-        HYBRID.check_keys(low)
+        HYBRID.check_keys(*HYBRID.public_keys(low))
 
 
 def test_a_library_without_ml_kem_is_refused_by_name(monkeypatch):

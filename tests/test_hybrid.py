@@ -14,7 +14,7 @@ from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Hybrid, Opened
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
-from ccesa.protocol import accepting, dealing, masking, signed_texts
+from ccesa.protocol import accepting, dealing, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
@@ -248,22 +248,23 @@ def another(*parts: object) -> bytes:
 
 
 class WrongCiphertext(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        text = super().seal(agreed, content, context, ends)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        text = super().seal(agreed, encapsulated, content, context, ends)
         return bytes([text[0] ^ 1]) + text[1:]
 
 
 class CiphertextForItself(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        return super().seal(agreed, content, context, ends._replace(recipient_keys=ends.sender_keys))
+    def seal(self, agreed, encapsulated, content, context, ends):
+        (encapsulated,) = self.encapsulate_each([ends.sender_keys])
+        return super().seal(agreed, encapsulated, content, context, ends)
 
 
 class WrongSeed(Hybrid):
     """Promises one seed and seals another."""
 
-    def seal(self, agreed, content, context, ends):
+    def seal(self, agreed, encapsulated, content, context, ends):
         self.promised = content.seed
-        return super().seal(agreed, Opened(content.shares, another(ends)), context, ends)
+        return super().seal(agreed, encapsulated, Opened(content.shares, another(ends)), context, ends)
 
     def seed_commitment(self, seed, context, client, other):
         return super().seed_commitment(self.promised, context, client, other)
@@ -277,8 +278,8 @@ class WrongCommitment(Hybrid):
 
 
 class CommitmentChanged(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        return super().seal(agreed, content, context, ends)[:-32] + bytes(32)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        return super().seal(agreed, encapsulated, content, context, ends)[:-32] + bytes(32)
 
 
 class NotFromTheSecret(Hybrid):
@@ -325,8 +326,8 @@ class Only(Hybrid):
     def _towards(self, other: int) -> Hybrid:
         return self._cheat if other in self._victims else AGREEMENTS[POST_QUANTUM]
 
-    def seal(self, agreed, content, context, ends):
-        return self._towards(ends.recipient).seal(agreed, content, context, ends)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        return self._towards(ends.recipient).seal(agreed, encapsulated, content, context, ends)
 
     def pair_seed(self, secret, context, client, other):
         return self._towards(other).pair_seed(secret, context, client, other)
@@ -338,12 +339,11 @@ class Only(Hybrid):
 def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
     """Replace one client by one that does all it does by another agreement of the same name."""
     known = {POST_QUANTUM: Only(cheat(), victims)}
-    seal = relaxed(dealing.seal, AGREEMENTS=known)
+    dealt = {name: relaxed(getattr(dealing, name), AGREEMENTS=known) for name in ("seal", "contents_for")}
     steps = weaken(
-        share=in_step(answer=without(deal=relaxed(dealing.deal, seal=seal))),
+        share=in_step(answer=without(deal=relaxed(dealing.deal, **dealt))),
         accept=in_step(
             answer=without(
-                opened=relaxed(masking.opened, AGREEMENTS=known),
                 accept_reply=relaxed(accepting.accept_reply, AGREEMENTS=known),
             )
         ),

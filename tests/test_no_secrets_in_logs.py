@@ -7,6 +7,7 @@ exceptions, and tracebacks with all local variables of what a faulty server caus
 """
 
 import base64
+import contextlib
 import gc
 import hashlib
 import logging
@@ -24,11 +25,12 @@ import rounds
 from active_rounds import secrets_of
 from ccesa.cli.app import app
 from ccesa.crypto import primitives
-from ccesa.errors import CcesaError, FaultyServer
+from ccesa.errors import CcesaError, FaultyClient, FaultyServer
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from rounds import CONFIGURE, Play, changed, read
+from series_rounds import SeriesPlay
 
 #: Of the arguments and the result of each primitive, those that are secret.
 RECORDED = {
@@ -374,3 +376,29 @@ def test_a_vector_that_cannot_be_made(make, secrets):
     with pytest.raises(MemoryError) as failure:
         client.receive(play.requests[0])
     assert seen(secrets, with_locals(failure.value)) == []
+
+
+@pytest.mark.parametrize("guard", CONFIGURE)
+def test_series(guard, secrets, every_log, capsys):
+    """Faults, failures and what is prepared, with every envelope spoilt on its way once."""
+    play, texts = SeriesPlay(guard, clients=5, rounds=3), []
+    while not play.series.finished:
+        for i, request in play.open().items():
+            for spoilt in (request[:-1], request + b"\0", request[:9] + b"\xff" + request[10:]):
+                try:
+                    play.clients[4].receive(spoilt)
+                except CcesaError as error:
+                    texts.append(with_locals(error))
+                texts.append(shown(play.clients[4], play.clients[4].faults))
+            play.clients[i].prepare()
+            reply = play.clients[i].receive(request)
+            texts.append(shown(play.series, play.clients))
+            with contextlib.suppress(FaultyClient):
+                play.series.receive(i, reply)
+            with pytest.raises(FaultyClient) as error:
+                play.series.receive(i, reply + b"\1")
+            texts.append(without_locals(error.value))
+        texts.append(shown(play.series.close()))
+    assert len(secrets) > 250
+    everything = "\n".join(texts) + every_log.text + "".join(capsys.readouterr())
+    assert not seen(secrets, everything)

@@ -157,7 +157,7 @@ def test_no_circle_with_fewer_neighbours_would_do_for_dropouts_per_step(demands,
 
 def look_below(demands):
     made = planned({**demands, "graph": "harary"})
-    largest = int(made.degree) - 2 if made else (demands["clients"] - 2) // 2 * 2
+    largest = ((int(made.degree) if made else demands["clients"] - 1) - 1) // 2 * 2
     for degree in range(largest, max(0, largest - 30), -2):
         for t in range((degree + 1) // 2 + 1, degree + 1):
             found = certified(degree, t, demands)

@@ -106,7 +106,7 @@ def test_rounds_are_lost_below_the_certificate_and_not_far_below(graph, threshol
 
 @pytest.mark.parametrize(("guard", "accept"), [("curious", False), ("curious", True), ("active", True)])
 def test_real_rounds_are_lost_as_often_as_counted_ones(guard, accept):
-    n, rounds, said = 12, 120, dict.fromkeys([step.name for step in steps_under(guard, accept)], 0.09)
+    n, rounds, said = 12, 80, dict.fromkeys([step.name for step in steps_under(guard, accept)], 0.09)
     graph, threshold = Harary(degree=8), Majority()
     config = CONFIGURE[guard](n, length=1, graph=graph, threshold=threshold, accept=accept)
     outcomes = [

@@ -44,6 +44,20 @@ def test_a_node_dies_in_every_step_and_the_next_round_goes_on_without_them(tmp_p
         assert any(counted in line for line in found["said"])
 
 
+def test_rounds_after_the_first_take_two_exchanges(tmp_path):
+    """Nothing is left on the nodes but what they remember."""
+    found = die(Federation(tmp_path, 4, tls=False), {}, rounds=3)
+    np.testing.assert_allclose(found["w"], 3 * mean_of(range(4), change), rtol=0, atol=1e-5)
+    assert [line.partition(", round ")[2] for line in found["said"] if "of a series" in line] == [
+        "1 of a series: 5 exchanges",
+        "2 of a series: 2 exchanges",
+        "3 of a series: 2 exchanges",
+    ]
+    folders = list((tmp_path / "home" / "ccesa").iterdir())
+    assert [len(list(folder.glob("mask-*"))) for folder in folders] == [3] * 4
+    assert [len(list(folder.glob("state-*"))) for folder in folders] == [8] * 4
+
+
 @pytest.mark.parametrize("step", ["mask", "confirm"])
 def test_a_node_dies_in_an_active_round_over_tls(tmp_path, step):
     """Identities and charter come from the nodes' own configuration."""

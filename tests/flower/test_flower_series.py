@@ -264,6 +264,21 @@ def test_a_node_that_misses_an_exchange_is_out_of_the_rounds_in_flight_and_back_
     assert holding(grid) == []
 
 
+def test_keys_of_a_node_that_was_left_behind_leave_at_once():
+    """It holds shares of others, and is told to drop them before the round after next asks it again."""
+    grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", 1004, times=(0,)))
+    held = []
+
+    class Look(Sampling):
+        def aggregate_train(self, server_round, replies):
+            held.append(holding(grid))
+            return super().aggregate_train(server_round, replies)
+
+    start(grid, 4, Look(), step_timeout=60.0)
+    assert [1004 in one for one in held] == [False, True, True, False]
+    assert [node for node in number(NODES) if "forget" in grid.steps(node)] == [1004]
+
+
 def test_keys_of_a_node_that_was_left_behind_leave_at_the_end():
     """It misses the last exchange, has still shares of others, and is told to drop them."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", 1004, times=(2,)))

@@ -8,10 +8,10 @@ from ccesa.crypto.keys import Ends, Sealing
 
 DESCRIPTION = (
     "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
-    "incoming key from recipient_private, sender_public, context and both ids; the associated data have both "
-    "ends' public keys, sealing key then mask key, whether masks run between them, and the sender's "
-    "commitment. Cases under bad must be refused by the operation they name; under bad_associated the one-time key (16 bytes of key, 12 of "
-    "nonce) is the right one and only the associated data differ."
+    "incoming key from recipient_private, sender_public, context and both ids; the associated data have "
+    "both ends' public keys, sealing key then mask key, whether masks run between them, and the sender's "
+    "commitment. Cases under bad must be refused by the operation they name; under bad_associated the "
+    "one-time key (16 bytes of key, 12 of nonce) is the right one and only the associated data differ."
 )
 _CONTEXT = configurations()["defaults"].context
 _OTHER_CONTEXT = configurations()["harary"].context

@@ -78,20 +78,24 @@ class Ends(NamedTuple):
     #: The sender's, to its b_i: what it deals is what the server will hold it to.
     commitment: bytes
 
-    def associated(self, context: bytes, *more: bytes) -> bytes:
-        """Return the data that sealing binds to the text, and what travels beside it."""
-        head = labels.pair_frame(labels.SEALED, context, self.sender, self.recipient)
+    def associated(self, context: bytes) -> bytes:
+        """Return the data that sealing binds to the text."""
+        return self.framed(labels.SEALED, context)
+
+    def framed(self, label: bytes, context: bytes, *more: bytes) -> bytes:
+        """Return a frame of all of it, and of what travels beside the text."""
+        head = labels.pair_frame(label, context, self.sender, self.recipient)
         return head + labels.frame(
             self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment, *more
         )
 
 
-def seal_once(one_time: bytes, text: bytes, associated: bytes) -> bytes:
+def seal_once(one_time: bytes, text: bytes, associated: bytes = b"") -> bytes:
     """Seal the only text of a key and its nonce."""
     return primitives.seal(one_time[:_KEY], one_time[_KEY:], text, associated)
 
 
-def unseal_once(one_time: bytes, sealed: bytes, associated: bytes) -> bytes:
+def unseal_once(one_time: bytes, sealed: bytes, associated: bytes = b"") -> bytes:
     """Open the only text of a key and its nonce; raises SealBroken."""
     return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, associated)
 
@@ -106,15 +110,21 @@ def unseal_shares(key: Sealing, sealed: bytes, context: bytes, ends: Ends) -> by
     return unseal_once(key.incoming, sealed, ends.associated(context))
 
 
-def hybrid_sealing(
-    agreed: bytes, encapsulated: bytes, ciphertext: bytes, context: bytes, ends: Ends
-) -> bytes:
-    """Derive key and nonce of one direction from both secrets: they stand as long as one of the two does.
+class Beside(NamedTuple):
+    """Travels beside a text that is sealed under the hybrid agreement."""
 
-    Everything public that the secrets were made with enters besides, so neither can be used anywhere else.
+    ciphertext: bytes
+    #: To the seed that is in the text.
+    commitment: bytes
+
+
+def hybrid_sealing(agreed: bytes, encapsulated: bytes, context: bytes, ends: Ends, beside: Beside) -> bytes:
+    """Derive key and nonce of one text from both secrets: they stand as long as one of the two does.
+
+    All that is to be bound to the text enters here, beside all that the secrets were made with. So the key is
+    for this text alone, and nothing is left for associated data.
     """
-    head = labels.pair_frame(labels.HYBRID_SEALING, context, ends.sender, ends.recipient)
-    info = head + labels.frame(ends.sender_keys, ends.recipient_keys, ciphertext)
+    info = ends.framed(labels.HYBRID_SEALING, context, *beside)
     return primitives.derive(agreed + encapsulated, info, _KEY + _NONCE)
 
 
@@ -138,12 +148,12 @@ def _deposit_key(secret: bytes, context: bytes, client: int, other: int) -> byte
 
 def deposit(secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
     """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
-    return seal_once(_deposit_key(secret, context, client, other), seed, b"")
+    return seal_once(_deposit_key(secret, context, client, other), seed)
 
 
 def withdraw(secret: bytes, deposited: bytes, context: bytes, client: int, other: int) -> bytes:
     """Return the seed that a client was given by another; raises SealBroken."""
-    return unseal_once(_deposit_key(secret, context, client, other), deposited, b"")
+    return unseal_once(_deposit_key(secret, context, client, other), deposited)
 
 
 class Half(NamedTuple):

@@ -127,6 +127,7 @@ def check_kem_key(public: bytes) -> None:
     _load_kem_key(public)
 
 
+@lru_cache(maxsize=256)  # whoever checks a key uses it next
 def _load_kem_key(public: bytes) -> MLKEM768PublicKey:
     try:
         return MLKEM768PublicKey.from_public_bytes(public)

@@ -96,6 +96,8 @@ class Shared:
     #: What this client and each neighbour have agreed on by their c_i.
     agreed: dict[int, bytes] = field(repr=False)
     kem_seed: bytes = field(repr=False)
+    #: The pair seeds that this client gave its neighbours.
+    given: dict[int, bytes] = field(repr=False)
     own_share: bytes = field(repr=False)
 
 

@@ -45,12 +45,13 @@ def keys_of_members(
     """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
     public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, bundles, strict=True))}
-    public = [key for bundle in public_keys.values() for key in agreement.public_keys(bundle)]
+    split = [agreement.public_keys(bundle) for bundle in public_keys.values()]
+    public = [key for one in split for key in one]
     if len(set(public)) != len(public):
         raise FaultyServer("the same public key twice in one neighbourhood")
     try:
-        for bundle in bundles:
-            agreement.check_keys(bundle)
+        for one in split:
+            agreement.check_keys(*one)
     except primitives.BadKey as error:
         raise FaultyServer(str(error)) from error
     return public_keys
@@ -85,7 +86,8 @@ def deal(
     own_share = shares.pop(near.place)
     secret = shamir.to_bytes(self_secret)
     commitment = keys.commitment(secret, round.context, round.client)
-    agreed, sealed = seal(round, state, near, public_keys, shares, commitment)
+    contents = contents_for(round, state, near, shares)
+    agreed, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
@@ -95,9 +97,21 @@ def deal(
         self_secret=secret,
         agreed=agreed,
         kem_seed=state.kem_seed,
+        given={other: content.seed for other, content in contents.items()},
         own_share=own_share,
     )
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
+
+
+def contents_for(
+    round: Round[Any], state: Advertised, near: Neighbourhood, shares: list[bytes]
+) -> dict[int, Opened]:
+    """Put the shares for each neighbour and the pair seed for it together."""
+    agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
+    return {
+        other: Opened(row, agreement.pair_seed(secret, round.context, round.client, other))
+        for other, row in zip(near.neighbours, shares, strict=True)
+    }
 
 
 def seal(
@@ -105,23 +119,24 @@ def seal(
     state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],
-    shares: list[bytes],
+    contents: dict[int, Opened],
     commitment: bytes,
 ) -> tuple[dict[int, bytes], bytes]:
-    """Agree with every neighbour, and seal each one's shares and pair seed."""
+    """Agree with every neighbour, and seal what is for it."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[client]
-    secret = shamir.to_bytes(state.mask_secret)
     sealing_keys = [agreement.public_keys(public_keys[other])[0] for other in neighbours]
     agreed = dict(zip(neighbours, agree_each(state.sealing_private, sealing_keys), strict=True))
+    encapsulated = agreement.encapsulate_each([public_keys[other] for other in neighbours])
     sealed = [
         agreement.seal(
             agreed[other],
-            Opened(text, agreement.pair_seed(secret, context, client, other)),
+            secret,
+            content,
             context,
             keys.Ends(client, other, own, public_keys[other], other in partners, commitment),
         )
-        for other, text in zip(neighbours, shares, strict=True)
+        for (other, content), secret in zip(contents.items(), encapsulated, strict=True)
     ]
     return agreed, b"".join(sealed)
 

@@ -22,8 +22,8 @@ from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 def note_keys(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
     """Refuse keys that nobody can have, and keys that anybody advertised before."""
     agreement = AGREEMENTS[round.config.agreement]
-    agreement.check_keys(reply.keys)
     public = agreement.public_keys(reply.keys)
+    agreement.check_keys(*public)
     if len(set(public)) != len(public) or not state.public_keys.isdisjoint(public):
         raise MalformedMessage("a public key that was advertised before")
     state.public_keys.update(public)

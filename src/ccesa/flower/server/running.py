@@ -49,11 +49,12 @@ class KeptSeries:
         #: Nodes that may hold keys.
         self.holding: set[int] = set()
         self._grid, self._message_type, self._series = grid, message_type, series
-        self._schedule, self._steps = Schedule.of(series.config), steps_of(series.config)
+        self._stride, self._steps = Schedule.of(series.config).stride, steps_of(series.config)
         #: The exchange that is open, or was last, and its requests.
         self._exchange, self._requests = -1, Requests()
-        #: The round that was entered, and which node is which of its clients.
+        #: The round that was entered, which node is which of its clients, and who was left behind in it.
         self._number, self._nodes = 0, dict[int, int]()
+        self._left_behind: set[int] = set()
 
     @property
     def finished(self) -> bool:
@@ -62,7 +63,7 @@ class KeptSeries:
 
     def __str__(self) -> str:
         """Say which round was entered, and what it takes if it goes well."""
-        left = self._schedule.ends(self._number) - self._exchange + 1
+        left = len(self._steps) - self._place
         return f"round {self._number + 1} of a series: {left} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
@@ -87,18 +88,29 @@ class KeptSeries:
             self._open(task)
         if self.finished:
             self.holding -= transport.answered_last
+        self._left_behind = transport.left_behind
         return ended.result()
 
     def end(self, *, lost: bool) -> None:
-        """After a round: if it was the last one, whoever was left behind is told to drop all keys."""
+        """After a round: whoever was left behind in it is told to drop all keys, and is asked again later."""
         if self.finished:
             self.stop(wait=lost)
+        else:
+            self._forget(self._left_behind, wait=False)
 
     def stop(self, *, wait: bool) -> None:
         """End the series: whoever may hold keys is told to drop them."""
         self._series.stop()
-        holding, self.holding = self.holding, set()
-        forget(self._grid, self.config, self._message_type, holding, wait=wait)
+        self._forget(self.holding, wait=wait)
+
+    def _forget(self, nodes: set[int], *, wait: bool) -> None:
+        forget(self._grid, self.config, self._message_type, nodes, wait=wait)
+        self.holding -= nodes
+
+    @property
+    def _place(self) -> int:
+        """The place of the open exchange among the steps of the round that was entered."""
+        return self._exchange - self._number * self._stride
 
     def _open(self, task: bytes) -> None:
         self._requests = self._series.open(task)
@@ -106,7 +118,7 @@ class KeptSeries:
 
     def _pass(self, transport: RoundTransport) -> Ended | None:
         """Carry the open exchange, by the name that it has for the round that was entered; return its end."""
-        step = self._steps[self._exchange - self._schedule.exchange(self._number, self._steps[0].name)]
+        step = self._steps[self._place]
         for client, reply in transport.carry(step, self._requests):
             try:
                 self._series.receive(client, reply)

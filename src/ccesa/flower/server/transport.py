@@ -62,8 +62,10 @@ class RoundTransport:
     _spent: set[int] = field(default_factory=set)
     #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
     holding: set[int] = field(default_factory=set)
-    #: Nodes that have answered the last step.
+    #: Nodes that have answered the last step, and those that have not answered what they were asked at last:
+    #: they are out of all rounds that were in flight then, and may hold keys of them.
     answered_last: set[int] = field(default_factory=set)
+    left_behind: set[int] = field(default_factory=set)
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
     _refused: Tally = field(default_factory=Tally)
@@ -121,6 +123,8 @@ class RoundTransport:
         """Take note of the nodes that did not answer in a step."""
         self._lost |= (exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)) | exchange.spent
         self._spent |= exchange.spent
+        self.left_behind -= exchange.outcomes.keys()
+        self.left_behind |= exchange.having(Outcome.SILENT, Outcome.BROKEN)
         self.holding -= exchange.having(Outcome.WITHOUT_MOD)
         if exchange.first or not self.config.accept:  # in a series it can refuse one round of several
             self.holding -= exchange.having(Outcome.REFUSED)
