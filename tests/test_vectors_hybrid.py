@@ -32,8 +32,8 @@ def unsealed(case):
     ends = keys.Ends(case["sender"], case["recipient"], *both, case["masked"], raw(case["commitment"]))
     private = primitives.private_key(raw(case["recipient_private"]))
     agreed = primitives.agree(private, primitives.load_public_key(both[0][:32]))
-    decapsulate = HYBRID.decapsulating(raw(case["recipient_seed"]))
-    return HYBRID.unseal(agreed, decapsulate, raw(case["sealed"]), raw(case["context"]), ends)
+    (secret,) = HYBRID.decapsulate_each(raw(case["recipient_seed"]), [raw(case["sealed"])])
+    return HYBRID.unseal(agreed, secret, raw(case["sealed"]), raw(case["context"]), ends)
 
 
 @cases("hybrid", "sealing", "sender", "recipient")

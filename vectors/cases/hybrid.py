@@ -178,7 +178,9 @@ def _shares(sender: int, recipient: int) -> bytes:
 
 def _sealed(sender: int, recipient: int, seed: bytes | None = None) -> bytes:
     content = Opened(_shares(sender, recipient), _seed(sender, recipient) if seed is None else seed)
-    return _HYBRID.seal(_agreed(sender, recipient), content, _CONTEXT, _ends(sender, recipient))
+    ends = _ends(sender, recipient)
+    (encapsulated,) = _HYBRID.encapsulate_each([ends.recipient_keys])
+    return _HYBRID.seal(_agreed(sender, recipient), encapsulated, content, _CONTEXT, ends)
 
 
 def _sealing(sender: int, recipient: int) -> Case:
