@@ -21,7 +21,8 @@ from ccesa.errors import (
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.round import run_series
-from ccesa.protocol.series import Ended, Schedule, Series
+from ccesa.protocol.schedule import Schedule
+from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from rounds import read

@@ -8,7 +8,8 @@ from ccesa.flower.both import log
 from ccesa.flower.server.report import in_nodes
 from ccesa.flower.server.transport import RoundTransport, forget
 from ccesa.protocol.round import run_round
-from ccesa.protocol.series import Ended, Schedule, Series
+from ccesa.protocol.schedule import Schedule
+from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
 
