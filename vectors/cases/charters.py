@@ -113,6 +113,10 @@ def charters() -> dict[str, Charter]:
             ),
         ),
         "hybrid": msgspec.structs.replace(chartered("plain", 5), agreement="x25519-mlkem768"),
+        "dropouts per step": msgspec.structs.replace(
+            chartered("plain", 5),
+            certificate=msgspec.structs.replace(_STATED, dropout_per_step=(0.01, 0.02, 0.0, 0.03, 0.0, 0.01)),
+        ),
         "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
         "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }
@@ -181,6 +185,19 @@ def _bad() -> dict[str, str]:
         "an unknown agreement": text.replace('agreement = "x25519"', 'agreement = "x448"'),
         "no certificate": text[: text.index("\n[certificate]")],
         "a certificate of nan": text.replace("unmaskable = -inf", "unmaskable = nan"),
+        **{
+            f"dropouts per step: {reason}": text.replace(
+                "unmaskable = -inf", f"unmaskable = -inf\ndropout_per_step = {value}"
+            )
+            for reason, value in {
+                "one number for all": "0.02",
+                "five numbers": "[0.01, 0.02, 0.0, 0.03, 0.01]",
+                "seven numbers": "[0.01, 0.02, 0.0, 0.03, 0.0, 0.01, 0.01]",
+                "a text": '[0.01, 0.02, 0.0, 0.03, 0.0, "0.01"]',
+                "all clients leave": "[0.01, 0.02, 0.0, 0.03, 0.0, 1.0]",
+                "less than none": "[0.01, 0.02, 0.0, 0.03, 0.0, -0.01]",
+            }.items()
+        },
         "learning in words of 32 bits": f"{text}\n[learning]\n",
         "a clip of 0": f"{wide}\n[learning]\nclip = 0.0\n",
         "no message type": f"{wide}\n[learning]\nmessage_types = []\n",
