@@ -12,7 +12,8 @@ from ccesa.errors import CcesaError, FaultyClient
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.series import Ended, Series, numbered
+from ccesa.protocol.schedule import numbered
+from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.words import Vector
 

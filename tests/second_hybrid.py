@@ -1,89 +1,77 @@
-"""The hybrid agreement a second time, from section 6.4 of docs/protocol.md; only the libraries are shared."""
+"""The second implementation, the agreement x25519-mlkem768, from docs/protocol.md, 6.3 and 6.4.
 
-from cryptography.exceptions import InvalidTag
+Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
+"""
+
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from second import agreed, framed, hashed, hkdf, le4
+from second import LABELS, agreed, framed, hashed, hkdf, le4
+from second_config import Refused
+from second_messages import unsealed
 
-
-class Refused(Exception):
-    """What this implementation does not take."""
-
-
-def decapsulated(seed, ciphertext):
-    return MLKEM768PrivateKey.from_seed_bytes(seed).decapsulate(ciphertext)
+HYBRID = "x25519-mlkem768"
 
 
 def kem_public(seed):
     return MLKEM768PrivateKey.from_seed_bytes(seed).public_key().public_bytes_raw()
 
 
-def check_kem_key(public):
-    numbers = int.from_bytes(public[:1152], "little")
-    if len(public) != 1184 or any(numbers >> 12 * k & 0xFFF >= 3329 for k in range(768)):
-        raise Refused
-    MLKEM768PublicKey.from_public_bytes(public)
+def decapsulated(seed, ciphertext):
+    return MLKEM768PrivateKey.from_seed_bytes(seed).decapsulate(ciphertext)
 
 
-def unsealed(key, text):
+def check_kem_key(key):
     try:
-        return AESGCM(key[:16]).decrypt(key[16:], text, None)
-    except InvalidTag as error:
-        raise Refused from error
+        MLKEM768PublicKey.from_public_bytes(key)
+    except ValueError:
+        raise Refused("BadKey") from None
 
 
-def opened(case):
-    """Shares and seed of a sealed text."""
-    ciphertext, text, promise = case["sealed"][:1088], case["sealed"][1088:1200], case["sealed"][1200:]
-    pair = le4(case["sender"]), le4(case["recipient"])
-    secrets = agreed(case["recipient_private"], case["sender_keys"][:32]) + decapsulated(
-        case["recipient_kem_seed"], ciphertext
-    )
-    info = framed(
-        b"ccesa/2/19 hybrid sealing",
-        case["context"],
-        *pair,
-        case["sender_keys"],
-        case["recipient_keys"],
-        bytes([case["masked"]]),
-        case["commitment"],
-        ciphertext,
-        promise,
-    )
-    content = unsealed(hkdf(secrets, info, 28), text)
-    if hashed(b"ccesa/2/21 seed commitment", case["context"], *pair, content[64:]) != promise:
-        raise Refused
-    return content[:64], content[64:]
+def pair_seed(secret, context, giver, receiver):
+    return hkdf(secret, framed(LABELS["pair seed"], context, le4(giver), le4(receiver)), 32)
 
 
-def pair_seed(secret, context, client, other):
-    return hkdf(secret, framed(b"ccesa/2/20 pair seed", context, le4(client), le4(other)), 32)
+def promise_of(seed, context, giver, receiver):
+    return hashed(LABELS["seed commitment"], context, le4(giver), le4(receiver), seed)
 
 
-def seed_commitment(seed, context, client, other):
-    return hashed(b"ccesa/2/21 seed commitment", context, le4(client), le4(other), seed)
+def one_time(common, encapsulated, context, ends, ciphertext, promise):
+    """Key and nonce for one text, from all that is bound to it."""
+    sender, recipient, *both, masked, commitment = ends
+    bound = le4(sender), le4(recipient), *both, bytes([masked]), commitment, ciphertext, promise
+    return hkdf(common + encapsulated, framed(LABELS["hybrid sealing"], context, *bound), 28)
 
 
-def withdrawn(secret, deposit, context, client, other):
-    return unsealed(
-        hkdf(secret, framed(b"ccesa/2/22 deposit", context, le4(client), le4(other)), 28), deposit
-    )
+def sealed(private, context, ends, row, seed):
+    """For a neighbour; ``ends`` as in 6.1."""
+    sender, recipient, _, recipient_keys, *_ = ends
+    encapsulated, ciphertext = MLKEM768PublicKey.from_public_bytes(recipient_keys[64:]).encapsulate()
+    promise = promise_of(seed, context, sender, recipient)
+    common = agreed(private, recipient_keys[:32])
+    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    return ciphertext + AESGCM(key[:16]).encrypt(key[16:], row + seed, b"") + promise
 
 
-def pair_secret(agreed_on, context, one, other):
-    low, high = sorted((one, other), key=lambda half: half["client"])
-    info = framed(
-        b"ccesa/2/23 pair secret",
-        context,
-        le4(low["client"]),
-        le4(high["client"]),
-        low["mask_key"],
-        high["mask_key"],
-    )
-    return hkdf(agreed_on + low["seed"] + high["seed"], info, 32)
+def opened(private, kem_seed, context, ends, text):
+    """Row of shares and seed."""
+    sender, recipient, sender_keys, *_ = ends
+    ciphertext, promise = text[:1088], text[-32:]
+    common, encapsulated = agreed(private, sender_keys[:32]), decapsulated(kem_seed, ciphertext)
+    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    found = unsealed(key, text[1088:-32], b"")
+    if promise_of(found[64:], context, sender, recipient) != promise:
+        raise Refused("SealBroken")
+    return found[:64], found[64:]
 
 
-def pair_mask_key(secret, context, one, other, size):
-    ids = le4(min(one, other)), le4(max(one, other))
-    return hkdf(secret, framed(b"ccesa/2/5 pair mask", context, *ids), size)
+def deposit(secret, seed, context, client, other):
+    key = hkdf(secret, framed(LABELS["deposit"], context, le4(client), le4(other)), 28)
+    return AESGCM(key[:16]).encrypt(key[16:], seed, b"")
+
+
+def pair_secret(common, context, ends):
+    """``ends``: id, mask key and given seed of both."""
+    (low, low_key, low_seed), (high, high_key, high_seed) = sorted(ends)
+    info = framed(LABELS["pair secret"], context, le4(low), le4(high), low_key, high_key)
+    return hkdf(common + low_seed + high_seed, info, 32)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, OrderError, RoundFailed, StaleCheckpoint
-from ccesa.protocol.series import Series, numbered
+from ccesa.protocol.schedule import numbered
+from ccesa.protocol.series import Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, federation_of, inputs

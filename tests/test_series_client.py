@@ -28,7 +28,7 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Accepted, Advertised, Holding, Shared
-from ccesa.protocol.series import numbered
+from ccesa.protocol.schedule import numbered
 from ccesa.protocol.series_client import Saved, SeriesClient
 from ccesa.simulate.enrolment import new_client
 from rounds import changed, federation_of, read

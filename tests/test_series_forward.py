@@ -10,7 +10,7 @@ from ccesa.crypto import keys, masks, shamir
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Advertised, Shared
 from ccesa.protocol.masking import all_masks
-from ccesa.protocol.series import numbered
+from ccesa.protocol.schedule import numbered
 from series_rounds import GUARDS, SeriesPlay, opened
 
 VICTIM, ROUNDS, OPENED = 2, 3, 1

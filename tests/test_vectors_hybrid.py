@@ -1,110 +1,118 @@
-"""hybrid.json, by the package and by a second implementation."""
+"""The vectors of the agreement x25519-mlkem768, replayed by the package."""
 
 import pytest
 
-import second_hybrid as second
-from ccesa.crypto import keys
-from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM
-from second import KEY_BYTES, agreed, raw
-from vector_files import load, refused
+from ccesa.crypto import keys, primitives
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.protocol.server import Server
+from second import raw, replies_of
+from second_replay import bytes_in, without_texts
+from test_vectors_refused import joined, outcome, server_of
+from vector_files import cases, load, refused
 
-HYBRID = AGREEMENTS[POST_QUANTUM]
-
-
-def plain(value):
-    """Hexadecimal becomes bytes, all else stays."""
-    if isinstance(value, dict):
-        return {
-            name: one if name in ("name", "reason", "error") else plain(one) for name, one in value.items()
-        }
-    return raw(value) if isinstance(value, str) else value
+HYBRID = AGREEMENTS["x25519-mlkem768"]
+FILES = ("hybrid_round", "hybrid_active_round")
 
 
-def cases(part, kind=None):
-    found = load("hybrid", part)
-    found = [plain(case) for case in (found if kind is None else found[kind])]
-    names = [str(case.get("name", case.get("reason", case.get("client")))) for case in found]
-    assert len(set(names)) == len(names)
-    return pytest.mark.parametrize("case", found, ids=names)
+@cases("hybrid", "kem", "seed")
+def test_keys_and_secrets_of_the_kem(case):
+    private = primitives.kem_private_key(raw(case["seed"]))
+    assert primitives.kem_public_key(private) == raw(case["public"])
+    assert private.decapsulate(raw(case["ciphertext"])) == raw(case["secret"])
+
+
+@cases("hybrid", "bad_keys", "reason")
+def test_bad_keys_of_the_kem_are_refused(case):
+    with refused(case["error"]):
+        primitives.check_kem_key(raw(case["public"]))
 
 
 def unsealed(case):
-    ends = keys.Ends(
-        *(case[name] for name in ("sender", "recipient", "sender_keys", "recipient_keys", "masked")),
-        case["commitment"],
-    )
-    common = agreed(case["recipient_private"], case["sender_keys"][:32])
-    (secret,) = HYBRID.decapsulate_each(case["recipient_kem_seed"], [case["sealed"]])
-    return HYBRID.unseal(common, secret, case["sealed"], case["context"], ends)
+    both = raw(case["sender_keys"]), raw(case["recipient_keys"])
+    ends = keys.Ends(case["sender"], case["recipient"], *both, case["masked"], raw(case["commitment"]))
+    private = primitives.private_key(raw(case["recipient_private"]))
+    agreed = primitives.agree(private, primitives.load_public_key(both[0][:32]))
+    (secret,) = HYBRID.decapsulate_each(raw(case["recipient_seed"]), [raw(case["sealed"])])
+    return HYBRID.unseal(agreed, secret, raw(case["sealed"]), raw(case["context"]), ends)
 
 
-@cases("decapsulation")
-def test_the_secret_behind_a_ciphertext(case):
-    assert HYBRID.decapsulate_each(case["seed"], [case["ciphertext"]]) == [case["secret"]]
-    assert second.decapsulated(case["seed"], case["ciphertext"]) == case["secret"]
-    assert second.kem_public(case["seed"]) == case["public"]
-
-
-def test_a_ciphertext_for_another_gives_another_secret():
-    every = [plain(case) for case in load("hybrid", "decapsulation")]
-    assert len({case["secret"] for case in every}) == len(every)
-    assert len({case["ciphertext"] for case in every}) == len(every) - 1
-
-
-@cases("keys", "good")
-def test_good_keys(case):
-    HYBRID.check_keys(*HYBRID.public_keys(case["keys"]))
-    second.check_kem_key(case["keys"][64:])
-
-
-@cases("keys", "bad")
-def test_bad_keys(case):
-    with refused(case["error"]):
-        HYBRID.check_keys(*HYBRID.public_keys(case["keys"]))
-    if case["error"] == "BadKey":
-        with pytest.raises(second.Refused):
-            second.check_kem_key(case["keys"][64:])
-
-
-@cases("sealed", "good")
+@cases("hybrid", "sealing", "sender", "recipient")
 def test_sealed_texts_open(case):
-    assert unsealed(case) == second.opened(case) == (case["shares"], case["seed"])
+    seed = HYBRID.pair_seed(raw(case["mask_secret"]), raw(case["context"]), case["sender"], case["recipient"])
+    assert unsealed(case) == (raw(case["shares"]), seed)
+    assert seed == raw(case["seed"])
 
 
-@cases("sealed", "bad")
-def test_other_texts_do_not(case):
+@cases("hybrid", "bad_sealing", "reason")
+def test_bad_texts_do_not_open(case):
     with refused(case["error"]):
-        unsealed(case)
-    with pytest.raises(second.Refused):
-        second.opened(case)
+        unsealed({**load("hybrid", "sealing")[0], **case})
 
 
-@cases("seeds", "good")
-def test_seeds_and_deposits(case):
-    of = case["context"], case["client"], case["other"]
-    for one in (keys, second):
-        assert one.pair_seed(case["secret"], *of) == case["seed"]
-        assert one.seed_commitment(case["seed"], *of) == case["commitment"]
-    assert keys.withdraw(case["secret"], case["deposit"], *of) == case["received"]
-    assert second.withdrawn(case["secret"], case["deposit"], *of) == case["received"]
+@cases("hybrid", "deposits", "client", "other")
+def test_deposits(case):
+    given = raw(case["context"]), case["client"], case["other"]
+    secret, seed = raw(case["mask_secret"]), raw(case["seed"])
+    assert HYBRID.deposit(secret, seed, *given) == raw(case["deposit"])
+    assert HYBRID.withdraw(secret, raw(case["deposit"]), *given) == seed
 
 
-@cases("seeds", "bad")
-def test_other_deposits_do_not_open(case):
-    of = case["secret"], case["deposit"], case["context"], case["client"], case["other"]
-    with refused(case["error"]):
-        keys.withdraw(*of)
-    with pytest.raises(second.Refused):
-        second.withdrawn(*of)
+@cases("hybrid", "pair_secrets", "client", "other")
+def test_pair_secrets(case):
+    ids = case["client"], case["other"]
+    halves = [keys.Half(*end) for end in zip(ids, *(map(raw, case[name]) for name in ENDS), strict=True)]
+    assert HYBRID.pair_secret(raw(case["agreed"]), raw(case["context"]), *halves) == raw(case["pair_secret"])
 
 
-@cases("pairs")
-def test_pair_secrets_and_mask_keys(case):
-    halves = [keys.Half(**case[name]) for name in ("one", "other")]
-    assert keys.pair_secret(case["agreed"], case["context"], *halves) == case["secret"]
-    assert second.pair_secret(case["agreed"], case["context"], case["one"], case["other"]) == case["secret"]
-    ids = case["one"]["client"], case["other"]["client"]
-    for generator, key in case["mask_keys"].items():
-        assert keys.pair_mask_key(case["secret"], case["context"], *ids, generator) == key
-        size = KEY_BYTES[generator]
-        assert second.pair_mask_key(case["secret"], case["context"], *ids, size) == key
+ENDS = ("mask_keys", "seeds")
+
+
+@cases(FILES, "rounds", "config")
+def test_clients_give_the_same_replies_but_for_fresh_ciphertexts(case):
+    shared = {name: case[name] for name in ("config", "charter", "task") if name in case}
+    parties = {one["client"]: joined({**shared, **one}, {}) for one in case["clients"]}
+    for step in case["steps"]:
+        for each in replies_of(step):
+            found, due = parties[each["client"]].receive(raw(each["request"])), raw(each["reply"])
+            if step["step"] == "share":
+                found, due = without_texts(found), without_texts(due)
+            assert found == due
+
+
+@cases(FILES, "rounds", "config")
+def test_the_server_gives_the_same_requests_and_result(case):
+    server, result = server_of(case), case["outcome"]
+    assert isinstance(server, Server)
+    requests = server.open()
+    for step in case["steps"]:
+        assert {client: request.hex() for client, request in requests.items()} == {
+            each["client"]: each["request"] for each in step["exchanges"]
+        }
+        for each in replies_of(step):
+            server.receive(each["client"], raw(each.get("delivered", each["reply"])))
+        if step is case["steps"][-1] and "failure" in result:
+            with refused(result["failure"]) as caught:
+                server.close()
+            assert caught.value.client == result["client"]
+            return
+        requests = server.close()
+    assert server.result().vector.tobytes() == raw(result["sum"])
+    assert list(server.result().survivors) == result["survivors"]
+
+
+@cases("hybrid_round", "exchanges", "after", "reason")
+def test_a_client_refuses_or_accuses(case):
+    (party,) = load("hybrid_round", "parties")
+    client = joined(party, {})
+    for each in party["exchanges"][: case["after"]]:
+        client.receive(raw(each["request"]))
+    for step in case["steps"]:
+        request = bytes_in(party, step["request"], "request")
+        wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
+        assert outcome(client.receive, request) == wanted
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_somebody_drops_after_it_has_accepted(file):
+    for case in load(file, "rounds"):
+        assert [drop["step"] for drop in case["drops"]] == ["mask"]

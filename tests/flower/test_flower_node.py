@@ -233,7 +233,7 @@ def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, s
         ({"message_type": "train.probe"}, "terms of 'train.probe' in a message of type 'train'"),
         ({"message_type": "query"}, "no messages of type 'query'"),
         ({"weighted_by": "loss"}, "weighted by 'loss', this node weights by 'num-examples'"),
-        ({"field_bits": 16}, "not those that this round was announced for"),
+        ({"field_bits": 16}, "for another task than the one this client works on"),
         ({"clients": 3}, "terms for 3 clients"),
         ({"clip": 3.0}, "for another task than the one this client works on"),
         ({"metric_clip": 0.0}, "metric_clip"),

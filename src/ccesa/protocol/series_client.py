@@ -17,7 +17,7 @@ from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.series import Schedule, check_series, made, numbered, without_frames
+from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
 from ccesa.wire import Data
 
 

@@ -1,6 +1,7 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -140,7 +141,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         replies: list[Message] = []
         start, asked = strategy.running(), {kind_of(message_type) for message_type in by_type}
         self._lost_rounds.enter(start)
-        try:
+        with ExitStack() as unless_done:
+            unless_done.callback(self.stop)  # an exception ends the training
             for message_type, some in by_type.items():
                 kind = kind_of(message_type)
                 if kind == "train" or (kind == "evaluate" and self._secure_evaluate):
@@ -148,9 +150,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 else:
                     replies += self._grid.send_and_receive(some, timeout=timeout)
             self._lost_rounds.check(start, asked)
-        except BaseException:  # the training ends here
-            self.stop()
-            raise
+            unless_done.pop_all()
         if start is not None and start.left <= 1:
             self._stop_for_good(asked)
         return replies

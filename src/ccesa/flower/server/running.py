@@ -8,7 +8,8 @@ from ccesa.flower.both import log
 from ccesa.flower.server.report import in_nodes
 from ccesa.flower.server.transport import RoundTransport, forget
 from ccesa.protocol.round import run_round
-from ccesa.protocol.series import Ended, Schedule, Series
+from ccesa.protocol.schedule import Schedule
+from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
 
@@ -49,7 +50,7 @@ class KeptSeries:
         #: Nodes that may hold keys.
         self.holding: set[int] = set()
         self._grid, self._message_type, self._series = grid, message_type, series
-        self._schedule, self._steps = Schedule.of(series.config), steps_of(series.config)
+        self._stride, self._steps = Schedule.of(series.config).stride, steps_of(series.config)
         #: The exchange that is open, or was last, and its requests.
         self._exchange, self._requests = -1, Requests()
         #: The round that was entered, which node is which of its clients, and who was left behind in it.
@@ -63,7 +64,7 @@ class KeptSeries:
 
     def __str__(self) -> str:
         """Say which round was entered, and what it takes if it goes well."""
-        left = self._schedule.ends(self._number) - self._exchange + 1
+        left = len(self._steps) - self._place
         return f"round {self._number + 1} of a series: {left} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
@@ -107,13 +108,18 @@ class KeptSeries:
         forget(self._grid, self.config, self._message_type, nodes, wait=wait)
         self.holding -= nodes
 
+    @property
+    def _place(self) -> int:
+        """The place of the open exchange among the steps of the round that was entered."""
+        return self._exchange - self._number * self._stride
+
     def _open(self, task: bytes) -> None:
         self._requests = self._series.open(task)
         self._exchange += 1
 
     def _pass(self, transport: RoundTransport) -> Ended | None:
         """Carry the open exchange, by the name that it has for the round that was entered; return its end."""
-        step = self._steps[self._exchange - self._schedule.exchange(self._number, self._steps[0].name)]
+        step = self._steps[self._place]
         for client, reply in transport.carry(step, self._requests):
             try:
                 self._series.receive(client, reply)

@@ -1,0 +1,84 @@
+"""Both sides of a series know which step of which round is due when, and make one party for each round."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from ccesa.config import RoundConfig
+from ccesa.errors import CcesaError, ConfigError
+from ccesa.guards import guard_named
+from ccesa.parts import check_type
+from ccesa.protocol import envelope
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
+from ccesa.protocol.steps import HasSteps, steps_of
+
+Party = TypeVar("Party", Client, Server)
+Error = TypeVar("Error", bound=CcesaError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A schedule says which step of which round belongs to which exchange."""
+
+    stride: int
+    #: The request that opens each step.
+    requests: tuple[type[m.Message], ...]
+
+    @classmethod
+    def of(cls, round: HasSteps) -> "Schedule":
+        """Return the schedule of the rounds of one series."""
+        stride = guard_named(round.guard).stride
+        return cls(stride=stride, requests=tuple(step.request for step in steps_of(round)))
+
+    def exchange(self, place: int, request: type[m.Message] | None) -> int | None:
+        """Return the exchange to which a request of a round belongs; None if it opens no step.
+
+        ``place`` is that of the round in the series, from 0 on.
+        """
+        if request not in self.requests:
+            return None
+        return place * self.stride + self.requests.index(request)
+
+    def starts(self, exchange: int) -> bool:
+        """Tell whether a round starts with this exchange."""
+        return exchange % self.stride == 0
+
+
+def check_series(config: RoundConfig) -> None:
+    """Refuse what cannot be a round of a series."""
+    check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
+    if not config.accept:
+        raise ConfigError("rounds of a series have the step accept: make the configuration with accept=True")
+    longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
+    if longest > envelope.MAX_MESSAGE_BYTES:
+        raise ConfigError(
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an "
+            f"envelope carries {envelope.MAX_MESSAGE_BYTES}"
+        )
+
+
+def numbered(config: RoundConfig, number: int) -> RoundConfig:
+    """Return the configuration of another round of the same series."""
+    return msgspec.structs.replace(config, number=number)
+
+
+def made(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
+    """Return what the caller's function makes for a round; raise ConfigError where it is of another one."""
+    party = make(config)
+    check_type(f"round {config.number}", party, kind)
+    if party.context != config.context:
+        raise ConfigError(
+            f"the {kind.__name__} of round {config.number} was made from another configuration: make it from "
+            "the argument of the function"
+        )
+    return party
+
+
+def without_frames(error: Error) -> Error:
+    """Return the error without traceback and causes, whose frames hold on to states: it may be kept."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
