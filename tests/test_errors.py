@@ -19,6 +19,7 @@ EXAMPLES = [
     errors.Unreliable([2, 1]),
     errors.Disconnected([2, 1]),
     errors.CorruptShares(4, "no"),
+    errors.CorruptSeeds(4),
     errors.OverlappingSums([2, 1]),
     errors.StaleCheckpoint("mask"),
     errors.TaskSpent("no"),

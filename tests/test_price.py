@@ -240,8 +240,8 @@ def test_time_is_linear_in_the_rates():
 
 def test_every_rate_counts():
     for known in fields(Rates):
-        agreement = "x25519-mlkem768" if known.name == "hybrid_sealing" else "x25519"
-        shape = replace(SHAPE, guard="active", agreement=agreement)
+        hybrid = {"agreement": "x25519-mlkem768", "accept": True} if "hybrid" in known.name else {}
+        shape = replace(SHAPE, guard="active", **hybrid)
         cheaper = price(shape, replace(RATES, **{known.name: getattr(FREE, known.name)}))
         full = price(shape, RATES)
         assert (cheaper.client_seconds, cheaper.server_seconds) != (full.client_seconds, full.server_seconds)

@@ -21,6 +21,7 @@
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum
         ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        │   └── CorruptSeeds           or it can, and this client lied about what follows from it
         ├── StaleCheckpoint (.step)    a step has been opened since by another server
         ├── AttemptsSpent      too few clients may contribute to the task once more
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
