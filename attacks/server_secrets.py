@@ -7,7 +7,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
-from ccesa.crypto.agreements import X25519, Decapsulate, Opened
+from ccesa.crypto.agreements import X25519, Encapsulated, Opened
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi
@@ -129,13 +129,15 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
 class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
-    def seal(self, agreed: bytes, content: Opened, context: bytes, ends: keys.Ends) -> bytes:
-        return super().seal(agreed, content, context, _sorted(ends))
+    def seal(
+        self, agreed: bytes, encapsulated: Encapsulated, content: Opened, context: bytes, ends: keys.Ends
+    ) -> bytes:
+        return super().seal(agreed, encapsulated, content, context, _sorted(ends))
 
     def unseal(
-        self, agreed: bytes, decapsulate: Decapsulate, sealed: bytes, context: bytes, ends: keys.Ends
+        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends
     ) -> Opened:
-        return super().unseal(agreed, decapsulate, sealed, context, _sorted(ends))
+        return super().unseal(agreed, decapsulated, sealed, context, _sorted(ends))
 
 
 def _sorted(ends: keys.Ends) -> keys.Ends:

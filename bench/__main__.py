@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, ahead, client, fields, flower, imports, large, liars, report, rounds, versus
+from bench import active, ahead, client, fields, flower, hybrid, imports, large, liars, report, rounds, versus
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
@@ -74,7 +74,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["table", "million", "flower", "large", "active", "liars", "imports", "fields", "ahead"],
+        choices=[
+            "table",
+            "million",
+            "flower",
+            "large",
+            "active",
+            "liars",
+            "imports",
+            "fields",
+            "ahead",
+            "hybrid",
+        ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
@@ -87,6 +98,7 @@ def main() -> None:
         "imports": _imports,
         "fields": _fields,
         "ahead": _ahead,
+        "hybrid": _hybrid,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -103,6 +115,11 @@ def main() -> None:
 def _million() -> dict[str, float]:
     _say("one client, a million parameters")
     return client.million()
+
+
+def _hybrid() -> dict[str, Any]:
+    _say("one client under both agreements")
+    return hybrid.compare()
 
 
 def _active() -> dict[str, Any]:

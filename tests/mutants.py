@@ -86,12 +86,8 @@ def _changed(tree, number, change):
 
 
 SECOND = (
-    "second_config",
-    "second_lists",
-    "second_messages",
-    "second_client",
-    "second_quantizer",
-    "second_series",
+    *("second_config", "second_lists", "second_messages", "second_hybrid", "second_client"),
+    *("second_quantizer", "second_series"),
 )
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
@@ -101,6 +97,7 @@ FIRST = {
     "second_client": ("joining", "exchanges", "active_refused", "many"),
     "second_quantizer": ("quantizers",),
     "second_series": ("series",),
+    "second_hybrid": ("hybrid", "hybrid_rounds"),
 }
 
 
@@ -159,7 +156,7 @@ PACKAGE = (
 )
 TESTS = (
     *("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds"),
-    "test_vector_series",
+    *("test_vector_series", "test_vectors_hybrid"),
 )
 
 

@@ -260,7 +260,15 @@ class Party:
         self.sealing_private = self.random(32)
         info = framed(LABELS["mask key pair"], self.context, le4(self.id))
         self.mask_private = hkdf(bytes_of(self.mask_secret, 16), info, 32)
-        self.keys = public_of(self.sealing_private), public_of(self.mask_private)
+        self.keys = public_of(self.sealing_private), public_of(self.mask_private), *self.more_keys()
+
+    def more_keys(self):
+        """What else an agreement has."""
+        return ()
+
+    def pair_secret(self, other):
+        """What the masks of a pair rest on."""
+        return agreed(self.mask_private, other.keys[1])
 
     def deal(self, near):
         self.circle = sorted([*near, self.id])
@@ -293,7 +301,7 @@ class Party:
         terms.append(self.derived(bytes_of(self.self_secret, 16), LABELS["self mask"], self.id))
         for other in partners:
             pair = sorted((self.id, other.id))
-            words = self.derived(agreed(self.mask_private, other.keys[1]), LABELS["pair mask"], *pair)
+            words = self.derived(self.pair_secret(other), LABELS["pair mask"], *pair)
             terms.append(words if self.id < other.id else [-word for word in words])
         return bytes_of([sum(column) % 2**bits for column in zip(*terms, strict=True)], bits)
 

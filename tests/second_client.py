@@ -3,11 +3,13 @@
 Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
 """
 
+import second_hybrid as hybrid
 from second import (
     LABELS,
     Party,
     Stream,
     associated_data,
+    bytes_of,
     graph_of,
     hashed,
     ids,
@@ -32,6 +34,7 @@ from second_active import (
 from second_config import Refused, check_above, check_floor, configuration
 from second_lists import chartered_configuration, check_signature
 from second_messages import (
+    SIZES,
     check_public_key,
     check_split,
     cut,
@@ -46,7 +49,7 @@ from second_messages import (
 )
 
 #: What becomes of a refusal in a step (appendix B).
-ABORTS = {"FaultyServer", "MalformedMessage", "LowOrderKey", "BadSignature", "WrongProof"}
+ABORTS = {"FaultyServer", "MalformedMessage", "LowOrderKey", "BadKey", "BadSignature", "WrongProof"}
 
 
 class Client:
@@ -74,6 +77,8 @@ class Client:
         self.fields, self.context = fields, hashed(LABELS["context"], encoding)
         self.client, self.vector, self.random, self.floor = client, vector, random, floor
         self.task, self.spent, self.attempts = task, spent, attempts
+        self.hybrid = fields["agreement"] == hybrid.HYBRID
+        self.bundle, self.text, _ = SIZES[fields["agreement"]]
         self.steps = (*self.first, *self.middle[fields["accept"]], *self.last_ones)
         self.place, self.aborted, self.complained, self.last = 0, False, False, (None, None)
 
@@ -119,14 +124,15 @@ class Client:
         if number != le4(self.fields["number"]):
             raise Refused("FaultyServer")
         entry = {"client": self.client, "vector": self.vector.hex(), "seed": ""}
-        self.party = Drawn({"context": self.context.hex(), "fields": self.fields}, entry, self.random)
+        kind = HybridDrawn if self.hybrid else Drawn
+        self.party = kind({"context": self.context.hex(), "fields": self.fields}, entry, self.random)
         return "advertise-reply", b"".join(self.party.keys)
 
     def share_request(self, neighbours, keys, flags):
         near = ids_of(neighbours, self.fields["clients"])
         if self.client in near:
             raise Refused("FaultyServer")
-        bundles = dict(zip(near, cut(keys, len(near), 64), strict=True))
+        bundles = dict(zip(near, cut(keys, len(near), self.bundle), strict=True))
         sized(flags, len(near))
         if any(flag > 1 for flag in flags):
             raise Refused("FaultyServer")
@@ -145,12 +151,12 @@ class Client:
         degree = len(bundles)
         if degree < 1:
             raise Refused("FaultyServer")
-        every = [key for bundle in bundles.values() for key in (bundle[:32], bundle[32:])]
+        every = [key for bundle in bundles.values() for key in parts_of(bundle)]
         every += self.party.keys
         if len(set(every)) != len(every):
             raise Refused("FaultyServer")
         for key in every:
-            check_public_key(key)
+            (check_public_key if len(key) == 32 else hybrid.check_kem_key)(key)
         self.check_degree(degree, len(masked))
         self.bundles, self.masked = bundles, masked
         check_split(self.threshold, degree + 1)
@@ -175,12 +181,19 @@ class Client:
     def sealed(self, j):
         own, flag = b"".join(self.party.keys), j in self.masked
         ends = self.client, j, own, self.bundles[j], flag, self.party.commitment
-        return sealed_by_hand(self.party.sealing_private, self.context, *ends, self.party.share_for(j))
+        row = self.party.share_for(j)
+        if self.hybrid:
+            return hybrid.sealed(self.party.sealing_private, self.context, ends, row, self.party.given_to(j))
+        return sealed_by_hand(self.party.sealing_private, self.context, *ends, row)
 
     def opened(self, j, commitment, text):
         key = one_time_key(self.party.sealing_private, self.bundles[j][:32], self.context, j, self.client)
         own = b"".join(self.party.keys)
         ends = j, self.client, self.bundles[j], own, j in self.masked, commitment
+        if self.hybrid:
+            given = self.party.sealing_private, self.party.kem_seed, self.context, ends, text
+            row, self.seeds[j] = hybrid.opened(*given)
+            return elements(row)
         return elements(unsealed(key, text, associated_data(self.context, *ends)))
 
     def left(self, dropped, known):
@@ -200,9 +213,9 @@ class Client:
     def open_all(self, live, commitments, sealed):
         """Rows of those who have shared; the rest of them are accused."""
         self.check_left(live)
-        self.shown, self.accused = live, []
+        self.shown, self.accused, self.seeds = live, [], {}
         self.rows = {self.client: self.party.share_for(self.client)}
-        texts = zip(live, cut(commitments, len(live), 32), cut(sealed, len(live), 80), strict=True)
+        texts = zip(live, cut(commitments, len(live), 32), cut(sealed, len(live), self.text), strict=True)
         for j, commitment, text in texts:
             try:
                 self.rows[j] = self.opened(j, commitment, text)
@@ -211,7 +224,14 @@ class Client:
 
     def accept_request(self, dropped, commitments, sealed):
         self.open_all(self.left(dropped, self.bundles), commitments, sealed)
-        return "accept-reply", ids(self.accused), b""
+        return "accept-reply", ids(self.accused), b"".join(map(self.deposit, self.shown))
+
+    def deposit(self, j):
+        if not self.hybrid:
+            return b""
+        if j in self.accused:
+            return bytes(48)
+        return hybrid.deposit(self.party.secret, self.seeds[j], self.context, self.client, j)
 
     def mask_request(self, dropped, task):
         return self.mask_among(self.left(dropped, self.shown), task, "mask-reply")
@@ -236,7 +256,7 @@ class Client:
         if self.spent is not None:
             self.spent += 1
         self.rows = {j: row for j, row in self.rows.items() if j in (*live, self.client)}
-        partners = [Other(j, self.bundles[j]) for j in live if j in self.masked]
+        partners = [Other(j, self.bundles[j], self.seeds.get(j)) for j in live if j in self.masked]
         vector = self.party.masked_vector(partners)
         digest = hashed(LABELS["masked vector"], self.context, le4(self.client), vector)
         return name, vector, digest, self.among(), task
@@ -269,8 +289,13 @@ def packed_reply(client, reply):
 class Other:
     """A neighbour, as ``Party.masked_vector`` wants it."""
 
-    def __init__(self, id, bundle):
-        self.id, self.keys = id, (bundle[:32], bundle[32:])
+    def __init__(self, id, bundle, seed):
+        self.id, self.keys, self.seed = id, parts_of(bundle), seed
+
+
+def parts_of(bundle):
+    """The single keys of a client, of two agreements."""
+    return [key for key in (bundle[:32], bundle[32:64], bundle[64:]) if key]
 
 
 class Drawn(Party):
@@ -287,6 +312,25 @@ class Drawn(Party):
     @random.setter
     def random(self, value):
         """What ``Party`` makes of a seed is not wanted."""
+
+
+class HybridDrawn(Drawn):
+    """A party with a third key pair, and seeds for its masks."""
+
+    def more_keys(self):
+        self.kem_seed = self.random(64)
+        return (hybrid.kem_public(self.kem_seed),)
+
+    @property
+    def secret(self):
+        return bytes_of(self.mask_secret, 16)
+
+    def given_to(self, other):
+        return hybrid.pair_seed(self.secret, self.context, self.id, other)
+
+    def pair_secret(self, other):
+        ends = [(self.id, self.keys[1], self.given_to(other.id)), (other.id, other.keys[1], other.seed)]
+        return hybrid.pair_secret(super().pair_secret(other), self.context, ends)
 
 
 class ActiveClient(Client):
@@ -329,7 +373,7 @@ class ActiveClient(Client):
                 raise Refused("FaultyServer")
         self.root = sized(root, 32)
         near = graph_of(self.fields["graph"], seed_of(self.context, root), self.v1)[0][self.client]
-        bundles = dict(zip(near, cut(keys, len(near), 64), strict=True))
+        bundles = dict(zip(near, cut(keys, len(near), self.bundle), strict=True))
         for j, signature in zip(near, cut(signatures, len(near), 64), strict=True):
             self.check_signed(j, signature, bundle_text(self.context, j, bundles[j]))
         shown = sorted({**bundles, self.client: b"".join(self.party.keys)}.items())

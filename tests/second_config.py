@@ -47,7 +47,7 @@ def check_configuration(fields):
         raise Refused("ConfigError")
     if fields["generator"] not in ("aes128-ctr", "chacha20"):
         raise Refused("ConfigError")
-    if fields["agreement"] != "x25519":
+    if fields["agreement"] not in ("x25519", "x25519-mlkem768"):
         raise Refused("ConfigError")
     check_guard(fields)
     check_graph(fields["graph"], clients, fields["guard"])
@@ -71,6 +71,8 @@ def check_round(fields):
     if fields["number"] > 2**32 - 1:
         raise Refused("ConfigError")
     if type(fields["accept"]) is not bool:
+        raise Refused("ConfigError")
+    if fields["agreement"] == "x25519-mlkem768" and not fields["accept"]:
         raise Refused("ConfigError")
 
 

@@ -237,7 +237,7 @@ def check_charter(found):
         check_learning(found["learning"])
         check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
-    check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": False})
+    check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": True})
     check_floor(fields, {})
 
 

@@ -12,17 +12,22 @@ from second import LABELS, framed, words_of
 from second_active import height_of
 from second_config import Refused, decoded, most_degree
 
-# Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are
+#: 6.3: keys of a client, a sealed text, a deposit.
+SIZES = {"x25519": (64, 80, 0), "x25519-mlkem768": (1248, 1232, 48)}
+# Section 7 and 13.5: constant, per neighbour, sets, proofs; then how many fields there are. Keys and texts
+# for each neighbour, as large as 6.3 has them, are counted apart.
+KEYS = ("share-request", "roster-request")
+TEXTS = ("accept-request", "mask-at-once-request", "mask-among-at-once-request")
 REQUESTS = {
     "advertise-request": (4, 0, 0, 0, 1),
-    "share-request": (0, 69, 0, 0, 3),
-    "accept-request": (0, 116, 0, 0, 3),
+    "share-request": (0, 5, 0, 0, 3),
+    "accept-request": (0, 36, 0, 0, 3),
     "mask-request": (32, 4, 0, 0, 2),
-    "mask-at-once-request": (32, 116, 0, 0, 4),
+    "mask-at-once-request": (32, 36, 0, 0, 4),
     "unmask-request": (0, 4, 0, 0, 1),
-    "roster-request": (32, 128, 1, 1, 5),
+    "roster-request": (32, 64, 1, 1, 5),
     "mask-among-request": (32, 0, 1, 0, 2),
-    "mask-among-at-once-request": (32, 112, 1, 0, 4),
+    "mask-among-at-once-request": (32, 32, 1, 0, 4),
     "confirm-request": (0, 0, 1, 0, 1),
     "signed-unmask-request": (0, 65, 0, 0, 2),
 }
@@ -61,6 +66,8 @@ def limit(name, fields):
     constant, each, sets, proofs, _ = REQUESTS[name]
     clients, degree = fields["clients"], most_degree(fields["graph"], fields["clients"])
     proof = 32 * min((degree + 1) * clients.bit_length(), 2 * clients)
+    bundle, text, _ = SIZES[fields["agreement"]]
+    each += bundle * (name in KEYS) + text * (name in TEXTS)
     return 96 + constant + each * degree + sets * (-(-clients // 8)) + proofs * proof
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import second_client as client
 import second_config as config
+import second_hybrid as hybrid_of
 import second_lists as lists_of
 import second_messages as parts
 import second_quantizer as quantizer
@@ -223,6 +224,81 @@ def refused_envelopes(told, case):
         yield from compared(case["reason"], outcome(found.receive, request), wanted)
 
 
+def hybrid():
+    told = loaded("hybrid")
+    for case in told["kem"]:
+        seed = raw(case["seed"])
+        found = hybrid_of.kem_public(seed), hybrid_of.decapsulated(seed, raw(case["ciphertext"]))
+        yield from compared("kem", found, (raw(case["public"]), raw(case["secret"])))
+    for case in told["bad_keys"]:
+        yield from refused("key of ML-KEM", case, hybrid_of.check_kem_key, raw(case["public"]))
+    for case in told["sealing"]:
+        seed = derived_seed(case["mask_secret"], case["context"], case["sender"], case["recipient"])
+        yield from compared("seed", seed, raw(case["seed"]))
+        yield from compared("text", opened_by(case), (raw(case["shares"]), raw(case["seed"])))
+    for case in told["bad_sealing"]:
+        found = outcome(opened_by, {**told["sealing"][0], **case})
+        yield from compared(case["reason"], found, case["error"])
+    for case in told["deposits"]:
+        given = raw(case["mask_secret"]), raw(case["seed"]), raw(case["context"])
+        found = hybrid_of.deposit(*given, case["client"], case["other"])
+        yield from compared("deposit", found, raw(case["deposit"]))
+    for case in told["pair_secrets"]:
+        yield from paired(case)
+
+
+def opened_by(case):
+    both = raw(case["sender_keys"]), raw(case["recipient_keys"])
+    ends = case["sender"], case["recipient"], *both, case["masked"], raw(case["commitment"])
+    private, seed = raw(case["recipient_private"]), raw(case["recipient_seed"])
+    return hybrid_of.opened(private, seed, raw(case["context"]), ends, raw(case["sealed"]))
+
+
+def derived_seed(secret, context, giver, receiver):
+    return hybrid_of.pair_seed(raw(secret), raw(context), giver, receiver)
+
+
+def paired(case):
+    pair, context = (case["client"], case["other"]), case["context"]
+    for place, secret in enumerate(case["mask_secrets"]):
+        seed = derived_seed(secret, context, pair[place], pair[1 - place])
+        yield from compared("seed of a pair", seed, raw(case["seeds"][place]))
+    ends = list(zip(pair, map(raw, case["mask_keys"]), map(raw, case["seeds"]), strict=True))
+    found = hybrid_of.pair_secret(raw(case["agreed"]), raw(context), ends)
+    yield from compared("pair secret", found, raw(case["pair_secret"]))
+
+
+def without_texts(reply):
+    """Of a share-reply: how many bytes it has, and what comes before the first ciphertext."""
+    place = reply.index(b"share-reply") + 11 + 34
+    return len(reply), reply[:place]
+
+
+def hybrid_rounds():
+    """Whoever shares encapsulates anew; everything but those texts comes out the same."""
+    for file in ("hybrid_round", "hybrid_active_round"):
+        for case in loaded(file)["rounds"]:
+            parties = {one["client"]: client.joined(party_of(case, one)) for one in case["clients"]}
+            for step in case["steps"]:
+                for each in step["exchanges"]:
+                    if each["reply"] is not None:
+                        found = outcome(parties[each["client"]].receive, raw(each["request"]))
+                        due = raw(each["reply"])
+                        if step["step"] == "share":
+                            found, due = without_texts(found), without_texts(due)
+                        yield from compared(f"{case['name']} {step['step']}", found, due)
+    told = loaded("hybrid_round")
+    (party,) = told["parties"]
+    for case in told["exchanges"]:
+        found = client.joined(party)
+        for each in party["exchanges"][: case["after"]]:
+            found.receive(raw(each["request"]))
+        for step in case["steps"]:
+            wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
+            request = bytes_in(party, step["request"], "request")
+            yield from compared(case["reason"], outcome(found.receive, request), wanted)
+
+
 def joining():
     for case in loaded("refused")["joining"]:
         yield from refused("joining", case, client.joined, case)
@@ -280,6 +356,8 @@ SECTIONS = {
     "active_refused": active_refused,
     "quantizers": quantizers,
     "series": series,
+    "hybrid": hybrid,
+    "hybrid_rounds": hybrid_rounds,
     "rounds": rounds,
     "many": many,
 }

@@ -43,12 +43,14 @@ def ends(sender: int = 1, recipient: int = 2, commitment: bytes = bytes(32)) -> 
 def unsealed(
     text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2
 ) -> Opened:
-    decapsulate = HYBRID.decapsulating(kem_seed(opener))
-    return HYBRID.unseal(agreed, decapsulate, text, CONTEXT, between or ends())
+    (secret,) = HYBRID.decapsulate_each(kem_seed(opener), [text])
+    return HYBRID.unseal(agreed, secret, text, CONTEXT, between or ends())
 
 
 def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes:
-    return HYBRID.seal(agreed, Opened(SHARES, SEED), CONTEXT, between or ends())
+    between = between or ends()
+    (encapsulated,) = HYBRID.encapsulate_each([between.recipient_keys])
+    return HYBRID.seal(agreed, encapsulated, Opened(SHARES, SEED), CONTEXT, between)
 
 
 # Sealed texts
@@ -57,9 +59,11 @@ def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes
 @agreements
 def test_what_is_sealed_opens_and_has_the_declared_size(agreement):
     seed = agreement.pair_seed(bytes(32), CONTEXT, 1, 2)
-    text = agreement.seal(bytes(32), Opened(SHARES, seed), CONTEXT, ends())
+    (encapsulated,) = agreement.encapsulate_each([bundle(2)])
+    text = agreement.seal(bytes(32), encapsulated, Opened(SHARES, seed), CONTEXT, ends())
     assert len(text) == agreement.text_bytes
-    opened = agreement.unseal(bytes(32), agreement.decapsulating(kem_seed(2)), text, CONTEXT, ends())
+    (secret,) = agreement.decapsulate_each(kem_seed(2), [text])
+    opened = agreement.unseal(bytes(32), secret, text, CONTEXT, ends())
     assert opened == (SHARES, seed)
 
 

@@ -248,22 +248,23 @@ def another(*parts: object) -> bytes:
 
 
 class WrongCiphertext(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        text = super().seal(agreed, content, context, ends)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        text = super().seal(agreed, encapsulated, content, context, ends)
         return bytes([text[0] ^ 1]) + text[1:]
 
 
 class CiphertextForItself(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        return super().seal(agreed, content, context, ends._replace(recipient_keys=ends.sender_keys))
+    def seal(self, agreed, encapsulated, content, context, ends):
+        (encapsulated,) = self.encapsulate_each([ends.sender_keys])
+        return super().seal(agreed, encapsulated, content, context, ends)
 
 
 class WrongSeed(Hybrid):
     """Promises one seed and seals another."""
 
-    def seal(self, agreed, content, context, ends):
+    def seal(self, agreed, encapsulated, content, context, ends):
         self.promised = content.seed
-        return super().seal(agreed, Opened(content.shares, another(ends)), context, ends)
+        return super().seal(agreed, encapsulated, Opened(content.shares, another(ends)), context, ends)
 
     def seed_commitment(self, seed, context, client, other):
         return super().seed_commitment(self.promised, context, client, other)
@@ -277,8 +278,8 @@ class WrongCommitment(Hybrid):
 
 
 class CommitmentChanged(Hybrid):
-    def seal(self, agreed, content, context, ends):
-        return super().seal(agreed, content, context, ends)[:-32] + bytes(32)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        return super().seal(agreed, encapsulated, content, context, ends)[:-32] + bytes(32)
 
 
 class NotFromTheSecret(Hybrid):
@@ -325,8 +326,8 @@ class Only(Hybrid):
     def _towards(self, other: int) -> Hybrid:
         return self._cheat if other in self._victims else AGREEMENTS[POST_QUANTUM]
 
-    def seal(self, agreed, content, context, ends):
-        return self._towards(ends.recipient).seal(agreed, content, context, ends)
+    def seal(self, agreed, encapsulated, content, context, ends):
+        return self._towards(ends.recipient).seal(agreed, encapsulated, content, context, ends)
 
     def pair_seed(self, secret, context, client, other):
         return self._towards(other).pair_seed(secret, context, client, other)

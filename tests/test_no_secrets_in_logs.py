@@ -399,6 +399,6 @@ def test_series(guard, secrets, every_log, capsys):
                 play.series.receive(i, reply + b"\1")
             texts.append(without_locals(error.value))
         texts.append(shown(play.series.close()))
-    assert len(secrets) > 300
+    assert len(secrets) > 250
     everything = "\n".join(texts) + every_log.text + "".join(capsys.readouterr())
     assert not seen(secrets, everything)

@@ -476,6 +476,7 @@ def test_waiting_names_who_owes_something():
     play.open()
     play.series.receive(2, play.clients[2].receive(play.requests[2]))
     assert play.series.waiting == {0, 1, 3, 4, 5}
+    assert play.series.rounds == (0,)
     play.series.close()
     assert play.series.waiting == frozenset()
 
@@ -488,3 +489,18 @@ def test_sums_are_those_of_the_survivors_whoever_is_missing(guard):
     assert [one.number for one in found] == list(range(6))
     assert all(a.number < b.number for a, b in pairwise(found))
     assert all(np.any(one.result().vector) for one in found)
+
+
+@guards
+def test_series_agree_in_the_hybrid_way_as_well(guard):
+    """Somebody drops out, and everybody prepares its masks."""
+    play, ended = SeriesPlay(guard, clients=8, rounds=3, agreement="x25519-mlkem768"), []
+    for exchange in count():
+        if play.series.finished:
+            break
+        for client in play.clients.values():
+            client.prepare()
+        ended += play.exchange(missing={3} if exchange == STRIDE[guard] + 1 else ())
+    assert [one.number for one in ended] == [0, 1, 2]
+    assert all(len(one.result().survivors) >= 7 for one in ended)
+    assert ended[-1].result().survivors == tuple(range(8))

@@ -18,6 +18,7 @@ VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 ERRORS = {
     **{name: value for name, value in vars(errors).items() if isinstance(value, type)},
     "LowOrderKey": primitives.LowOrderKey,
+    "BadKey": primitives.BadKey,
     "SealBroken": primitives.SealBroken,
     "BadSignature": primitives.BadSignature,
     "WrongProof": merkle.WrongProof,

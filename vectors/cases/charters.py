@@ -112,6 +112,7 @@ def charters() -> dict[str, Charter]:
                 Seat(name, identity("names", i).public) for i, name in enumerate(("hôpital", "診療所", '"'))
             ),
         ),
+        "hybrid": msgspec.structs.replace(chartered("plain", 5), agreement="x25519-mlkem768"),
         "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
         "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }

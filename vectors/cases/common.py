@@ -56,6 +56,7 @@ def configurations() -> dict[str, RoundConfig]:
             series_id=sample("another series id"), clients=8, length=5
         ),
         "with accept": RoundConfig(series_id=id, clients=8, length=5, accept=True),
+        "hybrid": RoundConfig(series_id=id, clients=8, length=5, agreement="x25519-mlkem768", accept=True),
         "erdos-renyi": RoundConfig(
             series_id=id, clients=100, length=1000, bits=16, graph=ErdosRenyi(p=0.5, mask_p=0.2), accept=True
         ),

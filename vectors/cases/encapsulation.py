@@ -42,9 +42,7 @@ def _uniform(rho: bytes, row: int, column: int) -> Polynomial:
 def _noise(randomness: bytes, place: int) -> Polynomial:
     """Return small numbers (algorithm 8)."""
     bits = _unpacked(hashlib.shake_256(randomness + bytes([place])).digest(128), 1)
-    return [
-        (bits[4 * k] + bits[4 * k + 1] - bits[4 * k + 2] - bits[4 * k + 3]) % Q for k in range(N)
-    ]
+    return [(bits[4 * k] + bits[4 * k + 1] - bits[4 * k + 2] - bits[4 * k + 3]) % Q for k in range(N)]
 
 
 def _ntt(given: Polynomial) -> Polynomial:

@@ -248,6 +248,7 @@ def _impossible_sizes() -> list[tuple[str, Case]]:
         ("a number beyond the last", {"number": 2**32}),
         ("unknown agreement", {"agreement": "x448"}),
         ("no agreement", {"agreement": None}),
+        ("the hybrid agreement without accept", {"agreement": "x25519-mlkem768"}),
     ]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Opened
+from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Encapsulated, Opened
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
@@ -109,18 +109,24 @@ def _sealings(name: str) -> _Work:
     agreement, secret, shares = AGREEMENTS[name], os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES)
     kem_seed, public = os.urandom(agreement.kem_seed_bytes), bytes(31) + b"\x09"
     bundle = agreement.bundle(public, public, kem_seed)
-    ends, decapsulate = keys.Ends(0, 1, bundle, bundle, True, bytes(32)), agreement.decapsulating(kem_seed)
+    ends, row = keys.Ends(0, 1, bundle, bundle, True, bytes(32)), [bundle] * _ROW
 
-    def one() -> bytes:
+    def one(encapsulated: Encapsulated) -> bytes:
         agreement.check_keys(*agreement.public_keys(bundle))
         seed = agreement.pair_seed(secret, _CONTEXT, 0, 1)
-        sealed = agreement.seal(secret, Opened(shares, seed), _CONTEXT, ends)
-        opened = agreement.unseal(secret, decapsulate, sealed, _CONTEXT, ends)
+        return agreement.seal(secret, encapsulated, Opened(shares, seed), _CONTEXT, ends)
+
+    def other(decapsulated: bytes, sealed: bytes) -> bytes:
+        opened = agreement.unseal(secret, decapsulated, sealed, _CONTEXT, ends)
         agreement.deposit(secret, opened.seed, _CONTEXT, 1, 0)
         half = keys.Half(0, public, opened.seed)
         return agreement.pair_secret(secret, _CONTEXT, half, half)
 
-    return _row(one)
+    def run() -> list[bytes]:
+        sealed = [one(made) for made in agreement.encapsulate_each(row)]
+        return list(map(other, agreement.decapsulate_each(kem_seed, sealed), sealed))
+
+    return _Work(_ROW, run)
 
 
 def _splitting(holders: int, threshold: int) -> _Work:

@@ -127,14 +127,16 @@ def seal(
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[client]
     sealing_keys = [agreement.public_keys(public_keys[other])[0] for other in neighbours]
     agreed = dict(zip(neighbours, agree_each(state.sealing_private, sealing_keys), strict=True))
+    encapsulated = agreement.encapsulate_each([public_keys[other] for other in neighbours])
     sealed = [
         agreement.seal(
             agreed[other],
+            secret,
             content,
             context,
             keys.Ends(client, other, own, public_keys[other], other in partners, commitment),
         )
-        for other, content in contents.items()
+        for (other, content), secret in zip(contents.items(), encapsulated, strict=True)
     ]
     return agreed, b"".join(sealed)
 

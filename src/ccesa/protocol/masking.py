@@ -6,7 +6,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, Decapsulate, Opened
+from ccesa.crypto.agreements import AGREEMENTS, Opened
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
@@ -49,10 +49,10 @@ def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Tex
     m.checked(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
     agreement, partners = AGREEMENTS[round.config.agreement], set(live.mask_neighbours)
-    decapsulate = agreement.decapsulating(state.kem_seed)
+    secrets = agreement.decapsulate_each(state.kem_seed, texts)
     found = {
-        other: unseal(round, state, decapsulate, ends_of(round, state, other, other in partners, one), text)
-        for other, one, text in zip(live.neighbours, promised, texts, strict=True)
+        other: unseal(round, state, secret, ends_of(round, state, other, other in partners, one), text)
+        for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True)
     }
     seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
     found[round.client] = Opened(state.own_share, b"")
@@ -73,13 +73,11 @@ def ends_of(round: Round[Any], state: Shared, other: int, with_masks: bool, comm
     return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
 
 
-def unseal(
-    round: Round[Any], state: Shared, decapsulate: Decapsulate, ends: keys.Ends, text: bytes
-) -> Opened:
+def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Opened:
     """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
     agreement, agreed = AGREEMENTS[round.config.agreement], state.agreed[ends.sender]
     try:
-        opened = agreement.unseal(agreed, decapsulate, text, round.context, ends)
+        opened = agreement.unseal(agreed, decapsulated, text, round.context, ends)
         shamir.from_bytes(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
         return Opened(b"", b"")
