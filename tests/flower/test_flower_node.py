@@ -1,5 +1,8 @@
 """What a node insists on, whatever the server says."""
 
+import subprocess
+import sys
+
 import msgspec
 import numpy as np
 import pytest
@@ -366,3 +369,14 @@ def test_the_largest_clip_binds_counters_too(own, wanted, said):
     grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, own))
     assert (one_round(grid, model) is not None) == wanted
     assert any("1 arrays are counters, clipped at 16384" in line for line in said) != wanted
+
+
+def test_a_node_does_not_load_what_is_the_servers():
+    """It starts anew for every message, and plans nothing."""
+    code = (
+        "import sys; from ccesa.flower import secure_mod; "
+        "sys.exit(bool({'scipy', 'ccesa.plan', 'ccesa.flower.server'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(ImportError, match="cannot import name 'other'"):
+        from ccesa.flower import other  # noqa: F401

@@ -17,7 +17,7 @@ from flwr.serverapp import strategy as flower
 from flwr.supercore.task_identity import TaskIdentity
 
 from ccesa.config import RoundConfig
-from ccesa.errors import AttemptsSpent, ConfigError
+from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
 from ccesa.flower.both.envelope import REFUSED, SPENT, Answer
@@ -131,6 +131,15 @@ def test_with_a_charter_three(tmp_path, said):
         "3 exchanges"
     ] * 3
     assert holding(grid) == []
+
+
+def test_a_series_that_nobody_is_in_is_lost(tmp_path):
+    """No node says who it is."""
+    charter, configs = enrol(tmp_path, NODES)
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    grid.faults = lambda step, node, count: ERROR if step == "introduce" else None
+    with pytest.raises(RoundsLost, match="2 x step advertise: 0 answered"):
+        start(grid, 2, charter=charter)
 
 
 def test_no_round_is_set_up_that_will_not_come():

@@ -3,6 +3,9 @@
 What is in ``server`` runs in the ServerApp, what is in ``node`` in the ClientApp, and ``both`` in each.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ccesa.extras import missing
 
 try:
@@ -11,6 +14,15 @@ except ImportError as error:
     raise missing("ccesa.flower", "Flower", "flower") from error
 
 from ccesa.flower.node.mod import secure_mod
-from ccesa.flower.server.grid import SecureGrid
+
+if TYPE_CHECKING:
+    from ccesa.flower.server.grid import SecureGrid
 
 __all__ = ["SecureGrid", "secure_mod"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the server's part when it is asked for: a node starts anew for every message, without it."""
+    if name != "SecureGrid":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("ccesa.flower.server.grid").SecureGrid

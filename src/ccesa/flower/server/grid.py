@@ -164,10 +164,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             preparing.stop(wait=True)
 
     def _stop_for_good(self, asked: set[str]) -> None:
-        """In the last round of a strategy, end what it will not ask for again: it may still evaluate."""
+        """In the last round of a strategy, end what it will not ask for again: it may still evaluate.
+
+        Nobody is told anything where all rounds came that were prepared.
+        """
         for message_type, preparing in self._preparing.items():
             if kind_of(message_type) in asked or not asked:
-                preparing.stop(wait=False)
+                preparing.stop(wait=True)
 
     def _secure(
         self, message_type: str, messages: list[Message], timeout: float | None, start: strategy.Start | None

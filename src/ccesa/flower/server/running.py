@@ -73,7 +73,7 @@ class KeptSeries:
         A round that was lost while it was set up has cost nobody anything: the one after it takes its place.
         """
         self._nodes = {client: int(one.metadata.dst_node_id) for client, one in messages.items()}
-        self._series.members = set(messages)
+        self._series.members, self._left_behind = set(messages), set()
         self._open(task)
         while not self._series.rounds:
             self._warn(self._series.close())
