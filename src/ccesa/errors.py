@@ -227,7 +227,7 @@ class ConflictingMessage(FaultyClient):
 class RoundFailed(CcesaError):
     """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
 
-    Where there is no evidence nobody need be at fault: run a new round, with a new round id.
+    Where there is no evidence nobody need be at fault: run a new round.
 
     Attributes:
         evidence: What is known about clients that lied, as ``Evidence``; empty where nothing is.

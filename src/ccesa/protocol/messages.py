@@ -282,7 +282,7 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
 #: All of them, in the order above.
 MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 
-Bundle = AdvertiseReply | SignedAdvertiseReply
+AnyAdvertiseReply = AdvertiseReply | SignedAdvertiseReply
 Accusing = AcceptReply | Complaint
 Texts = AcceptRequest | MaskAtOnceRequest | MaskAmongAtOnceRequest
 MaskedVector = MaskReply | SignedMaskReply

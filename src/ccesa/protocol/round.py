@@ -33,6 +33,7 @@ def run_round(
     # Each pass is one step. Its requests go out, its replies come in one by one, then it closes:
     #   advertise  keys                    -> V1, the assignment graph, everyone's neighbours
     #   share      sealed shares           -> V2, the shares meant for each client
+    #   accept     accusations             -> V2, less what they cost; not in every round
     #   mask       masked vectors (summed) -> V3, who of each client's neighbours dropped
     #   unmask     shares                  -> V4, the sum
     while requests:

@@ -17,6 +17,7 @@ from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.parties import check_unused
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
 from ccesa.wire import Data
 
@@ -44,7 +45,7 @@ class SeriesClient:
         config: The first round of the series.
         client: Makes the client of a round from its configuration, with vector and task of that round, and
             without ``used_rounds``. It is called when the round advertises, and when it is resumed.
-        used_rounds: Remembers rounds across processes; a second use of a number is refused.
+        used_rounds: Remembers rounds across processes; a second use of one is refused.
 
     Attributes:
         faults: Why this client left rounds in the latest exchange, by number.
@@ -249,8 +250,7 @@ class SeriesClient:
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
         config = numbered(self._config, number)
-        if self._used is not None and config.round_id in self._used:
-            raise ConfigError("this series has had a round of this number; every round needs a fresh one")
+        check_unused(config, self._used)
         client = made(self._make, config, Client)
         if self._used is not None:
             self._used.add(config.round_id)
