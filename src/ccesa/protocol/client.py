@@ -192,7 +192,7 @@ class Client:
             OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
-            saved = suspended.Saved(
+            saved = suspended.SavedClient(
                 context=self._round.context,
                 client=self.client,
                 step=self._steps[self._place].name,
@@ -219,7 +219,7 @@ class Client:
         with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            saved = suspended.decode(data, suspended.Saved)
+            saved = suspended.decode(data, suspended.SavedClient)
             if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
             names = [step.name for step in self._steps]
