@@ -85,6 +85,12 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
+def test_a_round_that_agrees_for_later_has_one_step_more():
+    report = simulate("--clients", "12", "--post-quantum", "--seed", "1")
+    assert report["exact"] is True
+    assert report["client_ms"].keys() == {"advertise", "share", "accept", "mask", "unmask"}
+
+
 LOST = ["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
 
 

@@ -16,6 +16,21 @@ def plan(*arguments: str) -> dict:
     return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+@pytest.mark.parametrize(("guard", "alone", "series"), [("curious", 4, 2), ("active", 5, 3)])
+def test_the_plan_says_how_often_a_client_is_asked(guard, alone, series):
+    asked = ["--clients", "60", "--guard", guard]
+    assert plan(*asked)["exchanges"] == {"round": alone, "series": series}
+    assert f"{alone} in a round by itself, {series} in each round of a series" in run("plan", *asked).stdout
+
+
+def test_an_agreement_for_later_is_named_and_priced():
+    made = [plan("--clients", "60", *more) for more in ([], ["--post-quantum"])]
+    assert [one["agreement"] for one in made] == ["x25519", "x25519-mlkem768"]
+    assert [one["exchanges"]["round"] for one in made] == [4, 5]
+    assert made[1]["cost"]["received_bytes"] > 10 * made[0]["cost"]["received_bytes"]
+    assert "agreement  x25519-mlkem768" in run("plan", "--clients", "60", "--post-quantum").stdout
+
+
 def test_a_plan_as_json():
     made = plan("--clients", "1000", "--dropout", "0.1")
     assert made.keys() >= KEYS

@@ -20,6 +20,7 @@ from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import Exactly, chartered, simulate
 from rounds import CONFIGURE, Play, changed, charter_of, federation_of, identity, read, refuses
+from series_rounds import SeriesPlay
 
 N, CHEAT = 9, 4
 RING = Harary(degree=6)
@@ -113,6 +114,22 @@ def test_keys_are_fresh_in_every_round():
     bundles = [read(reply).keys for _ in range(2) for reply in Play(configure("curious")).replies().values()]
     every = [key for bundle in bundles for key in AGREEMENTS[POST_QUANTUM].public_keys(bundle)]
     assert len(set(every)) == len(every) == 6 * N
+
+
+@guards
+def test_a_series_gives_the_plain_sums(guard):
+    """One client misses each of some exchanges, and others have summed their masks ahead."""
+    play = SeriesPlay(guard, clients=9, rounds=3, agreement=POST_QUANTUM)
+
+    def misses(exchange: int, client: int) -> bool:
+        if client % 2:
+            play.clients[client].prepare()
+        return exchange in (2, 4) and client == exchange
+
+    ended = play.run(misses)  # compares with the plain sums
+    assert [one.number for one in ended] == [0, 1, 2]
+    assert all(one.aggregate for one in ended)
+    assert any(len(one.aggregate.survivors) < 9 for one in ended)
 
 
 # What is refused

@@ -135,6 +135,12 @@ class NewCharter:
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before
 
+    def between(self, post_quantum: bool) -> str:
+        """Return how two members agree on keys, which never falls back behind the charter before."""
+        if post_quantum or self._before is None:
+            return options.agreement(post_quantum)
+        return self._before.agreement
+
     def write(self, made: Plan, members: Admission, values: Values) -> None:
         """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
         if self.path is None:
@@ -197,6 +203,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "is lost", f"with probability {chance} if {leaving}"
     yield "graph", _part(found.graph)
     yield "threshold", _part(found.threshold)
+    yield "agreement", found.agreement
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)

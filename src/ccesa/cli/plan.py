@@ -63,7 +63,9 @@ _Charter = Annotated[
 ]
 _Replaces = Annotated[
     Path | None,
-    typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
+    typer.Option(
+        help="The charter before: serial, agreement and learning go on from it.", show_default=False
+    ),
 ]
 _Expires = Annotated[
     datetime | None,
@@ -157,7 +159,7 @@ def plan(
         graph,
         exact_dropout,
         leaving.per_step,
-        options.agreement(post_quantum),
+        agreement.between(post_quantum),
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
@@ -199,6 +201,7 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
+    yield "exchanges", report.exchanges_in_words(made)
     if made.agreement != DEFAULT:
         yield "agreement", made.agreement
     if fields is not None:
