@@ -159,7 +159,7 @@ def plan(
         graph,
         exact_dropout,
         leaving.per_step,
-        agreement.between(post_quantum),
+        new_charter.between(post_quantum),
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
