@@ -166,7 +166,7 @@ def _taking(size: int) -> _Work:
 def _edges() -> _Work:
     """Draw a complete graph, then pass on both keys and the sealed shares of each edge."""
     nodes, edges = np.arange(_NODES), _NODES * (_NODES - 1)
-    sealed = np.zeros((edges, AGREEMENTS["x25519"].text_bytes), np.uint8)
+    sealed = np.zeros((edges, AGREEMENTS[DEFAULT].text_bytes), np.uint8)
     public = np.zeros((_NODES, 2 * primitives.PUBLIC_KEY_BYTES), np.uint8)
 
     def run() -> None:

@@ -425,15 +425,15 @@ class Server:
         step, answered = self.step, len(self._kept)
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
         if not last:
-            self._check_number(answered, "answered")
+            self._check_left(answered, "answered")
         self._state, requests = step.close(self._round, self._state, self._kept)
         if not last:
-            self._check_number(len(requests), f"of {answered} have enough neighbours left")
+            self._check_left(len(requests), f"of {answered} have enough neighbours left")
         if isinstance(self._state, Unmasked):
             self.aggregate = self._aggregate(self._state)
         return self._begin(requests)
 
-    def _check_number(self, left: int, how: str) -> None:
+    def _check_left(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
             raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
