@@ -165,7 +165,7 @@ class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
     To blame are these neighbours, or the server in their name: it is not proof against any of them. The
-    client is out of the round; join the next one.
+    client is out of the round; join the next one. In a round with *accept* it would accuse them and stay.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
