@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
-    Clients drop out in all four steps. Shows accuracy with and without, lost rounds, the cost beside
+    Clients drop out in every step. Shows accuracy with and without, lost rounds, the cost beside
     conventional secure aggregation, and one client's update next to what the server saw of it.
     """
     console = Console()
