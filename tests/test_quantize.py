@@ -481,6 +481,16 @@ def test_a_mean_beyond_its_type_stays_at_the_end_of_it():
     assert abs(float(mean[0]) - 65504) <= quantizer.error_bound
 
 
+@pytest.mark.parametrize("clip", [5e-324, 1e-310, 1e-300, 1e300, 1e308, np.finfo(np.float64).max])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_bounds_at_the_ends_of_floats_keep_the_error_bound(clip, sign):
+    """Neither is the sum of all clients' bounds made on the way, nor a single step."""
+    quantizer = Quantizer.for_model([np.zeros(1)], clients=10, clip=clip, field_bits=64)
+    one = quantizer.encode([np.array([sign * clip])]).vector
+    mean = quantizer.decode(one * np.uint64(10)).arrays[0]
+    assert abs(float(mean[0]) - sign * clip) <= quantizer.error_bound
+
+
 def test_the_order_of_names_says_nothing():
     quantizer = Quantizer.for_model({"a": np.zeros(2), "b": np.zeros(3)}, clients=3, clip=CLIP)
     found = quantizer.encode({"b": np.ones(3), "a": np.zeros(2)}, rng=np.random.default_rng(1)).vector
