@@ -24,7 +24,7 @@ VANISH = {3: "share", 7: "mask"}  # client -> the step in which it leaves
 
 
 def configuration() -> ccesa.RoundConfig:
-    """Agreed on beforehand. A real federation draws a fresh series_id for every round and sends it along."""
+    """Agreed on beforehand. A real federation draws a fresh series_id every time and sends it along."""
     return ccesa.RoundConfig(
         clients=CLIENTS,
         length=LENGTH,

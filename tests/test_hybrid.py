@@ -10,7 +10,7 @@ from attacks.hostile import HostileRound
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Hybrid, Opened
+from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Content, Hybrid
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
@@ -281,7 +281,7 @@ class WrongSeed(Hybrid):
 
     def seal(self, agreed, encapsulated, content, context, ends):
         self.promised = content.seed
-        return super().seal(agreed, encapsulated, Opened(content.shares, another(ends)), context, ends)
+        return super().seal(agreed, encapsulated, Content(content.shares, another(ends)), context, ends)
 
     def seed_commitment(self, seed, context, client, other):
         return super().seed_commitment(self.promised, context, client, other)

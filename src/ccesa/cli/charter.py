@@ -113,7 +113,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class NewCharter:
     """The options of ``ccesa plan`` about a charter."""
 
     path: Path | None

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ccesa.cli import options
-from ccesa.cli.charter import Agreement, Values
+from ccesa.cli.charter import NewCharter, Values
 from ccesa.cli.output import lines, table
 from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError
@@ -141,8 +141,8 @@ def plan(
     dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
     """
     listed = None if members is None else Admission.load(members)
-    agreement = Agreement(charter, replaces, expires, attempts, learning)
-    agreement.check(listed, guard)
+    new_charter = NewCharter(charter, replaces, expires, attempts, learning)
+    new_charter.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
     values = Values(count, value_bits, precision, clip)
     fields = values.fields if values.asked or learning else None
@@ -159,11 +159,11 @@ def plan(
         graph,
         exact_dropout,
         leaving.per_step,
-        agreement.between(post_quantum),
+        new_charter.between(post_quantum),
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
-        agreement.write(made, listed, values)
+        new_charter.write(made, listed, values)
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:
