@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from attacks.stage import ids
 from ccesa import plan
-from ccesa.errors import ConflictingMessage, Disconnected, FaultyServer, LateMessage, RoundFailed
+from ccesa.errors import ConflictingMessage, FaultyServer, LateMessage, RoundFailed, TooFewClients
 from ccesa.evidence import Accusation
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import messages as m
@@ -94,11 +94,29 @@ def with_enough_left(play: Play, alive: set[int], cut: set[frozenset[int]], spar
         alive = kept
 
 
+def held_together(play: Play, alive: set[int], cut: set[frozenset[int]], spare: set[int]) -> set[int]:
+    """Of masks that have fallen apart keep the largest part."""
+    graph = play.drawn
+    masks = {i: set(graph.ids[graph.mask_neighbours(graph.nodes[i])].tolist()) for i in graph.nodes}
+    while True:
+        alive, parts = with_enough_left(play, alive, cut, spare), []
+        for i in sorted(alive):
+            if not any(i in part for part in parts):
+                part, ends = {i}, {i}
+                while ends:
+                    ends = {j for k in ends for j in masks[k] & alive if frozenset((j, k)) not in cut} - part
+                    part |= ends
+                parts.append(part)
+        if len(parts) < 2:
+            return alive
+        alive = max(parts, key=len)
+
+
 def expected_v2(play: Play, around: int) -> set[int]:
     accusations, answered = said(play), set(play.said["accept"])
     pairs = {frozenset(one) for one in accusations}
     if play.config.guard == "curious":
-        return with_enough_left(play, answered, pairs, set().union(*pairs))
+        return held_together(play, answered, pairs, set().union(*pairs))
     counts = Counter(client for pair in pairs for client in pair)
     out = {client for client, count in counts.items() if count > max(1, around)}
     for pair in sorted(map(sorted, pairs)):
@@ -448,17 +466,27 @@ def ring(play: Play) -> list[int]:
     return order
 
 
-@pytest.mark.parametrize("cuts", [0, 1, 2])
-def test_a_mask_graph_that_accusations_cut_apart_is_no_sum(cuts):
-    play = Play(configure(12, graph=Complete(mask_degree=2), accept=True)).until("accept")
+@pytest.mark.parametrize("size", [0, 3, 8])
+def test_of_a_mask_graph_that_accusations_cut_apart_the_largest_part_is_left(size):
+    """Where that part has too few holders, the round is lost before a vector has left."""
+    play = Play(configure(20, graph=Complete(mask_degree=2), accept=True)).until("accept")
     order = ring(play)
-    accused = {order[5 * k]: {order[5 * k + 1]} for k in range(cuts)}
-    accusing(play, accused)
-    if cuts < 2:
-        assert play.finish().survivors == tuple(range(12))
+    accused = {order[k]: {order[k + 1]} for k in (0, size)}
+    if size == 8:
+        with pytest.raises(TooFewClients):
+            accusing(play, accused)
     else:
-        with pytest.raises(Disconnected):
-            play.step()
+        accusing(play, accused)
+        assert set(play.finish().survivors) == set(range(20)) - set(order[1 : size + 1])
+
+
+def test_c9_liars_that_cut_themselves_off_together_cost_no_round():
+    """Each has holders enough, and a mask in common with the other: nobody else has one with them."""
+    play = Play(configure(20, graph=Complete(mask_degree=4), accept=True)).until("accept")
+    graph, one = play.server.graph, 0
+    other = int(graph.mask_neighbours(one)[0])
+    accusing(play, {i: set(graph.mask_neighbours(i).tolist()) - {one, other} for i in (one, other)})
+    assert set(play.finish().survivors) == set(range(20)) - {one, other}
 
 
 def test_who_loses_all_its_masks_is_left_out():

@@ -225,6 +225,15 @@ def test_demo_trains_and_writes_its_report(tmp_path):
         assert outside not in report
 
 
+def test_the_demo_compares_like_with_like(tmp_path):
+    done = run("demo", "--rounds", "1", "--clients", "12", "--dropout", "0", "--post-quantum", cwd=tmp_path)
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert "0 in accept" in text
+    ours, theirs = re.search(r"client, bytes sent ([\d,]+) ([\d,]+)", text).groups()
+    assert ours == theirs  # so few clients are everyone's neighbours, in both
+
+
 def test_demo_reaches_what_plain_averaging_reaches(tmp_path):
     done = run("demo", "--output", str(tmp_path / "r.html"))
     rows = dict(line.split("  ", 1) for line in done.stdout.splitlines() if line.startswith("accuracy, "))

@@ -80,6 +80,16 @@ def test_values_in_fields_of_words(wish, fields):
     assert f"values of {fields['value_bits']} bits in fields of {fields['bits']} bits" in shown
 
 
+def test_a_plan_against_quantum_computers():
+    """The same graph, at another price, with one step more."""
+    plain, hybrid = plan("--clients", "1000"), plan("--clients", "1000", "--post-quantum")
+    assert (plain["agreement"], hybrid["agreement"]) == ("x25519", "x25519-mlkem768")
+    assert plain["degree"] == hybrid["degree"]
+    assert plain["cost"]["received_bytes"] < hybrid["cost"]["received_bytes"]
+    shown = run("plan", "--clients", "1000", "--post-quantum").stdout
+    assert "agreement  x25519-mlkem768, with the step accept" in shown
+
+
 def test_an_erdos_renyi_plan():
     made = plan("--clients", "1000", "--graph", "erdos-renyi", "--collusion", "0.1", "--length", "10")
     assert made["graph"] == "erdos-renyi"
@@ -171,9 +181,13 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--bits", "7"], "bits"),
         (["--clients", "100", "--value-bits", "1"], "a value has 2 to 53 bits, not 1"),
         (["--clients", "100", "--precision", "0"], "precision must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "clip must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "clip must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "give one of them"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "--clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "0"], "--clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
+        (
+            ["--clients", "100", "--precision", "1e-4", "--value-bits", "8"],
+            "--value-bits and --precision are",
+        ),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),

@@ -243,7 +243,7 @@ def test_one_step_more_than_all_clients_have_is_refused(width, data):
     for sign in (1, -1):
         row[0] = sign * clients * quantizer.levels
         assert quantizer.decode(quantizer.fields.pack(row)).arrays[0] is not None
-        row[0] += sign
+        row[:1] += sign  # which may wrap around, to the other end
         with pytest.raises(VectorError, match=f"{clients} clients cannot have"):
             quantizer.decode(quantizer.fields.pack(row))
 
@@ -357,7 +357,7 @@ def test_digits_that_no_clients_have_are_refused(width, clients, data):
     assert digits.decode(most) == [clients * WEIGHT_UNITS]
     for sign in (1, -1):  # one unit more than all have, and less than nothing
         row = most.copy() if sign > 0 else np.zeros_like(most)
-        row[0] += sign
+        row[:1] += sign  # which may wrap around, to the other end
         with pytest.raises(VectorError, match=f"more in the sum than {clients} clients can have"):
             digits.decode(row)
 
@@ -479,6 +479,16 @@ def test_a_mean_beyond_its_type_stays_at_the_end_of_it():
     assert mean.dtype == np.float16
     assert np.isfinite(mean).all()
     assert abs(float(mean[0]) - 65504) <= quantizer.error_bound
+
+
+@pytest.mark.parametrize("clip", [5e-324, 1e-310, 1e-300, 1e300, 1e308, np.finfo(np.float64).max])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_bounds_at_the_ends_of_floats_keep_the_error_bound(clip, sign):
+    """Neither is the sum of all clients' bounds made on the way, nor a single step."""
+    quantizer = Quantizer.for_model([np.zeros(1)], clients=10, clip=clip, field_bits=64)
+    one = quantizer.encode([np.array([sign * clip])]).vector
+    mean = quantizer.decode(one * np.uint64(10)).arrays[0]
+    assert abs(float(mean[0]) - sign * clip) <= quantizer.error_bound
 
 
 def test_the_order_of_names_says_nothing():

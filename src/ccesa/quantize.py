@@ -284,8 +284,9 @@ class Quantizer(Generic[Model]):
         (units,) = self._digits.decode(sums[self.layout.size :])
         if units == 0:
             raise VectorError("the weights sum to zero: there is no mean")
-        steps = sums[: self.layout.size].astype(np.float64)
-        mean = steps * (self._bound_row / self.levels) * (WEIGHT_UNITS / units)
+        # Parts of the bound first: a sum of bounds may be too large for a float, a step too small.
+        parts = sums[: self.layout.size] * float(WEIGHT_UNITS) / float(units * self.levels)
+        mean = parts * self._bound_row
         return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
 
     @cached_property

@@ -19,7 +19,7 @@ from ccesa.charter import Charter, Learning
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import check_output, lines
 from ccesa.errors import ConfigError, shown
-from ccesa.fields import Fields
+from ccesa.fields import Fields, is_positive
 from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
@@ -89,6 +89,12 @@ class Values:
     bits: int | None
     precision: float | None
     clip: float
+
+    def __post_init__(self) -> None:
+        if None not in (self.bits, self.precision):
+            raise ConfigError("--value-bits and --precision are two ways to say the same; give one of them")
+        if not is_positive(self.clip):
+            raise ConfigError(f"--clip must be a positive number, not {self.clip}")
 
     @property
     def asked(self) -> bool:

@@ -37,7 +37,7 @@ def demo(
     console = Console()
     Independent(dropout)  # refuses what is not a probability
     check_output(output)
-    data = learning.digits(clients, seed)
+    data, agreement = learning.digits(clients, seed), options.agreement(post_quantum)
     graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
     console.print(
         f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
@@ -50,11 +50,11 @@ def demo(
             dropout=dropout,
             graph=graph,
             seed=seed,
-            agreement=options.agreement(post_quantum),
+            agreement=agreement,
             threads=threads,
             progress=show,
         )
-    _show(console, history, conventional(data, seed), output)
+    _show(console, history, conventional(data, seed, agreement), output)
 
 
 @contextmanager

@@ -203,7 +203,7 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "threshold", report.threshold_in_words(made)
     yield "exchanges", report.exchanges_in_words(made)
     if made.agreement != DEFAULT:
-        yield "agreement", made.agreement
+        yield "agreement", f"{made.agreement}, with the step accept"
     if fields is not None:
         yield "words", fields.in_words
     if promise := report.promise_in_words(made):

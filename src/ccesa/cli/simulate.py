@@ -60,8 +60,8 @@ def simulate(
     """Run one round in memory and show the result, times and bytes.
 
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
-    of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
-    3 if the round was lost and there is no sum.
+    of a client that stays to the end. The step accept is there with --post-quantum. The exit status is 0 if
+    the sum is the plain sum, 1 if it is not, and 3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     leaving = options.leaving(dropout, dropout_per_step)

@@ -2,13 +2,16 @@
 
 Both ends are told that the other dropped. Neither masks with nor holds shares of the other, so an honest
 client loses nothing but edges to liars. Who is left with too few holders to survive the dropouts still to
-come is left out.
+come is left out. So is who is left without a mask in common with most of the others: where masks are thin, a
+few liars could cut themselves off together, and no sum could be opened.
 """
 
 import numpy as np
 
+from ccesa.config import RoundConfig
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.graphs.evolution import flags
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import accused_edges, take_acceptance
 from ccesa.protocol.drawing import pruned
@@ -25,11 +28,21 @@ def close(
     graph = state.graph
     cut = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
     left = grown(Delivered, state, graph=graph.without(cut))
-    v2 = pruned(round.config, left, graph.flags(kept), spare_holders(graph, cut, round.dropout))
+    v2 = held_together(round.config, left, graph.flags(kept), spare_holders(graph, cut, round.dropout))
     dropped = graph.ids_at(state.v2[graph.columns] & (cut | ~v2[graph.columns]))
     return grown(Delivered, left, v2=v2), round.requests(
         graph, v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], task=round.task)
     )
+
+
+def held_together(config: RoundConfig, left: Delivered, alive: Flags, spare: Nodes) -> Flags:
+    """Prune, and of a mask graph that has fallen apart keep the largest part, until nobody is left out."""
+    while True:
+        kept = pruned(config, left, alive, spare)
+        parts = left.graph.mask_components(kept)
+        if len(parts) < 2:
+            return kept
+        alive = flags(left.graph.size, min(parts, key=lambda part: (-part.size, part[0])))
 
 
 def spare_holders(graph: AssignmentGraph, cut: Flags, dropout: float) -> Nodes:
