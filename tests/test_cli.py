@@ -85,8 +85,9 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
-def test_a_round_that_agrees_for_later_has_one_step_more():
-    report = simulate("--clients", "12", "--post-quantum", "--seed", "1")
+@pytest.mark.parametrize("more", [["--post-quantum"], ["--accept"]])
+def test_a_round_with_accept_has_one_step_more(more):
+    report = simulate("--clients", "12", "--seed", "1", *more)
     assert report["exact"] is True
     assert report["client_ms"].keys() == {"advertise", "share", "accept", "mask", "unmask"}
 

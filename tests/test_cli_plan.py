@@ -23,6 +23,15 @@ def test_the_plan_says_how_often_a_client_is_asked(guard, alone, series):
     assert f"{alone} in a round by itself, {series} in each round of a series" in run("plan", *asked).stdout
 
 
+@pytest.mark.parametrize("more", [["--accept"], ["--post-quantum"]])
+def test_one_number_per_step_is_for_every_step_that_the_round_has(more):
+    told = ["--clients", "300", "--dropout-per-step", "0.05"]
+    made, without = plan(*told, *more), plan(*told)
+    assert (made["accept"], without["accept"]) == (True, False)
+    assert (made["dropout_per_step"]["accept"], without["dropout_per_step"]["accept"]) == (0.05, 0)
+    assert made["degree"] > without["degree"]
+
+
 def test_an_agreement_for_later_is_named_and_priced():
     made = [plan("--clients", "60", *more) for more in ([], ["--post-quantum"])]
     assert [one["agreement"] for one in made] == ["x25519", "x25519-mlkem768"]

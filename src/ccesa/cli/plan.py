@@ -118,6 +118,7 @@ def plan(
     precision: _Precision = None,
     clip: _Clip = 2.0,
     post_quantum: options.PostQuantum = False,
+    accept: options.Accept = False,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -160,6 +161,7 @@ def plan(
         exact_dropout,
         leaving.per_step,
         new_charter.between(post_quantum),
+        accept,
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:

@@ -21,6 +21,7 @@ _FIGURES = (
         "clients",
         "guard",
         "agreement",
+        "accept",
         "privacy_bits",
         "reliability_bits",
         "length",
