@@ -118,7 +118,7 @@ def check(
 
 
 def _surviving(made: Plan, least: int) -> Plan:
-    """Return the plan, where sums over fewer than ``least`` are lost rounds: beyond its own it must say so."""
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be more than its own."""
     if least <= made.least_survivors:
         return made
     bounds = made.certificate

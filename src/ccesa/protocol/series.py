@@ -280,7 +280,7 @@ class Series:
         try:
             return server, server.open(self.members)
         except RoundFailed as failure:
-            return server, failure
+            return server, without_frames(failure)
 
     def _start(self, server: Server, opened: Requests | RoundFailed) -> None:
         if isinstance(opened, RoundFailed):
@@ -330,7 +330,7 @@ def _restored(
         try:
             requests[number] = servers[number].restore(data)
         except RoundFailed as failure:
-            lost.append(Ended(number=number, failure=failure))
+            lost.append(Ended(number=number, failure=without_frames(failure)))
     return requests, lost
 
 
