@@ -118,7 +118,7 @@ def check(
 
 
 def _surviving(made: Plan, least: int) -> Plan:
-    """Return the plan of a round that opens no sum over fewer than ``least``, which may be more than its own."""
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own."""
     if least <= made.least_survivors:
         return made
     bounds = made.certificate
