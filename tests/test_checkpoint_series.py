@@ -148,6 +148,8 @@ def test_a_series_lost_before_it_was_saved_loses_the_rounds_that_went_on_and_no_
     lost = {number: one.failure for number, one in play.ended.items() if one.failure}
     assert lost.keys() == {one for one in range(5) if numbered(play.config, one).context in went_on}
     assert all(isinstance(failure, StaleCheckpoint) for failure in lost.values())
+    # Frames of a server hold on to shares.
+    assert all(failure.__traceback__ is failure.__context__ is None for failure in lost.values())
     assert all(play.is_right(number) for number in play.ended.keys() - lost.keys())
 
 

@@ -85,6 +85,8 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
         (("t = 17", "t = 16"), "it demands more than it keeps: privacy"),
         (("privacy_bits = 128.0", "privacy_bits = 120.0"), ""),
         (("least_roster = 16", "least_roster = 3"), "least_roster = 3 is below 16"),
+        (("least_roster = 16", "least_roster = 30"), "least_roster = 30 is above 16"),
+        (("min_survivors = 14", "min_survivors = 30"), "it demands more than it keeps: reliability"),
         (("2100-01-01T", "2001-01-01T"), "expired on 2001-01-01"),
         (("unreliable = -1", "unreliable = -3"), "it states unreliable = -3"),
     ],

@@ -5,6 +5,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
@@ -248,6 +249,30 @@ def test_a_configuration_of_somebody_else_is_checked():
     assert [line.split(":")[0] for line in found.shortfalls] == ["reliability", "privacy"]
     assert check(plan(1000, 0.1, 0.1).config(), 0.1, 0.1).shortfalls == ()
     assert check(plan(1000, 0.1).config(), 0.1, 0.1).shortfalls != ()  # planned without colluders
+
+
+@pytest.mark.parametrize(
+    ("leaving", "answers"),
+    [
+        ({"dropout": 0.1}, 0.9),
+        ({"dropout_per_step": {"share": 0.05, "mask": 0.05, "unmask": 0.05}}, 0.95**2),
+        ({"dropout": 0.0}, 1.0),
+    ],
+)
+def test_survivors_that_a_round_does_not_have_are_lost_rounds(leaving, answers):
+    """Who demands more of them than a plan loses rounds of which every secret could be rebuilt."""
+    made = plan(100, 0.1)
+    for least in (made.least_survivors, 80, 95, 100):
+        found = check(made.config(min_survivors=least), **leaving).certificate.unreliable
+        before = check(made.config(), **leaving).certificate.unreliable
+        few = float(binom.cdf(least - 1, 100, answers)) if least > made.least_survivors else 0.0
+        assert 2.0**found == pytest.approx(min(1.0, 2.0**before + few), rel=1e-5)
+
+
+@pytest.mark.parametrize(("least", "lost"), [(90, False), (91, True)])
+def test_survivors_of_an_exact_dropout(least, lost):
+    config = plan(100, 0.1).config(min_survivors=least)
+    assert (check(config, 0.1, exact_dropout=True).certificate.unreliable == 0) is lost
 
 
 def test_nothing_is_promised_where_a_client_is_unmaskable():

@@ -100,6 +100,8 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
     for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
         if getattr(agreed, name) < least:
             lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
+    if agreed.least_roster > found.least_roster:
+        lines.append(f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join")
     anew = stated(found)
     for name in _FIGURES:
         said, is_so = getattr(agreed.certificate, name), getattr(anew, name)

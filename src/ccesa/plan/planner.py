@@ -18,6 +18,8 @@ from ccesa.plan.search import Found, cheapest, sparsest, thinned
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.demand import Demand
 from ccesa.probability.per_step import PerStep
+from ccesa.probability.reliability import log_fewer
+from ccesa.probability.tails import LN2, log2_upwards
 from ccesa.protocol.steps import steps_of
 
 
@@ -98,7 +100,7 @@ def check(
     """Certify a configuration that somebody else chose.
 
     Args:
-        config: The round, with its guard, graph and threshold rule.
+        config: The round, with its guard, graph, threshold rule and ``min_survivors``.
         dropout: The probability that a client drops out in the course of the round, in [0, 1).
         collusion: The fraction of clients that work with the server; by default as in ``plan``.
         privacy_bits: What is demanded; by default as in ``plan``.
@@ -116,7 +118,17 @@ def check(
     leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
     demand = _demand(config.clients, leaving, collusion, *bits)
     made = _certified(demand, config.length, config.bits, found)
-    return replace(made, agreement=config.agreement, accept=config.accept)
+    made = replace(made, agreement=config.agreement, accept=config.accept)
+    return _surviving(made, config.min_survivors)
+
+
+def _surviving(made: Plan, least: int) -> Plan:
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own."""
+    if least <= made.least_survivors:
+        return made
+    bounds = made.certificate
+    lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
+    return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
 
 
 def plan_or_complete(

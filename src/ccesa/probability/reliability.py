@@ -82,10 +82,19 @@ def log_few(assumptions: Assumptions) -> float:
 
     Otherwise everyone counts as unmasked, and has neighbours that stay.
     """
-    if assumptions.per_step is None:
-        return -math.inf
-    answer = Binomial(assumptions.per_step.through("confirm"))
-    return min(0.0, float(logsumexp(answer.log_pmf(assumptions.clients, np.arange(_LEAST_SUM)))))
+    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _LEAST_SUM)
+
+
+def log_fewer(assumptions: Assumptions, least: int) -> float:
+    """Return ln P(fewer than this answer every step but the last).
+
+    Where nobody says who leaves when, all who drop out may do so before it.
+    """
+    if assumptions.exact:
+        return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
+    steps = assumptions.per_step
+    answer = Binomial(1.0 - assumptions.dropout if steps is None else steps.through("confirm"))
+    return min(0.0, float(logsumexp(answer.log_pmf(assumptions.clients, np.arange(least)))))
 
 
 def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
