@@ -32,7 +32,7 @@ class UncheckedKeys(Weakened, Server):
     weaker = weaken(advertise=in_step(take=without(note_keys=_note_any_order)))
 
 
-def _note_again(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
+def _note_again(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> None:
     state.public_keys.clear()
     note_keys(round, state, reply)
 
@@ -56,7 +56,7 @@ def same_key(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 
 
 def _keys(reply: bytes) -> tuple[bytes, ...]:
-    return AGREEMENTS["x25519"].public_keys(cast(m.Bundle, m.decode(reply, len(reply))).keys)
+    return AGREEMENTS["x25519"].public_keys(cast(m.AnyAdvertiseReply, m.decode(reply, len(reply))).keys)
 
 
 def _lie_about_key(stage: Stage, key: Callable[[], bytes]) -> Outcome:

@@ -99,7 +99,7 @@ def replayed_round(defended: bool, tell: Tell) -> Outcome:
     with_victim = first.finish().vector
     if defended:
         _replay_messages(first, play(RoundConfig(clients=9, length=8)))
-    tell("server opens the same round again, with the same round id")
+    tell("server opens the same round again, with the same series id and number")
     try:
         second = play(config)
     except ConfigError as error:

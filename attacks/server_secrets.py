@@ -7,7 +7,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
-from ccesa.crypto.agreements import X25519, Encapsulated, Opened
+from ccesa.crypto.agreements import X25519, Content, Encapsulated
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi
@@ -130,13 +130,13 @@ class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Opened, context: bytes, ends: keys.Ends
+        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: keys.Ends
     ) -> bytes:
         return super().seal(agreed, encapsulated, content, context, _sorted(ends))
 
     def unseal(
         self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends
-    ) -> Opened:
+    ) -> Content:
         return super().unseal(agreed, decapsulated, sealed, context, _sorted(ends))
 
 

@@ -1,6 +1,6 @@
 """A round between processes over TCP: one server, many clients, some of them vanish.
 
-    python examples/two_machines.py              # everything on this machine, one process a client
+    python examples/two_machines.py              # everything on this machine, one process per client
     python examples/two_machines.py serve --host 0.0.0.0     # or by hand: the server ...
     python examples/two_machines.py join 0 --host SERVER     # ... and one of these for each client, anywhere
 
@@ -24,7 +24,7 @@ VANISH = {3: "share", 7: "mask"}  # client -> the step in which it leaves
 
 
 def configuration() -> ccesa.RoundConfig:
-    """Agreed on beforehand. A real federation draws a fresh series_id for every round and sends it along."""
+    """Agreed on beforehand. A real federation draws a fresh series_id every time and sends it along."""
     return ccesa.RoundConfig(
         clients=CLIENTS,
         length=LENGTH,
@@ -45,7 +45,7 @@ def write(stream: asyncio.StreamWriter, data: bytes) -> None:
 
 
 class Hub:
-    """The server's side of the transport: connections by client, one deadline a step."""
+    """The server's side of the transport: connections by client, one deadline per step."""
 
     def __init__(self, config: ccesa.RoundConfig) -> None:
         self.server, self.streams, self.all_here = ccesa.Server(config), {}, asyncio.Event()

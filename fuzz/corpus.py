@@ -89,7 +89,7 @@ def _sleepers() -> dict[str, bytes]:
     """One client before each step, with a nonce that does not change."""
     found = {}
     for index, place in enumerate(stage.PLACES):
-        saved = suspended.decode(stage.new_stand(place).clients[0].suspend(), suspended.Saved)
+        saved = suspended.decode(stage.new_stand(place).clients[0].suspend(), suspended.SavedClient)
         body = suspended.encode(msgspec.structs.replace(saved, nonce=bytes(16)))[32:]
         found[str(place)] = bytes([index]) + body
     return found

@@ -23,7 +23,7 @@ def one(data: bytes) -> None:
         client.resume(sealed(data[1:]))
     except ConfigError:
         return
-    again = suspended.decode(client.suspend(), suspended.Saved)
+    again = suspended.decode(client.suspend(), suspended.SavedClient)
     if msgspec.msgpack.encode(msgspec.structs.replace(again, nonce=b"")) != without_nonce(data[1:]):
         raise AssertionError("a client that goes on from another state than the one it was given")
 

@@ -196,7 +196,7 @@ class ActiveReference(Reference):
     def left(self, pairs, answered, case):
         """Who is in too many accusations, then both ends of each pair of which none is out yet."""
         ends = [i for pair in pairs for i in pair]
-        out = {i for i in ends if ends.count(i) > self.around}
+        out = {i for i in ends if ends.count(i) > max(1, self.around)}
         for pair in sorted(map(sorted, pairs)):
             if not out & {*pair}:
                 out |= {*pair}

@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 
+import rounds
 from ccesa import labels, words
 from ccesa.config import RoundConfig
 from ccesa.guards import guard_named
@@ -17,7 +18,7 @@ from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import new_client, new_server
 from ccesa.words import Vector
-from rounds import charter, configure, federation_of
+from rounds import configure, federation_of
 
 GUARDS = ("curious", "active")
 
@@ -26,7 +27,7 @@ def configure_series(
     guard: str, clients: int = 6, *, number: int = 0, length: int = 5, **agreed
 ) -> RoundConfig:
     if guard_named(guard).chartered:
-        return charter(clients, **agreed).config(length=length, number=number, accept=True)
+        return rounds.charter(clients, **agreed).config(length=length, number=number, accept=True)
     return configure(clients, number=number, length=length, accept=True, **agreed)
 
 

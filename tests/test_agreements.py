@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ccesa import labels
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Opened
+from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Content
 from ccesa.errors import ConfigError
 from strategies import client_ids
 
@@ -42,7 +42,7 @@ def ends(sender: int = 1, recipient: int = 2, commitment: bytes = bytes(32)) -> 
 
 def unsealed(
     text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2
-) -> Opened:
+) -> Content:
     (secret,) = HYBRID.decapsulate_each(kem_seed(opener), [text])
     return HYBRID.unseal(agreed, secret, text, CONTEXT, between or ends())
 
@@ -50,7 +50,7 @@ def unsealed(
 def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes:
     between = between or ends()
     (encapsulated,) = HYBRID.encapsulate_each([between.recipient_keys])
-    return HYBRID.seal(agreed, encapsulated, Opened(SHARES, SEED), CONTEXT, between)
+    return HYBRID.seal(agreed, encapsulated, Content(SHARES, SEED), CONTEXT, between)
 
 
 # Sealed texts
@@ -60,7 +60,7 @@ def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes
 def test_what_is_sealed_opens_and_has_the_declared_size(agreement):
     seed = agreement.pair_seed(bytes(32), CONTEXT, 1, 2)
     (encapsulated,) = agreement.encapsulate_each([bundle(2)])
-    text = agreement.seal(bytes(32), encapsulated, Opened(SHARES, seed), CONTEXT, ends())
+    text = agreement.seal(bytes(32), encapsulated, Content(SHARES, seed), CONTEXT, ends())
     assert len(text) == agreement.text_bytes
     (secret,) = agreement.decapsulate_each(kem_seed(2), [text])
     opened = agreement.unseal(bytes(32), secret, text, CONTEXT, ends())
@@ -237,8 +237,8 @@ def test_without_seeds_a_mask_rests_on_what_was_agreed(agreed, one, other):
 
 
 def test_secrets_are_not_shown():
-    assert SEED.hex() not in repr(Opened(SHARES, SEED)) + repr(keys.Half(1, bytes(32), SEED))
-    assert repr(SEED) not in repr(Opened(SHARES, SEED)) + repr(keys.Half(1, bytes(32), SEED))
+    assert SEED.hex() not in repr(Content(SHARES, SEED)) + repr(keys.Half(1, bytes(32), SEED))
+    assert repr(SEED) not in repr(Content(SHARES, SEED)) + repr(keys.Half(1, bytes(32), SEED))
 
 
 # Public keys

@@ -725,3 +725,8 @@ def test_the_sum_is_not_shared_with_the_bytes_that_it_came_from():
     server.receive(0, play.replies()[0])
     assert bytes(data) == play.server.checkpoint()
     assert not np.array_equal(total_of(server), total_of(play.server))
+
+
+def test_a_memory_must_be_one():
+    with pytest.raises(ConfigError, match="openings is a set"):
+        new_server(configure(4), openings=[])

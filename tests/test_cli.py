@@ -85,6 +85,13 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
+@pytest.mark.parametrize("more", [["--post-quantum"], ["--accept"]])
+def test_a_round_with_accept_has_one_step_more(more):
+    report = simulate("--clients", "12", "--seed", "1", *more)
+    assert report["exact"] is True
+    assert report["client_ms"].keys() == {"advertise", "share", "accept", "mask", "unmask"}
+
+
 LOST = ["--clients", "20", "--graph", "complete", "--threshold", "19", "--dropout", "0.5", "--seed", "3"]
 
 
@@ -217,6 +224,15 @@ def test_demo_trains_and_writes_its_report(tmp_path):
     assert report.count("<svg") == 3
     for outside in ("http://", "https://", "src=", "href="):
         assert outside not in report
+
+
+def test_the_demo_compares_like_with_like(tmp_path):
+    done = run("demo", "--rounds", "1", "--clients", "12", "--dropout", "0", "--post-quantum", cwd=tmp_path)
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert "0 in accept" in text
+    ours, theirs = re.search(r"client, bytes sent ([\d,]+) ([\d,]+)", text).groups()
+    assert ours == theirs  # so few clients are everyone's neighbours, in both
 
 
 def test_demo_reaches_what_plain_averaging_reaches(tmp_path):

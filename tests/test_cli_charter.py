@@ -71,6 +71,7 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
     assert f"a server that lies, and up to {told.colluders} of the members working with it" in words
     assert f"a sum over at least {told.least_honest} honest members" in words
     assert charter.fingerprint in words
+    assert "agreement x25519 vectors" in words
     found = json.loads(run("charter", "show", folder / "charter.toml", "--json").stdout)
     assert found["digest"] == charter.digest.hex()
     assert found["certificate"]["least_honest"] == told.least_honest
@@ -133,6 +134,15 @@ def test_a_new_charter_goes_on_from_the_one_before(folder):
     assert run(*again, "--value-bits", "8").returncode == 0
     assert Charter.load(folder / "wished.toml").learning.field_bits == 13  # 30 * 127 < 2^12
     assert date.today().year < int(found.expiry[:4]) <= date.today().year + 1
+
+
+def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
+    planned = ("plan", "--guard", "active", "--members", folder / "admitted.txt")
+    first, second, old = folder / "hybrid.toml", folder / "hybrid-next.toml", folder / "charter.toml"
+    assert run(*planned, "--charter", first, "--replaces", old, "--post-quantum").returncode == 0
+    assert run(*planned, "--charter", second, "--replaces", first).returncode == 0
+    assert Charter.load(second).agreement == Charter.load(first).agreement == "x25519-mlkem768"
+    assert "agreement x25519-mlkem768" in " ".join(run("charter", "show", second).stdout.split())
 
 
 @pytest.mark.parametrize(

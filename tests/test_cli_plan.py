@@ -16,6 +16,31 @@ def plan(*arguments: str) -> dict:
     return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+@pytest.mark.parametrize(("guard", "alone", "series"), [("curious", 4, 2), ("active", 5, 3)])
+def test_the_plan_says_how_often_a_client_is_asked(guard, alone, series):
+    asked = ["--clients", "60", "--guard", guard]
+    assert plan(*asked)["exchanges"] == {"round": alone, "series": series}
+    assert f"{alone} in a round by itself, {series} in each round of a series" in run("plan", *asked).stdout
+
+
+@pytest.mark.parametrize("more", [["--accept"], ["--post-quantum"]])
+def test_one_number_per_step_is_for_every_step_that_the_round_has(more):
+    told = ["--clients", "300", "--dropout-per-step", "0.05"]
+    made, without = plan(*told, *more), plan(*told)
+    assert (made["accept"], without["accept"]) == (True, False)
+    assert (made["dropout_per_step"]["accept"], without["dropout_per_step"]["accept"]) == (0.05, 0)
+    assert made["degree"] > without["degree"]
+
+
+def test_an_agreement_for_later_is_named_and_priced():
+    made = [plan("--clients", "60", *more) for more in ([], ["--post-quantum"])]
+    assert [one["agreement"] for one in made] == ["x25519", "x25519-mlkem768"]
+    assert [one["exchanges"]["round"] for one in made] == [4, 5]
+    assert made[1]["cost"]["received_bytes"] > 10 * made[0]["cost"]["received_bytes"]
+    shown = run("plan", "--clients", "60", "--post-quantum").stdout
+    assert "agreement  x25519-mlkem768, with the step accept" in shown
+
+
 def test_a_plan_as_json():
     made = plan("--clients", "1000", "--dropout", "0.1")
     assert made.keys() >= KEYS
@@ -156,9 +181,13 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--bits", "7"], "bits"),
         (["--clients", "100", "--value-bits", "1"], "a value has 2 to 53 bits, not 1"),
         (["--clients", "100", "--precision", "0"], "precision must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "clip must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "clip must be a positive number"),
-        (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "give one of them"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "--clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "0"], "--clip must be a positive number"),
+        (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
+        (
+            ["--clients", "100", "--precision", "1e-4", "--value-bits", "8"],
+            "--value-bits and --precision are",
+        ),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),

@@ -10,7 +10,7 @@ from attacks.hostile import HostileRound
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Hybrid, Opened
+from ccesa.crypto.agreements import AGREEMENTS, POST_QUANTUM, Content, Hybrid
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
@@ -20,6 +20,7 @@ from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import Exactly, chartered, simulate
 from rounds import CONFIGURE, Play, changed, charter_of, federation_of, identity, read, refuses
+from series_rounds import SeriesPlay
 
 N, CHEAT = 9, 4
 RING = Harary(degree=6)
@@ -113,6 +114,22 @@ def test_keys_are_fresh_in_every_round():
     bundles = [read(reply).keys for _ in range(2) for reply in Play(configure("curious")).replies().values()]
     every = [key for bundle in bundles for key in AGREEMENTS[POST_QUANTUM].public_keys(bundle)]
     assert len(set(every)) == len(every) == 6 * N
+
+
+@guards
+def test_a_series_gives_the_plain_sums(guard):
+    """One client misses each of some exchanges, and others have summed their masks ahead."""
+    play = SeriesPlay(guard, clients=9, rounds=3, agreement=POST_QUANTUM)
+
+    def misses(exchange: int, client: int) -> bool:
+        if client % 2:
+            play.clients[client].prepare()
+        return exchange in (2, 4) and client == exchange
+
+    ended = play.run(misses)  # compares with the plain sums
+    assert [one.number for one in ended] == [0, 1, 2]
+    assert all(one.aggregate for one in ended)
+    assert any(len(one.aggregate.survivors) < 9 for one in ended)
 
 
 # What is refused
@@ -264,7 +281,7 @@ class WrongSeed(Hybrid):
 
     def seal(self, agreed, encapsulated, content, context, ends):
         self.promised = content.seed
-        return super().seal(agreed, encapsulated, Opened(content.shares, another(ends)), context, ends)
+        return super().seal(agreed, encapsulated, Content(content.shares, another(ends)), context, ends)
 
     def seed_commitment(self, seed, context, client, other):
         return super().seed_commitment(self.promised, context, client, other)

@@ -21,6 +21,7 @@ from ccesa.identity import Admission, Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
+from ccesa.protocol.sizes import Size
 from ccesa.protocol.steps import steps_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -72,11 +73,11 @@ def test_every_message_and_each_of_its_fields_is_named():
             assert field in ("context", "client") or f"`{field}`" in PAGE
 
 
-def told_size(cell: str) -> m.Size:
+def told_size(cell: str) -> Size:
     number, unit = re.fullmatch(r"(\d*) ?(.*)", cell).groups()
     if unit == "(l + 1)":
-        return m.Size(int(number), per_neighbour=int(number))
-    return m.Size(**{UNITS[unit]: int(number or 1)})
+        return Size(int(number), per_neighbour=int(number))
+    return Size(**{UNITS[unit]: int(number or 1)})
 
 
 def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
@@ -118,9 +119,9 @@ def test_the_limits_are_those_of_the_messages():
         assert (found[name] + [0, 0])[:5] == due, name
 
 
-def fixed_bytes(size: m.Size) -> int | None:
+def fixed_bytes(size: Size) -> int | None:
     """Of a field that is the same for all clients; None of one that varies."""
-    fixed = m.Size(size.constant, bundles=size.bundles) == size
+    fixed = Size(size.constant, bundles=size.bundles) == size
     return size.constant + size.bundles * X25519.bundle_bytes if fixed else None
 
 

@@ -26,7 +26,7 @@ def weighted_mean(names: dict, kept) -> float:
 
 
 def test_the_examples_run_as_they_stand(capsys):
-    """One after the other, as a reader pastes them; the fourth ends where the loop of the second begins."""
+    """One after the other, as a reader pastes them; the fifth ends where the loop of the second begins."""
     names: dict = {}
     run(BLOCKS[0], names)
     kept = names["result"].survivors
@@ -39,6 +39,8 @@ def test_the_examples_run_as_they_stand(capsys):
     assert not any(client.rounds for client in names["members"].values())
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
     run(BLOCKS[3], names)
+    assert names["server"].waiting == names["requests"].keys() == set(range(40))
+    run(BLOCKS[4], names)
     run(LOOP, names)
     assert isinstance(names["server"], ccesa.ActiveServer)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)

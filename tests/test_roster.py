@@ -20,8 +20,8 @@ TEXTS = {
     "leaf": (signed_texts.leaf, leaf_of, (digests, clients, bundles)),
     "root": (signed_texts.root, root_of, (digests, sets, digests)),
     "seed": (signed_texts.seed, seed_of, (digests, digests)),
-    "masking": (signed_texts.masking_text, masking_text, (digests, digests, sets)),
-    "confirmed": (signed_texts.confirmed_text, confirmed_text, (digests, digests, sets, sets)),
+    "masking": (signed_texts.masking_text, masking_text, (digests, digests, sets, digests)),
+    "confirmed": (signed_texts.confirmed_text, confirmed_text, (digests, digests, sets, digests, sets)),
 }
 every_text = pytest.mark.parametrize("name", TEXTS)
 
@@ -54,22 +54,24 @@ def test_any_one_changed_part_changes_the_text(name, data):
         assert text(*values[:place], other, *values[place + 1 :]) != text(*values)
 
 
-@given(digests, digests, sets, sets)
-def test_v2_and_v3_are_not_exchangeable_and_their_boundary_is_fixed(context, root, v2, v3):
-    text = signed_texts.confirmed_text(context, root, v2, v3)
-    joined = v2 + v3
-    for cut in range(len(joined) + 1):
+@given(digests, digests, sets, digests, sets)
+def test_v2_and_v3_are_not_exchangeable_and_their_boundary_is_fixed(context, root, v2, task, v3):
+    text = signed_texts.confirmed_text(context, root, v2, task, v3)
+    joined = v2 + task + v3
+    for cut in range(len(joined) - len(task) + 1):
         if cut != len(v2):
-            assert signed_texts.confirmed_text(context, root, joined[:cut], joined[cut:]) != text
+            parts = joined[:cut], joined[cut : cut + len(task)], joined[cut + len(task) :]
+            assert signed_texts.confirmed_text(context, root, *parts) != text
     if v2 != v3:
-        assert signed_texts.confirmed_text(context, root, v3, v2) != text
+        assert signed_texts.confirmed_text(context, root, v3, task, v2) != text
 
 
-@given(digests, digests, sets)
-def test_a_signature_of_one_step_is_none_of_another(context, root, members):
+@given(digests, digests, sets, digests)
+def test_a_signature_of_one_step_is_none_of_another(context, root, members, task):
     texts = [
-        signed_texts.masking_text(context, root, members),
-        signed_texts.confirmed_text(context, root, members, members),
+        signed_texts.masking_text(context, root, members, task),
+        signed_texts.receipt_text(context, root, members, task, task),
+        signed_texts.confirmed_text(context, root, members, task, members),
         signed_texts.root(context, members, root),
         signed_texts.seed(context, root),
         signed_texts.leaf(context, 0, root + root),
@@ -80,10 +82,10 @@ def test_a_signature_of_one_step_is_none_of_another(context, root, members):
 
 def test_the_bundle_is_signed_as_it_is_and_the_rest_as_hashes():
     text = signed_texts.bundle_text(bytes(32), 7, bytes(64))
-    assert len(text) == 137
+    assert len(text) == 133
     assert text.startswith(labels.frame(labels.BUNDLE))
-    assert len(signed_texts.masking_text(bytes(32), bytes(32), b"\x07")) == 32
-    assert len(signed_texts.confirmed_text(bytes(32), bytes(32), b"\x07", b"\x07")) == 32
+    assert len(signed_texts.masking_text(bytes(32), bytes(32), b"\x07", bytes(32))) == 32
+    assert len(signed_texts.confirmed_text(bytes(32), bytes(32), b"\x07", bytes(32), b"\x07")) == 32
 
 
 def test_the_two_keys_of_a_bundle_are_parts_of_their_own():

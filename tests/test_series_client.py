@@ -29,7 +29,8 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Accepted, Advertised, Holding, Shared
 from ccesa.protocol.schedule import numbered
-from ccesa.protocol.series_client import Saved, SeriesClient
+from ccesa.protocol.series_client import SeriesClient
+from ccesa.protocol.suspended import SavedSeriesClient
 from ccesa.simulate.enrolment import new_client
 from rounds import changed, federation_of, read
 from series_rounds import GUARDS, SeriesPlay, configure_series, kinds, opened, survivors, task_of
@@ -560,9 +561,9 @@ def test_suspended_twice_without_news_is_not_resumed_twice():
 def test_what_is_suspended_does_not_show_itself():
     play = SeriesPlay()
     play.exchanges(2)
-    saved = msgspec.msgpack.decode(play.clients[0].suspend()[32:], type=Saved)
+    saved = msgspec.msgpack.decode(play.clients[0].suspend()[32:], type=SavedSeriesClient)
     assert saved.clients
-    assert repr(saved) == str(saved) == "Saved(...)"
+    assert repr(saved) == str(saved) == "SavedSeriesClient(...)"
 
 
 # What has left is spent: S36

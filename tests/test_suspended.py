@@ -92,7 +92,7 @@ def test_who_has_answered_cannot_become_another():
 @given(st.binary(max_size=60))
 def test_other_bytes_are_refused(data):
     with pytest.raises(ConfigError):
-        suspended.decode(data, suspended.Saved)
+        suspended.decode(data, suspended.SavedClient)
 
 
 def sleepers(guard, accept=False):

@@ -7,9 +7,10 @@ graph; real masks). The last column is the sum that every scheme reveals on purp
 faces_inversion.png.
 """
 
+import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,14 @@ def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list
     return heard
 
 
+def _rounds(
+    local: list[Model], graph: Graph, threshold: Threshold, seed: list[int]
+) -> Iterator[dict[int, Model]]:
+    """Yield rounds one after the other: one that is lost before anybody masks is repeated, as in practice."""
+    for again in itertools.count():
+        yield overheard(local, graph, threshold, [*seed, again])
+
+
 def scored(images: dict[int, Images], known: Faces) -> dict[str, Any]:
     """Correlation with each mean face, less the mean of all: with the right one, and is that the largest?"""
     means = known.images.mean(axis=1).reshape(known.persons, -1)
@@ -196,7 +205,7 @@ def attack(
     for name, (graph, threshold) in schemes(data.clients).items():
         found = []
         for number in range(effort.repeats):
-            heard = overheard(local, graph, threshold, [seed, number])
+            heard = next(filter(None, _rounds(local, graph, threshold, [seed, number])))
             images = {client: invert(model, client) for client, model in heard.items()}
             columns.setdefault(name, images)
             found.append(scored(images, known))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from ccesa import labels, wire, words
-from ccesa.crypto.agreements import AGREEMENTS, needs_accept
+from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, needs_accept
 from ccesa.crypto.masks import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
@@ -80,7 +80,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     graph: Graph = msgspec.field(default_factory=Complete)
     threshold: Threshold = msgspec.field(default_factory=Majority)
     generator: str = "aes128-ctr"
-    agreement: str = "x25519"
+    agreement: str = DEFAULT
     accept: bool = False
     min_survivors: int = 3
     guard: GuardName = CURIOUS.name

@@ -165,7 +165,7 @@ class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
     To blame are these neighbours, or the server in their name: it is not proof against any of them. The
-    client is out of the round; join the next one.
+    client is out of the round; join the next one. In a round with *accept* it would accuse them and stay.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
@@ -227,7 +227,7 @@ class ConflictingMessage(FaultyClient):
 class RoundFailed(CcesaError):
     """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
 
-    Where there is no evidence nobody need be at fault: run a new round, with a new round id.
+    Where there is no evidence nobody need be at fault: run a new round.
 
     Attributes:
         evidence: What is known about clients that lied, as ``Evidence``; empty where nothing is.

@@ -78,7 +78,7 @@ def frame(*parts: bytes) -> bytes:
 
 
 def client_bytes(client: int) -> bytes:
-    """Return a client id as it enters frames and messages."""
+    """Return a client id, or the number of a round, as it enters frames and messages."""
     return client.to_bytes(4, "little")
 
 

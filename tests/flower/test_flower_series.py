@@ -17,6 +17,7 @@ from flwr.serverapp import strategy as flower
 from flwr.supercore.task_identity import TaskIdentity
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
@@ -120,6 +121,13 @@ def test_a_round_after_the_first_takes_two_exchanges(rounds, said):
     assert logged(said, "of a series") == [
         f"train, round {place + 1} of a series: {2 if place else 5} exchanges" for place in range(rounds)
     ]
+
+
+def test_what_is_recorded_can_stay_secret_for_longer():
+    grid = MemoryGrid(make_app(), NODES)
+    assert_trained(start(grid, 2, post_quantum=True), *[number(NODES)] * 2)
+    for one in asked_for(grid, m.ShareRequest):
+        assert len(one.keys) == len(one.neighbours) // 4 * AGREEMENTS["x25519-mlkem768"].bundle_bytes
 
 
 def test_with_a_charter_three(tmp_path, said):

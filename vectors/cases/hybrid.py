@@ -16,7 +16,7 @@ from cases.refused_curious import from_round
 from cases.rounds import Plan
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.agreements import AGREEMENTS, Opened
+from ccesa.crypto.agreements import AGREEMENTS, Content
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (
@@ -177,7 +177,7 @@ def _shares(sender: int, recipient: int) -> bytes:
 
 
 def _sealed(sender: int, recipient: int, seed: bytes | None = None) -> bytes:
-    content = Opened(_shares(sender, recipient), _seed(sender, recipient) if seed is None else seed)
+    content = Content(_shares(sender, recipient), _seed(sender, recipient) if seed is None else seed)
     ends = _ends(sender, recipient)
     (encapsulated,) = _HYBRID.encapsulate_each([ends.recipient_keys])
     return _HYBRID.seal(_agreed(sender, recipient), encapsulated, content, _CONTEXT, ends)

@@ -17,7 +17,7 @@ import msgspec
 from ccesa import files, labels
 from ccesa.charter import toml
 from ccesa.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
-from ccesa.crypto.agreements import needs_accept
+from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
@@ -155,7 +155,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     graph: Graph
     threshold: Threshold
     generator: str = "aes128-ctr"
-    agreement: str = "x25519"
+    agreement: str = DEFAULT
     bits: Literal[8, 16, 32, 64] = 32
     least_roster: int
     min_survivors: int

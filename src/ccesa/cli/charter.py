@@ -19,7 +19,7 @@ from ccesa.charter import Charter, Learning
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import check_output, lines
 from ccesa.errors import ConfigError, shown
-from ccesa.fields import Fields
+from ccesa.fields import Fields, is_positive
 from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
@@ -90,6 +90,12 @@ class Values:
     precision: float | None
     clip: float
 
+    def __post_init__(self) -> None:
+        if None not in (self.bits, self.precision):
+            raise ConfigError("--value-bits and --precision are two ways to say the same; give one of them")
+        if not is_positive(self.clip):
+            raise ConfigError(f"--clip must be a positive number, not {self.clip}")
+
     @property
     def asked(self) -> bool:
         """Whether there is a wish; else fields have 32 bits."""
@@ -107,7 +113,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class NewCharter:
     """The options of ``ccesa plan`` about a charter."""
 
     path: Path | None
@@ -134,6 +140,12 @@ class Agreement:
         if self._ends <= time.time():
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before
+
+    def between(self, post_quantum: bool) -> str:
+        """Return how two members agree on keys, which never falls back behind the charter before."""
+        if post_quantum or self._before is None:
+            return options.agreement(post_quantum)
+        return self._before.agreement
 
     def write(self, made: Plan, members: Admission, values: Values) -> None:
         """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
@@ -197,6 +209,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "is lost", f"with probability {chance} if {leaving}"
     yield "graph", _part(found.graph)
     yield "threshold", _part(found.threshold)
+    yield "agreement", found.agreement
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)

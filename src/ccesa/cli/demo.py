@@ -31,13 +31,13 @@ def demo(
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
-    Clients drop out in all four steps. Shows accuracy with and without, lost rounds, the cost beside
+    Clients drop out in every step. Shows accuracy with and without, lost rounds, the cost beside
     conventional secure aggregation, and one client's update next to what the server saw of it.
     """
     console = Console()
     Independent(dropout)  # refuses what is not a probability
     check_output(output)
-    data = learning.digits(clients, seed)
+    data, agreement = learning.digits(clients, seed), options.agreement(post_quantum)
     graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
     console.print(
         f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
@@ -50,11 +50,11 @@ def demo(
             dropout=dropout,
             graph=graph,
             seed=seed,
-            agreement=options.agreement(post_quantum),
+            agreement=agreement,
             threads=threads,
             progress=show,
         )
-    _show(console, history, conventional(data, seed), output)
+    _show(console, history, conventional(data, seed, agreement), output)
 
 
 @contextmanager

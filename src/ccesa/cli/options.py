@@ -43,6 +43,12 @@ PostQuantum = Annotated[
         help=f"Agree by {POST_QUANTUM}: what is recorded today stays secret when X25519 falls.",
     ),
 ]
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept", help="Clients say whose shares they could open before they mask, as in every series."
+    ),
+]
 Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ccesa.cli import options
-from ccesa.cli.charter import Agreement, Values
+from ccesa.cli.charter import NewCharter, Values
 from ccesa.cli.output import lines, table
 from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError
@@ -63,7 +63,9 @@ _Charter = Annotated[
 ]
 _Replaces = Annotated[
     Path | None,
-    typer.Option(help="The charter before: serial and learning go on from it.", show_default=False),
+    typer.Option(
+        help="The charter before: serial, agreement and learning go on from it.", show_default=False
+    ),
 ]
 _Expires = Annotated[
     datetime | None,
@@ -116,6 +118,7 @@ def plan(
     precision: _Precision = None,
     clip: _Clip = 2.0,
     post_quantum: options.PostQuantum = False,
+    accept: options.Accept = False,
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
@@ -139,8 +142,8 @@ def plan(
     dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
     """
     listed = None if members is None else Admission.load(members)
-    agreement = Agreement(charter, replaces, expires, attempts, learning)
-    agreement.check(listed, guard)
+    new_charter = NewCharter(charter, replaces, expires, attempts, learning)
+    new_charter.check(listed, guard)
     count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
     values = Values(count, value_bits, precision, clip)
     fields = values.fields if values.asked or learning else None
@@ -157,11 +160,12 @@ def plan(
         graph,
         exact_dropout,
         leaving.per_step,
-        options.agreement(post_quantum),
+        new_charter.between(post_quantum),
+        accept,
     )
     _show(made, fields, calibrate() if calibrated else None, as_json)
     if listed is not None:
-        agreement.write(made, listed, values)
+        new_charter.write(made, listed, values)
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:
@@ -199,8 +203,9 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
+    yield "exchanges", report.exchanges_in_words(made)
     if made.agreement != DEFAULT:
-        yield "agreement", made.agreement
+        yield "agreement", f"{made.agreement}, with the step accept"
     if fields is not None:
         yield "words", fields.in_words
     if promise := report.promise_in_words(made):

@@ -53,6 +53,7 @@ def simulate(
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
+    accept: options.Accept = False,
     seed: _Seed = None,
     threads: options.Threads = 1,
     as_json: options.Json = False,
@@ -60,16 +61,20 @@ def simulate(
     """Run one round in memory and show the result, times and bytes.
 
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
-    of a client that stays to the end. The exit status is 0 if the sum is the plain sum, 1 if it is not, and
-    3 if the round was lost and there is no sum.
+    of a client that stays to the end. The step accept is there with --accept and --post-quantum. The exit
+    status is 0 if the sum is the plain sum, 1 if it is not, and 3 if the round was lost and there is no sum.
     """
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     leaving = options.leaving(dropout, dropout_per_step)
-    agreed: dict[str, Any] = {"graph": chosen} if chosen else _planned(clients, leaving, graph, guard)
-    agreed |= {"bits": bits, "generator": generator, "agreement": options.agreement(post_quantum)}
+    agreement = options.agreement(post_quantum)
+    accept = accept or needs_accept(agreement)
+    agreed: dict[str, Any] = {"graph": chosen}
+    if chosen is None:
+        agreed = _planned(clients, leaving, graph=graph, guard=guard, agreement=agreement, accept=accept)
+    agreed |= {"bits": bits, "generator": generator, "agreement": agreement}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
-    config, federation = _configured(guard_named(guard), clients, length, agreed)
+    config, federation = _configured(guard_named(guard), clients, agreed, length=length, accept=accept)
     with _progress() as progress:
         report = simulation.simulate(
             config,
@@ -83,13 +88,12 @@ def simulate(
 
 
 def _configured(
-    guard: Guard, clients: int, length: int, agreed: dict[str, Any]
+    guard: Guard, clients: int, agreed: dict[str, Any], **left: Any
 ) -> tuple[RoundConfig, simulation.Federation | None]:
     if not guard.chartered:
-        accept = needs_accept(agreed["agreement"])
-        return RoundConfig(clients=clients, length=length, accept=accept, **agreed), None
+        return RoundConfig(clients=clients, **agreed, **left), None
     federation = simulation.federate(clients, **agreed)
-    return federation.charter.config(length=length), federation
+    return federation.charter.config(**left), federation
 
 
 def _print(report: simulation.Report, as_json: bool) -> None:
@@ -109,9 +113,10 @@ def _dropouts(leaving: options.Leaving) -> simulation.Dropout:
     return simulation.Independent(leaving.dropout or 0.0)
 
 
-def _planned(clients: int, leaving: options.Leaving, graph: str, guard: str) -> dict[str, Any]:
+def _planned(clients: int, leaving: options.Leaving, *, guard: str, **asked: Any) -> dict[str, Any]:
     """Return what the planner chooses, as configurations and charters take it."""
-    planned = simulation.usual_plan(clients, leaving.dropout, graph, guard, leaving.per_step)
+    per_step = leaving.per_step
+    planned = simulation.usual_plan(clients, leaving.dropout, guard=guard, dropout_per_step=per_step, **asked)
     for note in planned.notes:
         # It names options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)

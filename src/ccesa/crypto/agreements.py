@@ -22,14 +22,14 @@ from ccesa.errors import ConfigError
 _SHARES_BYTES = 2 * SHARE_BYTES
 
 
-class Opened(NamedTuple):
-    """What a neighbour sealed: a pair of shares, and the seed for the masks of the two."""
+class Content(NamedTuple):
+    """What one client seals for another: a pair of shares, and the seed for the masks of the two."""
 
     shares: bytes
     seed: bytes
 
     def __repr__(self) -> str:
-        return "Opened(...)"
+        return "Content(...)"
 
 
 class Encapsulated(NamedTuple):
@@ -85,16 +85,18 @@ class X25519:
         return [b""] * len(texts)
 
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Opened, context: bytes, ends: Ends
+        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
     ) -> bytes:
         """Seal shares and a seed for a neighbour with whom this client has agreed by c_i."""
         sealing = keys.sealing(agreed, context, ends.sender, ends.recipient)
         return keys.seal_shares(sealing, content.shares, context, ends)
 
-    def unseal(self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Opened:
+    def unseal(
+        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
+    ) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         sealing = keys.sealing(agreed, context, ends.recipient, ends.sender)
-        return Opened(keys.unseal_shares(sealing, sealed, context, ends), b"")
+        return Content(keys.unseal_shares(sealing, sealed, context, ends), b"")
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
         """Derive the seed that a client gives another from the secret behind its s_i."""
@@ -160,7 +162,7 @@ class Hybrid(X25519):
         return [private.decapsulate(text[:CIPHERTEXT_BYTES]) for text in texts]
 
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Opened, context: bytes, ends: Ends
+        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
     ) -> bytes:
         """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
         promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
@@ -168,13 +170,15 @@ class Hybrid(X25519):
         key = keys.hybrid_sealing(agreed, encapsulated.secret, context, ends, beside)
         return beside.ciphertext + keys.seal_once(key, content.shares + content.seed) + promised
 
-    def unseal(self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Opened:
+    def unseal(
+        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
+    ) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
         promised = sealed[-self.commitment_bytes :]
         key = keys.hybrid_sealing(agreed, decapsulated, context, ends, Beside(ciphertext, promised))
         opened = keys.unseal_once(key, text)
-        found = Opened(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
+        found = Content(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
         if self.seed_commitment(found.seed, context, ends.sender, ends.recipient) != promised:
             raise primitives.SealBroken("a pair seed that is not the promised one")
         return found

@@ -91,9 +91,9 @@ def train(
     return history
 
 
-def conventional(data: Dataset, seed: int) -> Report:
+def conventional(data: Dataset, seed: int, agreement: str = DEFAULT) -> Report:
     """Run a round of conventional secure aggregation (the complete graph), on vectors of the same length."""
-    return simulate(_config(Complete(), _quantizer(data)), seed=seed)
+    return simulate(_config(Complete(), _quantizer(data), agreement), seed=seed)
 
 
 def _quantizer(data: Dataset) -> Quantizer[Model]:

@@ -64,7 +64,7 @@ class AssignmentGraph:
         """Mark the edges between these pairs of nodes, in both directions."""
         chosen = np.zeros(self.columns.size, bool)
         for one, other in pairs:
-            place = int(self.starts[one] + np.searchsorted(self.neighbours(one), other))
+            place = self.edge(one, other)
             chosen[[place, self.reverse[place]]] = True
         return chosen
 
@@ -86,6 +86,10 @@ class AssignmentGraph:
 
     def edges(self, node: int) -> slice:
         return slice(int(self.starts[node]), int(self.starts[node + 1]))
+
+    def edge(self, node: int, neighbour: int) -> int:
+        """Return the place of the edge from a node to one of its neighbours."""
+        return int(self.starts[node] + np.searchsorted(self.neighbours(node), neighbour))
 
     def neighbours(self, node: int) -> Nodes:
         return self.columns[self.edges(node)]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Encapsulated, Opened
+from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, POST_QUANTUM, Content, Encapsulated
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates
@@ -114,7 +114,7 @@ def _sealings(name: str) -> _Work:
     def one(encapsulated: Encapsulated) -> bytes:
         agreement.check_keys(*agreement.public_keys(bundle))
         seed = agreement.pair_seed(secret, _CONTEXT, 0, 1)
-        return agreement.seal(secret, encapsulated, Opened(shares, seed), _CONTEXT, ends)
+        return agreement.seal(secret, encapsulated, Content(shares, seed), _CONTEXT, ends)
 
     def other(decapsulated: bytes, sealed: bytes) -> bytes:
         opened = agreement.unseal(secret, decapsulated, sealed, _CONTEXT, ends)
@@ -166,7 +166,7 @@ def _taking(size: int) -> _Work:
 def _edges() -> _Work:
     """Draw a complete graph, then pass on both keys and the sealed shares of each edge."""
     nodes, edges = np.arange(_NODES), _NODES * (_NODES - 1)
-    sealed = np.zeros((edges, AGREEMENTS["x25519"].text_bytes), np.uint8)
+    sealed = np.zeros((edges, AGREEMENTS[DEFAULT].text_bytes), np.uint8)
     public = np.zeros((_NODES, 2 * primitives.PUBLIC_KEY_BYTES), np.uint8)
 
     def run() -> None:

@@ -36,6 +36,7 @@ def plan(
     exact_dropout: bool = False,
     dropout_per_step: float | Mapping[str, float] | None = None,
     agreement: str = DEFAULT,
+    accept: bool = False,
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
@@ -56,17 +57,20 @@ def plan(
             works, the complete one is taken, with a note.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
         dropout_per_step: The finer assumption, for federations that have counted: the probability that a
-            client leaves in a step, if it has answered those before; one number for each step of a round
-            without *accept*, or numbers by the names advertise, share, accept, mask, confirm, unmask, where
-            others lose nobody.
+            client leaves in a step, if it has answered those before; one number for each step that the round
+            has, or numbers by the names advertise, share, accept, mask, confirm, unmask, where others lose
+            nobody.
         agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret when X25519 falls. No graph depends
             on it, but what a round costs.
+        accept: Whether rounds have the step *accept*, as those of a series do, and those of an agreement that
+            needs it.
 
     Raises:
         ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
-    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step)
+    accept = accept or needs_accept(agreement)
+    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
     kind_named(graph)
     RoundConfig(  # refuses what cannot be
@@ -75,13 +79,13 @@ def plan(
         bits=bits,  # type: ignore[arg-type]
         graph=Harary(degree=2),
         agreement=agreement,
-        accept=needs_accept(agreement),
+        accept=accept,
     )
     found, demand = _search(demand, graph, gives_way=reliability_bits is None)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
     found = replace(found, notes=(*found.notes, *_all_needed(demand)))
-    return replace(_certified(demand, length, bits, found), agreement=agreement)
+    return replace(_certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
 
 def check(
@@ -113,7 +117,8 @@ def check(
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
     leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
     demand = _demand(config.clients, leaving, collusion, *bits)
-    made = replace(_certified(demand, config.length, config.bits, found), agreement=config.agreement)
+    made = _certified(demand, config.length, config.bits, found)
+    made = replace(made, agreement=config.agreement, accept=config.accept)
     return _surviving(made, config.min_survivors)
 
 
@@ -135,6 +140,8 @@ def plan_or_complete(
     bits: int = 32,
     graph: str = BEST,
     dropout_per_step: float | Mapping[str, float] | None = None,
+    agreement: str = DEFAULT,
+    accept: bool = False,
 ) -> Plan:
     """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
 
@@ -142,17 +149,28 @@ def plan_or_complete(
     """
     try:
         return plan(
-            clients, dropout, collusion, guard, length, bits, graph=graph, dropout_per_step=dropout_per_step
+            clients,
+            dropout,
+            collusion,
+            guard,
+            length,
+            bits,
+            graph=graph,
+            dropout_per_step=dropout_per_step,
+            agreement=agreement,
+            accept=accept,
         )
     except ImpossiblePlan as error:
-        demand = _demand(clients, _Leaving(guard, dropout, per_step=dropout_per_step), collusion)
+        accept = accept or needs_accept(agreement)
+        leaving = _Leaving(guard, dropout, per_step=dropout_per_step, accept=accept)
+        demand = _demand(clients, leaving, collusion)
         found = everyone(demand)
         if found is None:
             raise
         made = _certified(demand, length, bits, replace(found, notes=(str(error),)))
         if not made.is_private:
             raise
-        return made
+        return replace(made, agreement=agreement, accept=accept)
 
 
 class _Leaving(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ccesa.crypto.agreements import POST_QUANTUM
+from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
@@ -48,7 +48,7 @@ class Shape:
     bits: int
     dropout: float
     guard: str = CURIOUS.name
-    agreement: str = "x25519"
+    agreement: str = DEFAULT
     accept: bool = False
     per_step: PerStep | None = None
 

@@ -21,6 +21,7 @@ _FIGURES = (
         "clients",
         "guard",
         "agreement",
+        "accept",
         "privacy_bits",
         "reliability_bits",
         "length",
@@ -83,6 +84,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "p": parameters.get("p"),
         "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
+        "exchanges": exchanges(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "cost": _cost(costs.plan),
@@ -112,6 +114,15 @@ def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
         return f"{total:.3g} drop out"
     each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
     return f"{total:.3g} drop out, step by step ({', '.join(each) or 'nobody in any'})"
+
+
+def exchanges(plan: Plan) -> dict[str, int]:
+    """Return how often a client is asked: in a round by itself, and in each round of a series."""
+    return {"round": len(plan.shape.steps), "series": guard_named(plan.guard).stride}
+
+
+def exchanges_in_words(plan: Plan) -> str:
+    return "{round} in a round by itself, {series} in each round of a series".format(**exchanges(plan))
 
 
 def masks_in_words(plan: Plan) -> str:

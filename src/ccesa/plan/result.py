@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT, needs_accept
+from ccesa.crypto.agreements import DEFAULT
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
@@ -35,6 +35,7 @@ class Plan:
         certificate: Bounds on everything that can go wrong.
         notes: What was planned otherwise than asked for, in words.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
+        accept: Whether rounds have the step *accept*.
     """
 
     roster: Roster
@@ -48,6 +49,7 @@ class Plan:
     certificate: Certificate
     notes: tuple[str, ...] = ()
     agreement: str = DEFAULT
+    accept: bool = False
 
     @property
     def assumptions(self) -> Assumptions:
@@ -206,7 +208,7 @@ class Plan:
             dropout=self.assumptions.dropout,
             guard=self.guard,
             agreement=self.agreement,
-            accept=needs_accept(self.agreement),
+            accept=self.accept,
             per_step=self.assumptions.per_step,
         )
 
@@ -232,7 +234,7 @@ class Plan:
             "threshold": self.threshold,
             "guard": self.guard,
             "agreement": self.agreement,
-            "accept": needs_accept(self.agreement),
+            "accept": self.accept,
             "min_survivors": self.least_survivors,
         }
         return RoundConfig(**(settings | others))

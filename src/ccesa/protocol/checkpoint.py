@@ -130,6 +130,8 @@ class Log:
     """The log of one server, and the memory of which steps any server of the round has opened."""
 
     def __init__(self, context: bytes, openings: MutableSet[bytes] | None, names: tuple[str, ...]) -> None:
+        if openings is not None and not callable(getattr(openings, "add", None)):
+            raise ConfigError("openings is a set, or what can be added to and asked like one")
         self._context, self._openings, self._names = context, openings, names
         #: By step, the answers of each client, without masked vectors.
         self.answers: list[dict[int, bytes]] = []

@@ -14,10 +14,8 @@ from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
-from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
 from ccesa.floor import BARE_FLOOR, Floor
-from ccesa.guards import guard_named
 from ccesa.identity import Identity
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
@@ -25,6 +23,7 @@ from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
+from ccesa.protocol.parties import check_round, check_unused, checked_threads
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
@@ -41,7 +40,7 @@ class Client:
         task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
             in step 2. A request for a vector for another task is refused.
         floor: What this client insists on; without one, no sum of two and no vector without a mask.
-        used_rounds: Remembers round ids across rounds; a second use of one is refused.
+        used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers how many vectors have left for each task; None counts nothing.
         attempts: The most vectors that leave for one task.
         threads: How many threads make masks.
@@ -69,27 +68,20 @@ class Client:
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
     ) -> None:
-        check_type("config", config, RoundConfig, "; plan.config() makes one")
-        if guard_named(config.guard).chartered is not (member is not None):
-            needs = "has no charter: make a Client" if member else "needs a charter: make an ActiveClient"
-            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
+        check_round(config, "Client", chartered=member is not None)
         if member is None:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
-        client, threads = whole_number("client id", client), whole_number("threads", threads)
+        client, threads = whole_number("client id", client), checked_threads(threads)
         spending = Spending(tasks, whole_number("attempts", attempts))
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
-        if threads < 1:
-            raise ConfigError(f"threads must be at least 1, not {threads}")
         if not callable(task):
             spending.check_named(checked_task(task))
         if not callable(vector):
             vector = words.check(vector, config.length, config.bits)
-        AGREEMENTS[config.agreement].check_installed()
+        check_unused(config, used_rounds)
         if used_rounds is not None:
-            if config.round_id in used_rounds:
-                raise ConfigError("this series has had a round of this number; every round needs a fresh one")
             used_rounds.add(config.round_id)
         self._round: Round[Any] = Round(
             config=config,
@@ -200,7 +192,7 @@ class Client:
             OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
-            saved = suspended.Saved(
+            saved = suspended.SavedClient(
                 context=self._round.context,
                 client=self.client,
                 step=self._steps[self._place].name,
@@ -227,7 +219,7 @@ class Client:
         with self._exclusive:
             if not isinstance(self._state, Joined) or self._last_request:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            saved = suspended.decode(data, suspended.Saved)
+            saved = suspended.decode(data, suspended.SavedClient)
             if (saved.context, saved.client) != (self._round.context, self.client):
                 raise ConfigError("a suspended client of another round, or another client of it")
             names = [step.name for step in self._steps]
@@ -297,7 +289,7 @@ class ActiveClient(Client):
             in step 2.
         tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None
             says that this client counts nothing, or that somebody else does.
-        used_rounds: Remembers round ids across rounds; a second use of one is refused.
+        used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: How many threads make masks.
         random: Gives so many random bytes; anything but the system's is for tests.
         now: Seconds since 1970, by default the system's.

@@ -7,7 +7,7 @@ import numpy as np
 from ccesa import labels
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, Opened
+from ccesa.crypto.agreements import AGREEMENTS, Content
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
@@ -105,11 +105,11 @@ def deal(
 
 def contents_for(
     round: Round[Any], state: Advertised, near: Neighbourhood, shares: list[bytes]
-) -> dict[int, Opened]:
+) -> dict[int, Content]:
     """Put the shares for each neighbour and the pair seed for it together."""
     agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
     return {
-        other: Opened(row, agreement.pair_seed(secret, round.context, round.client, other))
+        other: Content(row, agreement.pair_seed(secret, round.context, round.client, other))
         for other, row in zip(near.neighbours, shares, strict=True)
     }
 
@@ -119,7 +119,7 @@ def seal(
     state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],
-    contents: dict[int, Opened],
+    contents: dict[int, Content],
     commitment: bytes,
 ) -> tuple[dict[int, bytes], bytes]:
     """Agree with every neighbour, and seal what is for it."""

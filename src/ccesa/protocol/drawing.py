@@ -19,7 +19,7 @@ from ccesa.protocol.pair_seeds import PairSeeds
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
 
 
-def note_keys(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
+def note_keys(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> None:
     """Refuse keys that nobody can have, and keys that anybody advertised before."""
     agreement = AGREEMENTS[round.config.agreement]
     public = agreement.public_keys(reply.keys)
@@ -29,15 +29,15 @@ def note_keys(round: Round[Any], state: Opened, reply: m.Bundle) -> None:
     state.public_keys.update(public)
 
 
-def draw_graph(round: Round[Any], root: bytes, bundles: list[Any]) -> Drawn:
+def draw_graph(round: Round[Any], root: bytes, bundles: dict[int, bytes]) -> Drawn:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
-    ids = np.array([bundle.client for bundle in bundles], np.int64)
+    ids = np.array(list(bundles), np.int64)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
     agreement = AGREEMENTS[round.config.agreement]
     return Drawn(
         graph=graph,
         thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
-        mask_keys=[agreement.public_keys(bundle.keys)[1] for bundle in bundles],
+        mask_keys=[agreement.public_keys(bundle)[1] for bundle in bundles.values()],
     )
 
 

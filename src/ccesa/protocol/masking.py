@@ -6,7 +6,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, Opened
+from ccesa.crypto.agreements import AGREEMENTS, Content
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
@@ -55,7 +55,7 @@ def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Tex
         for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True)
     }
     seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
-    found[round.client] = Opened(state.own_share, b"")
+    found[round.client] = Content(state.own_share, b"")
     return {
         "near": live,
         "threshold": state.threshold,
@@ -73,14 +73,14 @@ def ends_of(round: Round[Any], state: Shared, other: int, with_masks: bool, comm
     return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
 
 
-def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Opened:
+def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
     """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
     agreement, agreed = AGREEMENTS[round.config.agreement], state.agreed[ends.sender]
     try:
         opened = agreement.unseal(agreed, decapsulated, text, round.context, ends)
         shamir.from_bytes(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
-        return Opened(b"", b"")
+        return Content(b"", b"")
     return opened
 
 

@@ -26,11 +26,8 @@ class PairSeeds:
 
     def commitment(self, node: int, neighbour: int) -> bytes:
         """Return what binds a node to the seed that it gave this neighbour."""
-        return self._commitments[self._place(node, neighbour)].tobytes()
+        return self._commitments[self._graph.edge(node, neighbour)].tobytes()
 
     def deposit(self, node: int, neighbour: int) -> bytes:
         """Return what a node deposited of the seed that this neighbour gave it."""
-        return self._deposits[self._place(node, neighbour)].tobytes()
-
-    def _place(self, node: int, neighbour: int) -> int:
-        return int(self._graph.starts[node] + np.searchsorted(self._graph.neighbours(node), neighbour))
+        return self._deposits[self._graph.edge(node, neighbour)].tobytes()

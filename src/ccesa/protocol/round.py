@@ -28,11 +28,11 @@ def run_round(
 
     A faulty reply is refused, told to ``refused``, and its sender counts as dropped.
     """
-    # Step 0 opens: everybody is asked for fresh public keys.
-    requests = server.open()
+    requests = server.open()  # step 0: everybody is asked for fresh public keys
     # Each pass is one step. Its requests go out, its replies come in one by one, then it closes:
     #   advertise  keys                    -> V1, the assignment graph, everyone's neighbours
     #   share      sealed shares           -> V2, the shares meant for each client
+    #   accept     accusations             -> V2, less what they cost; not in every round
     #   mask       masked vectors (summed) -> V3, who of each client's neighbours dropped
     #   unmask     shares                  -> V4, the sum
     while requests:

@@ -59,7 +59,7 @@ class Series:
 
     Args:
         config: The first round; those after it differ by their numbers. *accept* is on.
-        server: Makes the server of a round; for ``active``: ``lambda config: ActiveServer(config, charter)``.
+        server: Makes the server of a round; for ``active``: ``server=lambda c: ActiveServer(c, charter)``.
         rounds: How many rounds there are; None goes on until ``stop``.
 
     Attributes:

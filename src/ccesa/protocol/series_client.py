@@ -5,11 +5,8 @@ which has keys, a state and a context of its own. The series only takes freedom 
 go forward, numbers go up, each number has one client, and a round that an exchange passes over is over.
 """
 
-import os
 from collections.abc import Callable, MutableSet
 from typing import NoReturn
-
-import msgspec
 
 from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError
@@ -17,24 +14,9 @@ from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.parties import check_unused
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
 from ccesa.wire import Data
-
-
-class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Saves a client of a series between two exchanges."""
-
-    series: bytes
-    exchange: int
-    last_number: int
-    over: bool
-    #: Each as ``Client.suspend`` gives it, by number.
-    clients: dict[int, bytes]
-    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
-    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
-
-    def __repr__(self) -> str:
-        return "Saved(...)"
 
 
 class SeriesClient:
@@ -44,7 +26,7 @@ class SeriesClient:
         config: The first round of the series.
         client: Makes the client of a round from its configuration, with vector and task of that round, and
             without ``used_rounds``. It is called when the round advertises, and when it is resumed.
-        used_rounds: Remembers rounds across processes; a second use of a number is refused.
+        used_rounds: Remembers rounds across processes; a second use of one is refused.
 
     Attributes:
         faults: Why this client left rounds in the latest exchange, by number.
@@ -136,7 +118,7 @@ class SeriesClient:
             OrderError: Calls overlap.
         """
         with self._exclusive:
-            saved = Saved(
+            saved = suspended.SavedSeriesClient(
                 series=self._config.context,
                 exchange=self._exchange,
                 last_number=self._last_number,
@@ -160,7 +142,7 @@ class SeriesClient:
         with self._exclusive:
             if self._exchange >= 0 or self._over:
                 raise OrderError("this client has answered already; make a new one to resume another")
-            saved = suspended.decode(data, Saved)
+            saved = suspended.decode(data, suspended.SavedSeriesClient)
             if saved.series != self._config.context:
                 raise ConfigError("a suspended client of another series")
             clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
@@ -249,8 +231,7 @@ class SeriesClient:
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
         config = numbered(self._config, number)
-        if self._used is not None and config.round_id in self._used:
-            raise ConfigError("this series has had a round of this number; every round needs a fresh one")
+        check_unused(config, self._used)
         client = made(self._make, config, Client)
         if self._used is not None:
             self._used.add(config.round_id)

@@ -14,7 +14,6 @@ from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import (
     ConfigError,
     ConflictingMessage,
@@ -30,11 +29,11 @@ from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
-from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.parties import check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
@@ -103,17 +102,11 @@ class Server:
         random: shamir.Randomness = os.urandom,
         openings: MutableSet[bytes] | None = None,
     ) -> None:
-        check_type("config", config, RoundConfig, "; plan.config() makes one")
-        if guard_named(config.guard).chartered is not (charter is not None):
-            needs = "has no charter: make a Server" if charter else "needs a charter: make an ActiveServer"
-            raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
-        threads = whole_number("threads", threads)
-        if threads < 1:
-            raise ConfigError(f"threads must be at least 1, not {threads}")
+        check_round(config, "Server", chartered=charter is not None)
+        threads = checked_threads(threads)
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
-        AGREEMENTS[config.agreement].check_installed()
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
@@ -234,7 +227,7 @@ class Server:
             TooFewClients: Fewer clients are left than ``min_survivors``.
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
-            CorruptShares: A secret cannot be rebuilt from the shares that came.
+            CorruptShares: A secret, or what rests on it, cannot be rebuilt from what came.
             StaleCheckpoint: Another server has closed this step.
             OrderError: The round is not open, or calls overlap.
         """
@@ -432,15 +425,15 @@ class Server:
         step, answered = self.step, len(self._kept)
         last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
         if not last:
-            self._check_number(answered, "answered")
+            self._check_left(answered, "answered")
         self._state, requests = step.close(self._round, self._state, self._kept)
         if not last:
-            self._check_number(len(requests), f"of {answered} have enough neighbours left")
+            self._check_left(len(requests), f"of {answered} have enough neighbours left")
         if isinstance(self._state, Unmasked):
             self.aggregate = self._aggregate(self._state)
         return self._begin(requests)
 
-    def _check_number(self, left: int, how: str) -> None:
+    def _check_left(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
             raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")

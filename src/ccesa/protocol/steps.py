@@ -2,8 +2,8 @@
 
 Each guard has one table of them, without and with *accept*, in the folder that has its name: nothing else
 says what is legal when. A client in state k accepts the request of step k and nothing else; a server in step
-k accepts its replies and nothing else. Drivers loop until the server has no
-requests left and never count steps.
+k accepts its replies and nothing else. Drivers loop until the server has no requests left and never count
+steps.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     take: Callable[[Any, Any, int, Any], Any]
     #: Server: (round, state, what was kept by client) -> (next state, requests of the next step).
     close: Callable[[Any, Any, dict[int, Any]], tuple[Any, Requests]]
-    #: What a client may answer that cannot go on; it is out of the round then. Complaints are what is kept.
+    #: What a client that cannot go on answers in place of the reply; it is out of the round then.
     instead: Kind | None = None
 
     @classmethod

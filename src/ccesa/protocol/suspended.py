@@ -22,7 +22,17 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Saves a client between two requests."""
+    """Saves a client, secrets included."""
+
+    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
+    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class SavedClient(Saved, frozen=True, kw_only=True):
+    """Saves a client of one round between two requests."""
 
     context: bytes
     client: int
@@ -31,14 +41,20 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     state: bytes | None
     last_request: bytes
     last_reply: bytes | None
-    #: No two suspensions give the same bytes, so bytes that are seen again were kept.
-    nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
-
-    def __repr__(self) -> str:
-        return "Saved(...)"
 
 
-def encode(saved: msgspec.Struct) -> bytes:
+class SavedSeriesClient(Saved, frozen=True, kw_only=True):
+    """Saves a client of a series between two exchanges."""
+
+    series: bytes
+    exchange: int
+    last_number: int
+    over: bool
+    #: Each as ``Client.suspend`` gives it, by number.
+    clients: dict[int, bytes]
+
+
+def encode(saved: Saved) -> bytes:
     """Return the bytes of a saved client, behind their digest."""
     body = msgspec.msgpack.encode(saved)
     return hashlib.sha256(body).digest() + body

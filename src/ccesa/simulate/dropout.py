@@ -98,5 +98,5 @@ def _known_steps(steps: Iterable[Step], named: Iterable[str]) -> list[str]:
     known = [step.name for step in steps]
     for name in named:
         if name not in known:
-            raise ConfigError(f"there is no step {name!r}; the steps are {', '.join(known)}")
+            raise ConfigError(f"there is no step {name!r} in this round; the steps are {', '.join(known)}")
     return known

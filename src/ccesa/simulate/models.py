@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.fields import WORD_BITS
 from ccesa.graphs import BEST, Graph
@@ -157,10 +158,20 @@ def usual_plan(
     graph: str = BEST,
     guard: str = CURIOUS.name,
     dropout_per_step: float | Mapping[str, float] | None = None,
+    agreement: str = DEFAULT,
+    accept: bool = False,
 ) -> Plan:
-    """Plan a round where the user chooses nothing but who drops out."""
+    """Plan a round where the user chooses nothing but who drops out, and which steps it has."""
     total = None if dropout is None else max(dropout, LEAST_DROPOUT)
-    return plan_or_complete(clients, total, graph=graph, guard=guard, dropout_per_step=dropout_per_step)
+    return plan_or_complete(
+        clients,
+        total,
+        graph=graph,
+        guard=guard,
+        dropout_per_step=dropout_per_step,
+        agreement=agreement,
+        accept=accept,
+    )
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:

@@ -100,7 +100,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         return wire.decode(_DECODER, data, _MAX_BYTES, "terms")
 
     def round_task(self, content: RecordDict) -> bytes:
-        """Return the digest of what the nodes are asked to work on: it enters the round's context.
+        """Return the digest of what the nodes are asked to work on, as the mask request names it.
+
+        A node computes it from what it got, and refuses where the two differ.
 
         The settings for training are part of it. A server could otherwise switch off the training of all
         nodes but one, and the sum would be that one's change. So is the message's full type, for the same

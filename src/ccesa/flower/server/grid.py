@@ -21,7 +21,7 @@ from ccesa.flower.server.messages import check_alike, check_contributors, mean_r
 from ccesa.flower.server.preparing import Asked, Preparing
 from ccesa.flower.server.report import log_evidence, log_result
 from ccesa.flower.server.rounds import CharteredRounds, PlannedRounds, Rounds
-from ccesa.flower.server.running import KeptSeries, SingleRound
+from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, SingleRound
 from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
 from ccesa.protocol.series import Series
@@ -213,9 +213,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         series = Series(config, server=self._rounds.server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
-    def _single_round(self, packing: Packing) -> SingleRound:
-        server = self._rounds.server(self._rounds.config(packing, accept=False))
-        return SingleRound(self._grid, packing.terms.message_type, server)
+    def _single_round(self, packing: Packing) -> Running:
+        config, message_type = self._rounds.config(packing, accept=False), packing.terms.message_type
+        if config.accept:  # the agreement needs it
+            series = Series(config, server=self._rounds.server, rounds=1)
+            return SeriesOfOne(self._grid, message_type, series)
+        return SingleRound(self._grid, message_type, self._rounds.server(config))
 
     def _round(
         self, preparing: Preparing, packing: Packing, messages: list[Message], deadline: Deadline

@@ -7,7 +7,7 @@ from flwr.app import Message
 
 from ccesa.flower.both import log
 from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.running import KeptSeries, Running, SingleRound
+from ccesa.flower.server.running import KeptSeries, Running
 
 #: After so many changes in a row nothing is prepared, until the same is asked twice.
 _MISSES = 2
@@ -50,12 +50,14 @@ class Preparing:
             self._series = make(left)
 
     def next_round(
-        self, kind: str, messages: dict[int, Message], task: bytes, single: Callable[[], SingleRound]
+        self, kind: str, messages: dict[int, Message], task: bytes, single: Callable[[], Running]
     ) -> Running:
         """Return the next round of the series, or a single one where there is no series, or no more of it."""
         series, why, self._why = self._series, self._why, ""
         there_is = series is not None and not series.finished and series.enter(messages, task)
         found: Running = series if series is not None and there_is else single()
+        if not there_is:
+            found.enter(messages, task)
         log.info(f"{kind}, {found}" + (f", because {why}" if why else ""))
         return found
 

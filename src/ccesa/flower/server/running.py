@@ -26,9 +26,13 @@ class SingleRound:
     def __str__(self) -> str:
         return f"a single round: {len(steps_of(self.config))} exchanges"
 
+    def enter(self, messages: dict[int, Message], task: bytes) -> bool:
+        """Say what the round works on; there always is one."""
+        self._server.work_on(task)
+        return True
+
     def run(self, transport: RoundTransport, task: bytes) -> Aggregate:
         """Return the sum, or raise the RoundFailed that says why there is none."""
-        self._server.work_on(task)
         try:
             return run_round(self._server, transport.carry, transport.refuse)
         finally:
@@ -134,6 +138,17 @@ class KeptSeries:
             if ended.failure is not None:
                 why = in_nodes(ended.failure, self._nodes)
                 log.warn(f"round {ended.number + 1} of a series is lost while it is set up: {why}")
+
+
+class SeriesOfOne(KeptSeries):
+    """A round with *accept* that nothing is prepared with: for nodes every such round is one of a series."""
+
+    def __str__(self) -> str:
+        return f"a single round: {len(self._steps)} exchanges"
+
+    def end(self, *, lost: bool) -> None:
+        """Tell whoever may hold keys to drop them: there is no call after this one."""
+        self.stop(wait=lost)
 
 
 Running = SingleRound | KeptSeries

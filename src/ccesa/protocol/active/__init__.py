@@ -1,8 +1,8 @@
-"""The guard ``active`` has five steps, with a server that may lie. Rules R1 to R3 are in docs/security.md.
+"""The guard ``active`` is for a server that may lie. Rules R1 to R3 are in docs/security.md.
 
 Clients check what the server says against signatures and the committed roster. Nothing on the server's side
 is trusted by them; an honest server checks every signature itself, so that a client that signs badly is
-refused at once instead of making its neighbours abort. With *accept* there is one step more.
+refused at once instead of making its neighbours abort. There are five steps, six with *accept*.
 """
 
 from ccesa.protocol import messages as m

@@ -9,7 +9,7 @@ from ccesa.protocol.dealing import check_number, fresh_keys
 def answer(
     round: Round[Membership], state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.SignedAdvertiseReply]:
-    """Make both key pairs, show their public halves and sign them."""
+    """Make all key pairs, show their public halves and sign them."""
     check_number(round, request)
     advertised = fresh_keys(round)
     keys = advertised.public_keys

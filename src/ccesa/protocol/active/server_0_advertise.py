@@ -46,18 +46,15 @@ def close(
 ) -> tuple[Committed, Requests]:
     """Tell each client V1 and the root, and its neighbours' signed keys with the proof of them."""
     check_roster(round, len(kept))
-    bundles = [kept[client] for client in sorted(kept)]
-    pairs = [bundle.keys for bundle in bundles]
+    bundles = {client: kept[client].keys for client in sorted(kept)}
     v1 = m.pack_members(kept, round.config.clients)
-    tree = merkle.levels(
-        [signed_texts.leaf(round.context, one.client, pair) for one, pair in zip(bundles, pairs, strict=True)]
-    )
+    tree = merkle.levels([signed_texts.leaf(round.context, *one) for one in bundles.items()])
     root = signed_texts.root(round.context, v1, tree[-1].tobytes())
     drawn = draw_graph(round, root, bundles)
     graph = drawn.graph
     public_keys, signatures = (
-        graph.of_neighbours(pairs),
-        graph.of_neighbours([bundle.signature for bundle in bundles]),
+        graph.of_neighbours(list(bundles.values())),
+        graph.of_neighbours([kept[client].signature for client in bundles]),
     )
 
     def make(node: int, head: dict[str, Any]) -> m.Message:

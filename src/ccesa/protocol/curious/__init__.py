@@ -1,6 +1,6 @@
-"""The guard ``curious`` has four steps, with a server that follows the protocol and looks at all it sees.
+"""The guard ``curious`` is for a server that follows the protocol and looks at all it sees.
 
-With *accept* there is one more, and what a client cannot open costs an edge and not a client.
+It has four steps, five with *accept*: then what a client cannot open costs an edge and not a client.
 """
 
 from ccesa.protocol import messages as m

@@ -9,7 +9,7 @@ from ccesa.protocol.dealing import check_number, fresh_keys
 def answer(
     round: Round[Floor], state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.AdvertiseReply]:
-    """Make both key pairs and show their public halves."""
+    """Make all key pairs and show their public halves."""
     check_number(round, request)
     advertised = fresh_keys(round)
     return advertised, m.AdvertiseReply(**round.head, keys=advertised.public_keys)

@@ -17,13 +17,12 @@ def take(round: Round[None], state: Opened, client: int, reply: m.AdvertiseReply
 
 def close(round: Round[None], state: Opened, kept: dict[int, m.AdvertiseReply]) -> tuple[Drawn, Requests]:
     """Tell each client its neighbours, their keys, and with whom masks run."""
-    bundles = [kept[client] for client in sorted(kept)]
-    pairs = [bundle.keys for bundle in bundles]
-    entries = [labels.client_bytes(one.client) + pair for one, pair in zip(bundles, pairs, strict=True)]
+    bundles = {client: kept[client].keys for client in sorted(kept)}
+    entries = [labels.client_bytes(client) + bundle for client, bundle in bundles.items()]
     root = labels.digest(labels.ROSTER, round.context, b"".join(entries))
     drawn = draw_graph(round, root, bundles)
     graph, every = drawn.graph, np.ones(drawn.graph.columns.size, bool)
-    neighbours, public_keys = graph.ids_at(every), graph.of_neighbours(pairs)
+    neighbours, public_keys = graph.ids_at(every), graph.of_neighbours(list(bundles.values()))
     carries_masks = graph.cut(every, graph.carries_masks.astype(np.uint8))
     return drawn, round.requests(
         graph,

@@ -1,0 +1,32 @@
+"""Clients and servers, under every guard, refuse the same things before they make a key or ask anybody."""
+
+from collections.abc import Container
+
+from ccesa.config import RoundConfig
+from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.errors import ConfigError
+from ccesa.guards import guard_named
+from ccesa.parts import check_type, whole_number
+
+
+def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
+    """Refuse a round of another guard, or with an agreement that is not installed."""
+    check_type("config", config, RoundConfig, "; plan.config() makes one")
+    if guard_named(config.guard).chartered is not chartered:
+        needs = f"has no charter: make a {party}" if chartered else f"needs a charter: make an Active{party}"
+        raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
+    AGREEMENTS[config.agreement].check_installed()
+
+
+def checked_threads(threads: object) -> int:
+    """Return the number of threads; raise ConfigError where there are none."""
+    found = whole_number("threads", threads)
+    if found < 1:
+        raise ConfigError(f"threads must be at least 1, not {found}")
+    return found
+
+
+def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> None:
+    """Refuse a round that was used before, as far as there is a memory of them."""
+    if used_rounds is not None and config.round_id in used_rounds:
+        raise ConfigError("this series has had a round of this number; every round needs a fresh one")
