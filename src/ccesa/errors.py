@@ -339,9 +339,9 @@ class StaleCheckpoint(RoundFailed):
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It can be raised only under the agreement ``x25519-mlkem768``. To blame is this client: its secret was
-    rebuilt, and from that follow both the seeds that it gave its neighbours and those that it was given and
-    accepted. Run the round again without it.
+    It can be raised only under the agreement ``x25519-mlkem768``. To blame is this client, or a network that
+    changes messages: its secret was rebuilt, and from that follow both the seeds that it gave its neighbours
+    and those that it was given and accepted. Run the round again without it.
 
     Args:
         client: Id of the client that the seeds belong to.
@@ -356,7 +356,8 @@ class CorruptSeeds(CorruptShares):
 
     def _told(self, naming: Naming) -> str:
         return (
-            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it did not tell the truth"
+            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it lied, or the network "
+            "changed what it sent"
         )
 
 

@@ -190,6 +190,15 @@ class Series:
             ended, self._ended = self._ended, []
             return sorted(ended, key=lambda one: one.number)
 
+    def wind_up(self) -> None:
+        """Start no more rounds; those in flight go on to their ends.
+
+        Raises:
+            OrderError: Another call is at work, or one was interrupted.
+        """
+        with self._exclusive:
+            self._left = 0
+
     def stop(self) -> Requests:
         """End the series, also after a call that was interrupted; rounds in flight are lost.
 
