@@ -221,7 +221,7 @@ def _imports(found: dict[str, float]) -> str:
     return (
         f"`import ccesa` takes {found['ccesa_ms']:.0f} ms in a fresh interpreter; the parts of numpy, "
         f"cryptography and msgspec that it uses take {found['libraries_ms']:.0f} ms, measured in turn "
-        "(`bench/imports.py`). The planner, scipy and the command line are loaded when they are used."
+        "(`bench/imports.py`). Servers, series, the planner and the command line are loaded when used."
     )
 
 

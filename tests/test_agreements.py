@@ -60,10 +60,11 @@ def sealed(agreed: bytes = bytes(32), between: keys.Ends | None = None) -> bytes
 def test_what_is_sealed_opens_and_has_the_declared_size(agreement):
     seed = agreement.pair_seed(bytes(32), CONTEXT, 1, 2)
     (encapsulated,) = agreement.encapsulate_each([bundle(2)])
-    text = agreement.seal(bytes(32), encapsulated, Content(SHARES, seed), CONTEXT, ends())
+    ours, theirs = (agreement.sealing(bytes(32), CONTEXT, *pair) for pair in ((1, 2), (2, 1)))
+    text = agreement.seal(ours, encapsulated, Content(SHARES, seed), CONTEXT, ends())
     assert len(text) == agreement.text_bytes
     (secret,) = agreement.decapsulate_each(kem_seed(2), [text])
-    opened = agreement.unseal(bytes(32), secret, text, CONTEXT, ends())
+    opened = agreement.unseal(theirs, secret, text, CONTEXT, ends())
     assert opened == (SHARES, seed)
 
 

@@ -265,23 +265,23 @@ def another(*parts: object) -> bytes:
 
 
 class WrongCiphertext(Hybrid):
-    def seal(self, agreed, encapsulated, content, context, ends):
-        text = super().seal(agreed, encapsulated, content, context, ends)
+    def seal(self, sealing, encapsulated, content, context, ends):
+        text = super().seal(sealing, encapsulated, content, context, ends)
         return bytes([text[0] ^ 1]) + text[1:]
 
 
 class CiphertextForItself(Hybrid):
-    def seal(self, agreed, encapsulated, content, context, ends):
+    def seal(self, sealing, encapsulated, content, context, ends):
         (encapsulated,) = self.encapsulate_each([ends.sender_keys])
-        return super().seal(agreed, encapsulated, content, context, ends)
+        return super().seal(sealing, encapsulated, content, context, ends)
 
 
 class WrongSeed(Hybrid):
     """Promises one seed and seals another."""
 
-    def seal(self, agreed, encapsulated, content, context, ends):
+    def seal(self, sealing, encapsulated, content, context, ends):
         self.promised = content.seed
-        return super().seal(agreed, encapsulated, Content(content.shares, another(ends)), context, ends)
+        return super().seal(sealing, encapsulated, Content(content.shares, another(ends)), context, ends)
 
     def seed_commitment(self, seed, context, client, other):
         return super().seed_commitment(self.promised, context, client, other)
@@ -295,8 +295,8 @@ class WrongCommitment(Hybrid):
 
 
 class CommitmentChanged(Hybrid):
-    def seal(self, agreed, encapsulated, content, context, ends):
-        return super().seal(agreed, encapsulated, content, context, ends)[:-32] + bytes(32)
+    def seal(self, sealing, encapsulated, content, context, ends):
+        return super().seal(sealing, encapsulated, content, context, ends)[:-32] + bytes(32)
 
 
 class NotFromTheSecret(Hybrid):
@@ -343,7 +343,7 @@ class Only(Hybrid):
     def _towards(self, other: int) -> Hybrid:
         return self._cheat if other in self._victims else AGREEMENTS[POST_QUANTUM]
 
-    def seal(self, agreed, encapsulated, content, context, ends):
+    def seal(self, sealing, encapsulated, content, context, ends):
         return self._towards(ends.recipient).seal(agreed, encapsulated, content, context, ends)
 
     def pair_seed(self, secret, context, client, other):

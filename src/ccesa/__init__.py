@@ -35,15 +35,15 @@ from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.round import run_series
-from ccesa.protocol.series import Ended, Series
-from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.server import ActiveServer, Aggregate, Server
 from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Linear, Majority
 
 if TYPE_CHECKING:
     from ccesa import plan
+    from ccesa.protocol.round import run_series
+    from ccesa.protocol.series import Ended, Series
+    from ccesa.protocol.series_client import SeriesClient
+    from ccesa.protocol.server import ActiveServer, Aggregate, Server
     from ccesa.simulate import aggregate
 
     __version__: str
@@ -100,12 +100,25 @@ __all__ = [
 ]
 
 
+#: Where the names are that a client of a single round does not need: they are loaded when they are asked for.
+_LATER = {
+    "ActiveServer": "ccesa.protocol.server",
+    "Aggregate": "ccesa.protocol.server",
+    "Ended": "ccesa.protocol.series",
+    "Series": "ccesa.protocol.series",
+    "SeriesClient": "ccesa.protocol.series_client",
+    "Server": "ccesa.protocol.server",
+    "aggregate": "ccesa.simulate",
+    "run_series": "ccesa.protocol.round",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Load the planner, and what plans, when it is asked for: it needs scipy, a client does not."""
+    """Load servers, series and the planner when they are asked for: the planner needs scipy."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name == "plan":
         return import_module("ccesa.plan")
-    if name == "aggregate":
-        return import_module("ccesa.simulate").aggregate
     if name == "__version__":
         return import_module("importlib.metadata").version("ccesa")
     raise AttributeError(f"module 'ccesa' has no attribute {name!r}")

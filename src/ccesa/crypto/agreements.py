@@ -84,19 +84,21 @@ class X25519:
         """Return the secret with which each text was sealed for this client."""
         return [b""] * len(texts)
 
+    def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return what a client keeps of an agreement by c_i: to seal for the other, and to open its text."""
+        return b"".join(keys.sealing(agreed, context, client, other))
+
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
+        self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
     ) -> bytes:
-        """Seal shares and a seed for a neighbour with whom this client has agreed by c_i."""
-        sealing = keys.sealing(agreed, context, ends.sender, ends.recipient)
-        return keys.seal_shares(sealing, content.shares, context, ends)
+        """Seal shares and a seed for a neighbour."""
+        return keys.seal_shares(keys.Sealing.of(sealing), content.shares, context, ends)
 
     def unseal(
-        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
+        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
     ) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
-        sealing = keys.sealing(agreed, context, ends.recipient, ends.sender)
-        return Content(keys.unseal_shares(sealing, sealed, context, ends), b"")
+        return Content(keys.unseal_shares(keys.Sealing.of(sealing), sealed, context, ends), b"")
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
         """Derive the seed that a client gives another from the secret behind its s_i."""
@@ -161,22 +163,26 @@ class Hybrid(X25519):
         private = primitives.kem_private_key(kem_seed)
         return [private.decapsulate(text[:CIPHERTEXT_BYTES]) for text in texts]
 
+    def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Return the agreed secret: each text has a key of its own, from a secret of ML-KEM besides."""
+        return agreed
+
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
+        self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
     ) -> bytes:
         """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
         promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
         beside = Beside(encapsulated.ciphertext, promised)
-        key = keys.hybrid_sealing(agreed, encapsulated.secret, context, ends, beside)
+        key = keys.hybrid_sealing(sealing, encapsulated.secret, context, ends, beside)
         return beside.ciphertext + keys.seal_once(key, content.shares + content.seed) + promised
 
     def unseal(
-        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
+        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
     ) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
         promised = sealed[-self.commitment_bytes :]
-        key = keys.hybrid_sealing(agreed, decapsulated, context, ends, Beside(ciphertext, promised))
+        key = keys.hybrid_sealing(sealing, decapsulated, context, ends, Beside(ciphertext, promised))
         opened = keys.unseal_once(key, text)
         found = Content(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
         if self.seed_commitment(found.seed, context, ends.sender, ends.recipient) != promised:

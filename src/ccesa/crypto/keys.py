@@ -49,6 +49,11 @@ class Sealing(NamedTuple):
     outgoing: bytes
     incoming: bytes
 
+    @classmethod
+    def of(cls, both: bytes) -> "Sealing":
+        """Take apart what was joined to be kept."""
+        return cls(both[: _KEY + _NONCE], both[_KEY + _NONCE :])
+
     def __repr__(self) -> str:
         return "Sealing(...)"
 

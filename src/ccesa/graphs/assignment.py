@@ -97,7 +97,8 @@ class AssignmentGraph:
     def closed_neighbourhood(self, node: int) -> Nodes:
         """Return the node among its neighbours, ascending."""
         near = self.neighbours(node)
-        return np.insert(near, np.searchsorted(near, node), node)
+        place = near.searchsorted(node)
+        return np.concatenate([near[:place], [node], near[place:]])
 
     def mask_neighbours(self, node: int) -> Nodes:
         place = self.edges(node)

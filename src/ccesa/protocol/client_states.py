@@ -93,8 +93,8 @@ class Shared:
     mask_secret: bytes = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
     self_secret: bytes = field(repr=False)
-    #: What this client and each neighbour have agreed on by their c_i.
-    agreed: dict[int, bytes] = field(repr=False)
+    #: What seals for each neighbour, and opens what it seals: agreed on by their c_i.
+    sealings: dict[int, bytes] = field(repr=False)
     kem_seed: bytes = field(repr=False)
     #: The pair seeds that this client gave its neighbours.
     given: dict[int, bytes] = field(repr=False)

@@ -87,7 +87,7 @@ def deal(
     secret = shamir.to_bytes(self_secret)
     commitment = keys.commitment(secret, round.context, round.client)
     contents = contents_for(round, state, near, shares)
-    agreed, sealed = seal(round, state, near, public_keys, contents, commitment)
+    sealings, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
@@ -95,7 +95,7 @@ def deal(
         mask_secret=shamir.to_bytes(state.mask_secret),
         mask_private=state.mask_private,
         self_secret=secret,
-        agreed=agreed,
+        sealings=sealings,
         kem_seed=state.kem_seed,
         given={other: content.seed for other, content in contents.items()},
         own_share=own_share,
@@ -126,11 +126,14 @@ def seal(
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[client]
     sealing_keys = [agreement.public_keys(public_keys[other])[0] for other in neighbours]
-    agreed = dict(zip(neighbours, agree_each(state.sealing_private, sealing_keys), strict=True))
+    sealings = {
+        other: agreement.sealing(agreed, context, client, other)
+        for other, agreed in zip(neighbours, agree_each(state.sealing_private, sealing_keys), strict=True)
+    }
     encapsulated = agreement.encapsulate_each([public_keys[other] for other in neighbours])
     sealed = [
         agreement.seal(
-            agreed[other],
+            sealings[other],
             secret,
             content,
             context,
@@ -138,7 +141,7 @@ def seal(
         )
         for (other, content), secret in zip(contents.items(), encapsulated, strict=True)
     ]
-    return agreed, b"".join(sealed)
+    return sealings, b"".join(sealed)
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes]) -> list[bytes]:

@@ -75,9 +75,9 @@ def ends_of(round: Round[Any], state: Shared, other: int, with_masks: bool, comm
 
 def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
     """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
-    agreement, agreed = AGREEMENTS[round.config.agreement], state.agreed[ends.sender]
+    agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
-        opened = agreement.unseal(agreed, decapsulated, text, round.context, ends)
+        opened = agreement.unseal(sealing, decapsulated, text, round.context, ends)
         shamir.from_bytes(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
         return Content(b"", b"")

@@ -87,6 +87,8 @@ class Unmasking:
         The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
         else can have brought this about.
         """
+        if not self._agreement.commitment_bytes:
+            return None
         for node, secret in secrets.items():
             if not self.evolution.v3[node] and not self._keeps_promises(node, secret):
                 return CorruptSeeds(self._client(node))
