@@ -238,9 +238,9 @@ class Eavesdropper:
             public = primitives.load_public_key(self.agreement.public_keys(seen.keys)[0])
             shown, masked = seen.shown_keys[holder], holder in seen.mask_neighbours
             ends = keys.Ends(dealer, holder, seen.keys, shown, masked, seen.commitment)
-            agreed = primitives.agree(private, public)
+            sealing = self.agreement.sealing(primitives.agree(private, public), self.context, holder, dealer)
             (secret,) = self.agreement.decapsulate_each(kem_seed, [text])
-            opened = self.agreement.unseal(agreed, secret, text, self.context, ends)
+            opened = self.agreement.unseal(sealing, secret, text, self.context, ends)
             self.gain(dealer, "b", holder, opened.shares[: shamir.SHARE_BYTES])
             self.gain(dealer, "s", holder, opened.shares[shamir.SHARE_BYTES :])
             self._pair_seeds[dealer, holder] = opened.seed

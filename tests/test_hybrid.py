@@ -344,7 +344,7 @@ class Only(Hybrid):
         return self._cheat if other in self._victims else AGREEMENTS[POST_QUANTUM]
 
     def seal(self, sealing, encapsulated, content, context, ends):
-        return self._towards(ends.recipient).seal(agreed, encapsulated, content, context, ends)
+        return self._towards(ends.recipient).seal(sealing, encapsulated, content, context, ends)
 
     def pair_seed(self, secret, context, client, other):
         return self._towards(other).pair_seed(secret, context, client, other)

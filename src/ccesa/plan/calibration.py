@@ -110,14 +110,15 @@ def _sealings(name: str) -> _Work:
     kem_seed, public = os.urandom(agreement.kem_seed_bytes), bytes(31) + b"\x09"
     bundle = agreement.bundle(public, public, kem_seed)
     ends, row = keys.Ends(0, 1, bundle, bundle, True, bytes(32)), [bundle] * _ROW
+    ours, theirs = (agreement.sealing(secret, _CONTEXT, *pair) for pair in ((0, 1), (1, 0)))
 
     def one(encapsulated: Encapsulated) -> bytes:
         agreement.check_keys(*agreement.public_keys(bundle))
         seed = agreement.pair_seed(secret, _CONTEXT, 0, 1)
-        return agreement.seal(secret, encapsulated, Content(shares, seed), _CONTEXT, ends)
+        return agreement.seal(ours, encapsulated, Content(shares, seed), _CONTEXT, ends)
 
     def other(decapsulated: bytes, sealed: bytes) -> bytes:
-        opened = agreement.unseal(secret, decapsulated, sealed, _CONTEXT, ends)
+        opened = agreement.unseal(theirs, decapsulated, sealed, _CONTEXT, ends)
         agreement.deposit(secret, opened.seed, _CONTEXT, 1, 0)
         half = keys.Half(0, public, opened.seed)
         return agreement.pair_secret(secret, _CONTEXT, half, half)
