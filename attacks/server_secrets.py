@@ -129,15 +129,18 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
 class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
+    def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
+        return 2 * keys.sealing(agreed, context, min(client, other), max(client, other)).outgoing
+
     def seal(
-        self, agreed: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: keys.Ends
+        self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: keys.Ends
     ) -> bytes:
-        return super().seal(agreed, encapsulated, content, context, _sorted(ends))
+        return super().seal(sealing, encapsulated, content, context, _sorted(ends))
 
     def unseal(
-        self, agreed: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends
+        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends
     ) -> Content:
-        return super().unseal(agreed, decapsulated, sealed, context, _sorted(ends))
+        return super().unseal(sealing, decapsulated, sealed, context, _sorted(ends))
 
 
 def _sorted(ends: keys.Ends) -> keys.Ends:
