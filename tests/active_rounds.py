@@ -38,7 +38,7 @@ def secrets_of(value: object) -> list[bytes]:
             found.append(bytes(np.asarray(part)))
         elif name == "shares":
             found += part
-        elif name == "agreed":
+        elif name == "sealings":
             found += part.values()
     return found
 
