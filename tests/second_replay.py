@@ -215,8 +215,12 @@ def series():
 def refused_envelopes(told, case):
     mine = [one for each in told["exchanges"] for one in each["envelopes"] if one["client"] == case["client"]]
     party = {"exchanges": mine}
-    found = series_of.joined(told, case["client"], client.joined)
-    for each in mine[: case["after"]]:
+    yield from asked_after(series_of.joined(told, case["client"], client.joined), party, case)
+
+
+def asked_after(found, party, case):
+    """Whoever has answered so far, and what it is asked then."""
+    for each in party["exchanges"][: case["after"]]:
         found.receive(raw(each["request"]))
     for step in case["steps"]:
         wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
@@ -290,13 +294,7 @@ def hybrid_rounds():
     told = loaded("hybrid_round")
     (party,) = told["parties"]
     for case in told["exchanges"]:
-        found = client.joined(party)
-        for each in party["exchanges"][: case["after"]]:
-            found.receive(raw(each["request"]))
-        for step in case["steps"]:
-            wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
-            request = bytes_in(party, step["request"], "request")
-            yield from compared(case["reason"], outcome(found.receive, request), wanted)
+        yield from asked_after(client.joined(party), party, case)
 
 
 def joining():

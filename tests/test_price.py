@@ -287,3 +287,11 @@ def test_guards():
     assert price(replace(SHAPE, guard="active")).sent_bytes >= price(SHAPE).sent_bytes
     with pytest.raises(ConfigError, match="guard must be one of curious, active"):
         replace(SHAPE, guard="naive")
+
+
+def test_a_client_of_a_thousand_moves_less_than_twelve_kilobytes_beside_its_vector():
+    """In a series under ``curious``, on average over the ids; each message has its length in the envelope."""
+    made = plan(1000, 0.1, accept=True)
+    lengths = 4 * 2 * len(made.shape.steps)
+    moved = made.cost.sent_bytes + made.cost.received_bytes + lengths - made.shape.vector_bytes
+    assert 11_000 < moved <= 12_000
