@@ -14,7 +14,7 @@ yes = $(filter-out 0 no,$(1))
 # Pythons to try beside PYTHON, where they are on this machine.
 PYTHONS ?= python3.12 python3.13
 
-.PHONY: help install demo attack test test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
+.PHONY: help install demo attack test test-random test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -35,6 +35,9 @@ attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=
 
 test: install  ## the default tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+test-random: install  ## the default tests with other random examples than last time
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-slow: install  ## the long ones
 	$(BIN)/python -m pytest -m slow -q

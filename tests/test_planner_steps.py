@@ -295,6 +295,7 @@ def test_numbers_and_totals_have_to_fit():
         Assumptions(clients=10, dropout=0.1, per_step=PerStep(each=(0.0, 0.0, 0.0, 0.2, 0.0, 0.0)))
 
 
+@example({"advertise": 5.648762460485742e-15}, 0.5)
 @given(each_step, st.floats(0.01, 0.99))
 def test_scaled_steps_come_to_the_new_total_or_a_little_less(said, total):
     steps = PerStep.of(said, (), confirms=False)

@@ -83,7 +83,8 @@ class PerStep:
 
     def scaled(self, total: float) -> "PerStep":
         """Return the same with another total, every step's part in it kept; rounded down to six digits."""
-        power = math.log1p(-total) / math.log1p(-self.total)
+        # Not by ``self.total``: one minus a probability next to one keeps few of its digits.
+        power = math.log1p(-total) / math.fsum(math.log1p(-q) for q in self.each)
         each = (math.floor(-1e6 * math.expm1(power * math.log1p(-q))) / 1e6 for q in self.each)
         return PerStep(each=tuple(each), confirms=self.confirms)
 
