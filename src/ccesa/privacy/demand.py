@@ -1,0 +1,62 @@
+"""``DifferentialPrivacy``: what is asked for, before anybody knows with which noise."""
+
+from typing import Literal, get_args
+
+from ccesa.errors import ConfigError, quoted
+from ccesa.fields import is_positive
+from ccesa.parts import Part, check_integer
+
+Against = Literal["follows", "lies"]
+
+#: Below, floats cannot tell the terms of delta apart; above, nothing is private.
+LEAST_DELTA, MOST_EPSILON = 1e-12, 50.0
+MOST_ROUNDS = 10**9
+
+
+class DifferentialPrivacy(Part, frozen=True, kw_only=True):
+    """How little all published sums together tell about any one client.
+
+    Whatever is published would have been as likely, up to a factor e^epsilon and except with delta, if one
+    client's vectors had all been zero. Who survived each round is public.
+
+    Attributes:
+        epsilon: Above 0 and at most 50; below 1 is strong, above 10 says little.
+        delta: At least 10^-12 and below 1; well below one over the number of clients.
+        rounds: So many vectors of one client may leave, those of lost rounds included.
+        norm: The L2 norm to which a client's vector is clipped.
+        against: ``follows``: a server that follows the protocol; ``lies``: one that may not.
+
+    Raises:
+        ConfigError: A field is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int
+    norm: float
+    against: Against = "follows"
+
+    def __post_init__(self) -> None:
+        check_demand(self)
+
+
+def check_demand(asked: "DifferentialPrivacy | Part") -> None:
+    """Check the five fields of a demand, wherever they are.
+
+    Raises:
+        ConfigError: A field is out of range; the text names it.
+    """
+    epsilon, delta, rounds, norm, against = (
+        getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
+    )
+    if not is_positive(epsilon) or epsilon > MOST_EPSILON:
+        raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
+    if not is_positive(delta) or not LEAST_DELTA <= delta < 1:
+        raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")
+    check_integer("rounds", rounds)
+    if not 1 <= rounds <= MOST_ROUNDS:
+        raise ConfigError(f"rounds must lie in 1..{MOST_ROUNDS}, not {rounds}")
+    if not is_positive(norm) or not 1e-100 < norm < 1e100:
+        raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
+    if against not in get_args(Against):
+        raise ConfigError(f"against must be one of {', '.join(get_args(Against))}, not {quoted(against)}")
