@@ -34,6 +34,7 @@ class Plan:
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
         notes: What was planned otherwise than asked for, in words.
+        survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
     """
@@ -48,6 +49,7 @@ class Plan:
     threshold: Threshold
     certificate: Certificate
     notes: tuple[str, ...] = ()
+    survivors: int = 0
     agreement: str = DEFAULT
     accept: bool = False
 
@@ -120,11 +122,12 @@ class Plan:
 
     @property
     def least_survivors(self) -> int:
-        """Sums over fewer are not opened. No reliable round has fewer.
+        """S: sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. With noise it is
+        the largest number that the demand on reliability allows.
         """
-        return max(3, self.least_honest or 0)
+        return max(3, self.least_honest or 0, self.survivors)
 
     @property
     def masks_are_thin(self) -> bool:
@@ -170,7 +173,7 @@ class Plan:
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
             threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
-            survivors=max(2, self.least_honest or 0),
+            survivors=max(2, self.least_honest or 0, self.survivors),
         )
 
     @property

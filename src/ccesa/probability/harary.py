@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
+from ccesa.probability.accusations import log_left_out
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.demand import Demand
 from ccesa.probability.events import Event
@@ -95,6 +96,10 @@ class EqualDegrees:
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
+
+    def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
+        needed = int(rule.of(self.degree)) + math.ceil(spare * self.degree)
+        return log_left_out(assumptions, self.degree, needed)
 
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         rules = (
