@@ -10,8 +10,10 @@ from ccesa.crypto.agreements import DEFAULT
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
-from ccesa.plan.certificate import Certificate
+from ccesa.plan.certificate import Certificate, left_out
 from ccesa.plan.price import Cost, Shape, price
+from ccesa.plan.promises import Offer, Promise, both
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.bisection import first
 from ccesa.probability.events import Event, either, fewer_honest, more_colluders, unmaskable
@@ -37,6 +39,8 @@ class Plan:
         survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
+        mechanism: The noise of every vector; None where none was asked for.
+        offers: Denser graphs with less noise, where that is counted on neighbours.
     """
 
     roster: Roster
@@ -52,6 +56,8 @@ class Plan:
     survivors: int = 0
     agreement: str = DEFAULT
     accept: bool = False
+    mechanism: Mechanism | None = None
+    offers: tuple[Offer, ...] = ()
 
     @property
     def assumptions(self) -> Assumptions:
@@ -128,6 +134,38 @@ class Plan:
         the largest number that the demand on reliability allows.
         """
         return max(3, self.least_honest or 0, self.survivors)
+
+    def promised(self, against: str) -> Promise | None:
+        """Return how many honest clients are in every sum that a server can open, whose noise counts.
+
+        A server that lies chooses who drops out, and opens any part with ``least_honest`` of them. One that
+        follows the protocol opens the sum over S survivors, unless colluders can part the masks.
+
+        Args:
+            against: ``follows``, or ``lies``, of which ``curious`` promises nothing: then it is None.
+        """
+        lies, private = against == "lies", self.certificate.privacy(self.guard)
+        if lies and not guard_named(self.guard).chooses_roster:
+            return None
+        promises = []
+        if self.least_honest is not None and self.least_honest_fails is not None:
+            promises.append(Promise(self.least_honest, both(private, self.least_honest_fails)))
+        if not lies and self.parted <= -self.privacy_bits:
+            promises.append(Promise(self.least_survivors - self.colluders, both(private, self.parted)))
+        best = max(promises, default=None)
+        return best if best and best.honest > 0 else None
+
+    @cached_property
+    def parted(self) -> float:
+        """The log2 of a bound on P(colluders can part the honest clients' masks, if the server does not lie).
+
+        By garbage for chosen clients they do so at will; with *accept* under ``curious`` it costs edges only.
+        """
+        if self.assumptions.colluders == 0:
+            return -math.inf
+        mild = self.accept and not guard_named(self.guard).chooses_roster and not self.masks_are_thin
+        complete = self.mask_degree == self.clients - 1
+        return left_out(self.graph, self.threshold, self.assumptions) if mild or complete else 0.0
 
     @property
     def masks_are_thin(self) -> bool:
