@@ -30,12 +30,17 @@ def certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
 
 
 def surviving(made: Plan, least: int) -> Plan:
-    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own."""
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own.
+
+    With fewer than t survivors a round is lost in any case, for want of share holders.
+    """
     if least <= made.least_survivors:
         return made
-    bounds = made.certificate
+    made, bounds = replace(made, survivors=least), made.certificate
+    if least <= made.threshold.of(min(made.degrees)):
+        return made
     lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
-    return replace(made, survivors=least, certificate=replace(bounds, unreliable=log2_upwards(lost)))
+    return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
 
 
 def _promising_more(demand: Demand, made: Plan) -> Plan:

@@ -54,6 +54,17 @@ def _log_below_at(p: float, draws: int, t: int) -> float:
     return min(0.0, float(np.logaddexp.reduce(logs)))
 
 
+def log_all_lost(assumptions: Assumptions) -> Logs:
+    """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
+
+    Who stays has all others that do besides its own share, who leaves all that do.
+    """
+    n = assumptions.clients
+    if assumptions.exact:
+        return np.where(np.arange(n + 2) < n - assumptions.dropped, -np.inf, 0.0)
+    return np.append(log_below(Binomial(1.0 - assumptions.dropout), n)[1:], 0.0)
+
+
 def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
     """Return ln P(a client is unmasked in vain), from both ways in which it can be."""
     with np.errstate(divide="ignore"):
