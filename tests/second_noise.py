@@ -213,12 +213,10 @@ class Mechanism:
     def on_grid(self, values, context):
         """The vector on the fine grid, and whether it was clipped."""
         bound, norm, count = self.fields["bound"], self.fields["norm"], len(values)
-        length = math.hypot(
-            *(Fraction(one) / Fraction(max(map(abs, values), default=0) or 1) for one in values)
-        )
-        if length == 0:
-            return [0] * count, 0
         largest = max(map(abs, values))
+        if largest == 0:
+            return [0] * count, 0
+        length = math.hypot(*(Fraction(one) / Fraction(largest) for one in values))
         wanted = Fraction(largest) * Fraction(bound) / Fraction(norm)
         allowed = math.sqrt(max(bound**2 - count / 12, 0)) / length
         scale = float(min(wanted, Fraction(allowed)))
