@@ -216,6 +216,6 @@ def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -
     """Say that there is more noise than signal, and what would do."""
     would = " or ".join(f"--{name} {value}" for option in options for name, value in option.items())
     return (
-        f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector, and drowns what "
-        f"they say; what would do: {would or 'neither more clients nor a larger epsilon'}"
+        f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector; it drowns "
+        f"what clients say; what would do: {would or 'neither more clients nor a larger epsilon'}"
     )
