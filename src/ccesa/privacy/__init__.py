@@ -5,6 +5,7 @@ client's part with ``rotation``, ``noise`` and its ``table``; ``ledger`` counts 
 """
 
 from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.ledger import Account, Ledger, Spent
 from ccesa.privacy.mechanism import Mechanism, chosen
 
-__all__ = ["DifferentialPrivacy", "Mechanism", "chosen"]
+__all__ = ["Account", "DifferentialPrivacy", "Ledger", "Mechanism", "Spent", "chosen"]
