@@ -7,6 +7,7 @@ nor noise are in the file; it says when the site took part in which round, and i
 """
 
 import time
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,6 @@ from ccesa.parts import check_type
 from ccesa.privacy.ledger_file import InMemory, OnDisk, Pages
 from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line, total
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.probability.bisection import first
 
 _DIGEST_BYTES = 32
 
@@ -154,8 +154,7 @@ class Ledger:
             return None
         last = book.entries[-1]
         most = max(0, last.rounds - book.vectors(last.account))
-        too_many = first(lambda count: not book.fits(last, count), most)
-        return most if too_many is None else too_many - 1
+        return bisect(range(1, most + 1), False, key=lambda count: not book.fits(last, count))
 
 
 @dataclass(frozen=True)
