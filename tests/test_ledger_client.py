@@ -15,7 +15,7 @@ from ccesa.errors import (
     RoundFailed,
     TaskSpent,
 )
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.spending import Spending
@@ -126,18 +126,26 @@ def test_a_vector_is_charged_before_it_leaves_and_when_the_server_asks_for_it(gu
 
 
 @guards
-def test_s36_a_lost_round_is_charged_and_so_is_its_repetition(guard):
+def test_s36_a_lost_round_is_charged_and_its_repetition_has_fresh_noise(guard):
     """Colluders may know the sum of a round that was lost: with noise every attempt counts."""
-    site = Site(guard)
+    site, drawn, model = Site(guard), [], [np.linspace(-1, 1, NOISE.dimension)]
+    quantizer = NoisyQuantizer.for_model(model, NOISE)
+
+    def vector():
+        drawn.append(quantizer.encode(model, play.config.context).vector)
+        return drawn[-1]
+
     for attempt in range(1, NOISE.rounds + 1):
-        play = site.round().until("mask")
+        play = site.round(vector=vector).until("mask")
         play.clients[0].receive(play.requests[0])
         with pytest.raises(RoundFailed):
             play.server.close()
         assert site.charged == attempt
-    again = site.round().until("advertise")
+    assert len({one.tobytes() for one in drawn}) == NOISE.rounds
+    again = site.round(vector=vector).until("advertise")
     with pytest.raises(BudgetSpent):
         again.clients[0].receive(again.requests[0])
+    assert len(drawn) == NOISE.rounds
 
 
 @guards
