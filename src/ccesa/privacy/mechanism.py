@@ -245,9 +245,9 @@ def chosen(
     left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
     if not left > 0:
         raise ConfigError(
-            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' distance "
-            f"counts as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more privacy_bits, a "
-            "larger delta or a smaller epsilon"
+            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' "
+            f"distance counts as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more "
+            "privacy_bits, a larger delta or a smaller epsilon"
         )
     epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
     mu = accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
@@ -278,7 +278,7 @@ def chosen(
 
 
 def _distance(deviation: float) -> float:
-    """Return a bound on the distance of one draw from the exact distribution: its thresholds have 128 bits."""
+    """Return a bound on how far a draw is from the exact distribution: thresholds have 128 bits."""
     return (2 * 14 * deviation + 4) * 2.0**-128
 
 
