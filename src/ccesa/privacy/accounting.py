@@ -35,8 +35,9 @@ def eta(s: float) -> float:
 def slack(honest: int, s: float, coordinates: float) -> float:
     """Return L of a sum of so many contributions, over so many coordinates of all rounds together."""
     terms = [_log_error(s * math.sqrt(k / (k + 1))) for k in range(1, min(honest, _TERMS))]
-    others = (honest - 1 - len(terms)) * min(terms, default=0.0)
-    return coordinates * (math.fsum([*terms, others, honest * _log_error(s)]) + _log_error(R))
+    if honest > _TERMS:
+        terms.append((honest - _TERMS) * terms[-1])
+    return coordinates * (math.fsum([*terms, honest * _log_error(s)]) + _log_error(R))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

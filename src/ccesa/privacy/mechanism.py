@@ -103,7 +103,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
                 f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
                 f"{LEAST_DEVIATION}..{MOST_DEVIATION:g} steps"
             )
-        if self.release.slack * self.rounds > MOST_SLACK:
+        if not self.release.slack * self.rounds <= MOST_SLACK:
             raise ConfigError(
                 f"over {self.rounds} rounds of {self.dimension} parameters the noise is not Gaussian enough: "
                 "take fewer rounds, or more bits per parameter"
