@@ -1,6 +1,6 @@
 """The known way to distribute noise, as a yardstick: how much of it Kairouz, Liu and Steinke ask for.
 
-"The Distributed Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation" (2021), theorem 1:
+"The Distributed Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation", theorem 1:
 clients round to the integers first, which makes vectors longer, and then add discrete Gaussians centred at
 zero. The sum is accounted for as zero-concentrated, and that is converted by the formula of Canonne, Kamath
 and Steinke (2020). Everything is in units of the norm.

@@ -98,7 +98,7 @@ def centres(seed, count, step=64):
 
 
 def hockey_stick(one, other, epsilon):
-    """Delta at epsilon, from below by less than 2 CUT: what is likelier than e^epsilon times under the other."""
+    """Delta at epsilon, rounded down by less than 2 CUT: what is likelier than e^epsilon times elsewhere."""
     times = int(mp.ceil(mp.ldexp(mp.exp(epsilon), BITS)))
     theirs = dict(zip(other.support(), other.masses, strict=True))
     over = (
