@@ -4,7 +4,22 @@
 client's part with ``rotation``, ``noise`` and its ``table``; ``ledger`` counts what a site has spent.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.privacy.mechanism import Mechanism, chosen
 
-__all__ = ["DifferentialPrivacy", "Mechanism", "chosen"]
+if TYPE_CHECKING:
+    from ccesa.privacy.quantizer import NoisyQuantizer
+
+__all__ = ["DifferentialPrivacy", "Mechanism", "NoisyQuantizer", "chosen"]
+
+#: Charters name mechanisms; what draws noise is loaded when it is asked for.
+_LATER = {"NoisyQuantizer": "ccesa.privacy.quantizer"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'ccesa.privacy' has no attribute {name!r}")

@@ -21,9 +21,8 @@ from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
 from ccesa.privacy.rotation import mixed
+from ccesa.privacy.table import VARIANCE_UNITS
 
-#: The variance is a whole number of these parts, so that everyone builds the same tables.
-VARIANCE_UNITS = 256
 #: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
 LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
 _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)

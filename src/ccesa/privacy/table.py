@@ -1,0 +1,212 @@
+"""The tables that noise is drawn from: thresholds of the discrete Gaussian, exact to the last bit.
+
+Definition. The standard deviation is s with s² = variance / 256, the fine grid has the step 2^-p, and phase f
+in 0..2^p - 1 stands for the centre f / 2^p. Let w(z) = exp(-(z - f / 2^p)² / (2 s²)) for integers z, F(z) the
+sum of w over all z' <= z divided by the sum over all integers, and B twice the bits of a word. The
+thresholds are T_z = floor(2^B F(z)). The row of a phase begins at the first z with T_z >= 1 and ends at the
+first with T_z = 2^B - 1. A number u, uniform in 0..2^B - 1, draws
+
+    z = (first z of the row) + (how many thresholds of the row are at most u),
+
+so P(draw <= z) = P(u < T_z) = T_z / 2^B for every z of the row, and draws below its first z do not happen.
+The one u that is not below the last threshold, 2^B - 1, draws the number after the last z.
+
+Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a
+draw from the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in
+[0, 2^-B) up to the last z. Up to the number before the row, where nothing is drawn, e = F rises from 0: these
+terms sum up to less than 2^-B. Each of the n terms of the row is less than 2^-B. Beyond it the exact
+probabilities sum up to at most 2^-B and those of the draws to 2^-B: at most 2 · 2^-B. So the distance is
+below (n + 3) 2^-(B + 1).
+
+Everything is computed in integers, as lower and upper bounds. Where the bounds of some threshold have
+different floors, they are computed again with twice the precision: the definition decides, never a rounding,
+and everybody has the same tables. One threshold is a whole number, which no precision would decide: for the
+centre 1/2, F(0) = 1/2 by symmetry.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.errors import ConfigError
+from ccesa.parts import check_integer
+
+#: A variance is a whole number of 1 / 256, so that everyone builds the same tables.
+VARIANCE_UNITS = 256
+WORD_BITS = 64
+MOST_GRID_BITS = 16
+#: s² 4^p is at most this, for tables of up to seven million thresholds, about 100 MB.
+MOST_SPREAD = 2**36
+#: Bits to start with beyond those of the thresholds; in usual tables all roundings together blur 40 of them.
+SPARE_BITS = 96
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The thresholds of all phases, one row after the other, each in two words.
+
+    Attributes:
+        variance: Of the noise, in units of 1/256.
+        grid_bits: There are 2^grid_bits phases.
+        word_bits: Bits of a word.
+        high: The higher words of all thresholds.
+        low: The lower words.
+        starts: Where the row of each phase starts, and where the last one ends.
+        first: The first z of each phase.
+    """
+
+    variance: int
+    grid_bits: int
+    word_bits: int
+    high: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+    @property
+    def distance(self) -> Fraction:
+        """How far a draw is at most, in total variation, from the discrete Gaussian with the same centre."""
+        longest = int(np.diff(self.starts).max())
+        return Fraction(longest + 3, 2 ** (2 * self.word_bits + 1))
+
+
+def most_distance(variance: int, word_bits: int = WORD_BITS) -> Fraction:
+    """Return a bound on ``Tables.distance`` for all grids, without the tables.
+
+    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below
+    2^-(B + 64). One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see
+    ``_weights``). The weight next to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For
+    1/16 <= s <= 2^18 the former are less than 2^-B of the latter. So T_z = 0 for z <= -m and
+    T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
+    """
+    bits = 2 * word_bits
+    return Fraction(2 * _reach(variance, bits + 64) + 3, 2 ** (bits + 1))
+
+
+def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
+    """Return the tables of a variance and a grid; the latest ones are kept.
+
+    Args:
+        variance: Of the noise, in units of 1/256.
+        grid_bits: The fine grid has the step 2^-grid_bits.
+        word_bits: Fewer than 64 are for tests.
+
+    Raises:
+        ConfigError: A number is out of range, or the tables would be too large.
+    """
+    check_integer("variance", variance)
+    check_integer("grid_bits", grid_bits)
+    if not 0 <= grid_bits <= MOST_GRID_BITS:
+        raise ConfigError(f"grid_bits must lie in 0..{MOST_GRID_BITS}, not {grid_bits}")
+    most = VARIANCE_UNITS * MOST_SPREAD >> 2 * grid_bits
+    if not 1 <= variance <= most:
+        raise ConfigError(f"with {grid_bits} grid bits the variance must lie in 1..{most}, not {variance}")
+    return _tables(variance, grid_bits, word_bits)
+
+
+@lru_cache(maxsize=4)
+def _tables(variance: int, grid_bits: int, word_bits: int) -> Tables:
+    bits, mask = 2 * word_bits, 2**word_bits - 1
+    first, high, low = [], [], []
+    for z, row in rows(variance, grid_bits, bits, bits + SPARE_BITS):
+        first.append(z)
+        high.append(np.array([threshold >> word_bits for threshold in row], np.uint64))
+        low.append(np.array([threshold & mask for threshold in row], np.uint64))
+    starts = np.array([0, *accumulate(part.size for part in high)], np.int64)
+    arrays = np.concatenate(high), np.concatenate(low), starts, np.array(first, np.int64)
+    for array in arrays:
+        array.flags.writeable = False  # they are shared
+    return Tables(variance, grid_bits, word_bits, *arrays)
+
+
+def rows(variance: int, grid_bits: int, bits: int, precision: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield the first z and the thresholds of each phase; the first precision does not change them."""
+    weights = _weights(variance, grid_bits, precision)
+    for phase in range(2**grid_bits):
+        while (row := _row(weights, phase, 2**grid_bits, bits)) is None:
+            precision *= 2
+            weights = _weights(variance, grid_bits, precision)
+        start, end = bisect_left(row, 1), bisect_left(row, 2**bits - 1)
+        yield start - weights.reach, row[start : end + 1]
+
+
+class _Weights(NamedTuple):
+    """Bounds of w at the distances k / 2^p from the centre, 0 <= k < reach 2^p, in units of 2^-precision.
+
+    ``tail`` is above the sum of all weights on one side whose distances are larger.
+    """
+
+    lower: list[int]
+    upper: list[int]
+    tail: int
+    reach: int
+
+
+def _weights(variance: int, grid_bits: int, precision: int) -> _Weights:
+    """Compute w = q^(k²) with q = exp(-1 / (2 s² 4^p)), from one k to the next.
+
+    The tail: let d be the largest distance on one side, at least reach - 1. As w falls, the sum over d + 1,
+    d + 2, ... is at most the integral of exp(-t² / (2 s²)) from d on, which is at most that of t / d times
+    as much: s² / d · exp(-d² / (2 s²)). That falls in d, too.
+    """
+    reach = _reach(variance, precision) + 1  # any would do, but after a shorter one the tail is large
+    low, high = _exponential(VARIANCE_UNITS, 2 * variance << 2 * grid_bits, precision)
+    lower = _powers(low, reach << grid_bits, precision, 0)
+    upper = _powers(high, reach << grid_bits, precision, 2**precision - 1)
+    last = upper[(reach - 1) << grid_bits]
+    return _Weights(lower, upper, -(-last * variance // (VARIANCE_UNITS * (reach - 1))), reach)
+
+
+def _reach(variance: int, bits: int) -> int:
+    """Return a distance from the centre, at least 1, from which on w < 2^-bits: 2 ln 2 < 7/5."""
+    return isqrt(7 * bits * variance // (5 * VARIANCE_UNITS)) + 1
+
+
+def _exponential(numerator: int, denominator: int, precision: int) -> tuple[int, int]:
+    """Return bounds of exp(-numerator / denominator) in units of 2^-precision.
+
+    They are those of 1 / exp(x), whose series has positive terms. It ends where each further term is at most
+    half of the one before, so that together they are at most the last one.
+    """
+    n, below, above = 0, 2**precision, 2**precision
+    low, high = below, above
+    while above > 1 or n * denominator < 2 * numerator:
+        n += 1
+        below = below * numerator // (n * denominator)
+        above = -(-above * numerator // (n * denominator))
+        low, high = low + below, high + above
+    return 4**precision // (high + above), -(-(4**precision) // low)
+
+
+def _powers(q: int, count: int, precision: int, carry: int) -> list[int]:
+    """Return q^(k²) for 0 <= k < count, each product rounded down (carry 0) or up (carry 2^precision - 1)."""
+    power, factor, square = 2**precision, q, (q * q + carry) >> precision
+    found = []
+    for _ in range(count):
+        found.append(power)
+        power = (power * factor + carry) >> precision  # (k + 1)² - k² = 2 k + 1
+        factor = (factor * square + carry) >> precision
+    return found
+
+
+def _row(weights: _Weights, phase: int, phases: int, bits: int) -> list[int] | None:
+    """Return T_z for all z from -reach on, or None where the bounds do not decide.
+
+    F < 1, so T_z is at most 2^bits - 1. At -reach the lower bound is 0, and at the last z the upper one is
+    2^bits - 1: what is decided begins and ends with these.
+    """
+    lower, upper = ([*part[phase::phases][::-1], *part[phases - phase :: phases]] for part in weights[:2])
+    least, most, largest = sum(lower), sum(upper) + 2 * weights.tail, 2**bits - 1
+    low = [(below << bits) // most for below in accumulate(lower, initial=0)]
+    high = [min((above << bits) // least, largest) for above in accumulate(upper, initial=weights.tail)]
+    if 2 * phase == phases:
+        low[weights.reach] = high[weights.reach] = 2 ** (bits - 1)  # F(0) = 1/2
+    return low if low == high else None
