@@ -5,12 +5,14 @@ that need many sums add up the vectors that clients would have masked; some of t
 test shows that both ways give the same words for the same randomness.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ccesa.config import RoundConfig
 from ccesa.fields import WORD_BITS
+from ccesa.plan import Plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate.dropout import Dropouts
 from ccesa.words import Vector, dtype
@@ -38,6 +40,12 @@ def real(config: RoundConfig, vector: Source, gone: Dropouts, seed: list[int]) -
     if isinstance(result, Aggregate):
         return result
     raise result
+
+
+def configured(made: Plan, seed: list[int]) -> RoundConfig:
+    """Return a round as planned, with a series id from the seed."""
+    series = hashlib.sha256(repr(seed).encode()).digest()
+    return made.config(series_id=series)
 
 
 def seeded(seed: list[int]) -> Callable[[int], bytes]:
