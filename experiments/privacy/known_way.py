@@ -4,7 +4,8 @@ A client clips, rotates, scales by 1 / gamma, rounds *at random* to the integers
 around zero. Rounding lengthens the vector, which noise has to cover, and its own variance comes on top; the
 promise is accounted for by concentrated differential privacy. Theorem 1 of the paper: with
 
-    D2^2 = min(c^2 + gamma^2 d / 4 + sqrt(2 ln(1 / beta)) gamma (c + gamma sqrt(d) / 2), (c + gamma sqrt(d))^2)
+    g    = gamma sqrt(d)
+    D2^2 = min(c^2 + g^2 / 4 + sqrt(2 ln(1 / beta)) gamma (c + g / 2), (c + g)^2)
     tau  = 10 sum over k < n of exp(-2 pi^2 (sigma / gamma)^2 k / (k + 1))
 
 the sum of n such vectors, each with noise of standard deviation sigma, is e^2 / 2-concentrated, where
@@ -114,7 +115,7 @@ def granularity(sums: Sums, bits: int) -> float | None:
 
 
 def inflation(sums: Sums, bits: int) -> float | None:
-    """Return the standard deviation of a sum of ``honest`` over a trusted curator's; None for too few bits."""
+    """Return the standard deviation of a sum of ``honest`` over a trusted curator's, if it fits."""
     gamma = granularity(sums, bits)
     if gamma is None:
         return None
