@@ -123,13 +123,13 @@ class OnDisk:
             raise self._damaged(error.line, error.what if error.line <= there else apart) from None
 
     def _read_head(self, there: int) -> bytes:
-        """Return the head, one whole line: it is replaced at once."""
+        """Return the head, a whole line: it is replaced at once."""
         try:
             head = files.trusted_bytes(self._head, _MOST_BYTES, private=True)
         except FileNotFoundError:
             raise self._damaged(there, f"{self._head} is missing, so it may not be the last") from None
         if not head.endswith(b"\n"):
-            raise self._damaged(there, f"{self._head} is cut short, so it may not be the last")
+            raise self._damaged(there, f"{self._head} is not whole, so it may not be the last")
         return head
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:

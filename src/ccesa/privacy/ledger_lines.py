@@ -120,7 +120,7 @@ def next_line(book: Book, entry: Entry) -> bytes:
 
 
 def read(lines: Sequence[bytes]) -> Book:
-    """Check all lines of a ledger, and return what they say; raises DamagedLedger."""
+    """Check all lines of a ledger, at least one, and return what they say; raises DamagedLedger."""
     tip, parts = bytes(32), []
     for place, line in enumerate(lines):
         told, _, text = line.partition(b" ")
@@ -128,8 +128,6 @@ def read(lines: Sequence[bytes]) -> Book:
         if told != tip.hex().encode():
             raise DamagedLedger(place + 1, "it is not what was written there")
         parts.append(_decoded(text, place))
-    if not parts:
-        raise DamagedLedger(1, "it is missing")
     return Book(parts[0], tuple(parts[1:]), tip)
 
 
