@@ -180,6 +180,9 @@ def test_a_budget_is_a_budget(budget, says, tmp_path):
 def test_an_account_is_for_a_mechanism():
     with pytest.raises(ConfigError, match="mechanism: expected Mechanism, got DifferentialPrivacy"):
         Ledger.in_memory(epsilon=1.0, delta=1e-6).account(mechanism().demand)
+    for charter in (b"", bytes(31), "0" * 32, 7, bytearray(32)):
+        with pytest.raises(ConfigError, match="the digest of a charter has 32 bytes"):
+            Ledger.in_memory(epsilon=1.0, delta=1e-6).account(mechanism(), charter)
 
 
 # The file
