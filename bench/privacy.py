@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
@@ -31,15 +33,17 @@ _REPEATS = 9
 def compare() -> dict[str, Any]:
     """Measure all of it."""
     made = planned(CLIENTS, LARGE)
+    noise = noise_of(made)
     return {
         "epsilon": EPSILON,
         "delta": DELTA,
         "rounds": ROUNDS,
         "clients": CLIENTS,
-        "honest": made.mechanism.honest,
-        "field_bits": made.mechanism.field_bits,
+        "honest": noise.honest,
+        "field_bits": noise.field_bits,
         **_times(),
         "bytes_each": _upload(made) / LARGE,
+        "kept": kept(noise),
         "dimension": USUAL,
         **sums(USUAL),
     }
@@ -54,28 +58,33 @@ def planned(clients: int, dimension: int, *, lies: bool = False) -> Plan:
     return plan(clients, DROPOUT, COLLUSION, length=dimension, privacy=demand, **how)  # type: ignore[arg-type]
 
 
+def noise_of(made: Plan) -> Mechanism:
+    """Return the mechanism of a plan that has one."""
+    if made.mechanism is None:
+        raise ConfigError("a plan without noise")
+    return made.mechanism
+
+
 def sums(dimension: int) -> dict[str, Any]:
     """Measure the noise in sums, each with as many survivors as are expected, and once with everybody."""
-    cases = {"follows": planned(CLIENTS, dimension), "lies": planned(CLIENTS, dimension, lies=True)}
-    few = planned(FEW, dimension, lies=True)
-    left, all_stay = ratios(cases["follows"].mechanism, [_left(CLIENTS), CLIENTS], seed=1)
+    follows = noise_of(planned(CLIENTS, dimension))
+    lies, few = (noise_of(planned(clients, dimension, lies=True)) for clients in (CLIENTS, FEW))
+    left, all_stay = ratios(follows, [_left(CLIENTS), CLIENTS], seed=1)
     return {
         "follows": left,
         "all_stay": all_stay,
-        "lies": next(ratios(cases["lies"].mechanism, [_left(CLIENTS)], seed=2)),
-        "lies_honest": cases["lies"].mechanism.honest,
+        "lies": next(ratios(lies, [_left(CLIENTS)], seed=2)),
+        "lies_honest": lies.honest,
         "few": FEW,
-        "few_lies": next(ratios(few.mechanism, [_left(FEW)], seed=3)),
-        "few_honest": few.mechanism.honest,
+        "few_lies": next(ratios(few, [_left(FEW)], seed=3)),
+        "few_honest": few.honest,
     }
 
 
 def ratios(mechanism: Mechanism, survivors: list[int], seed: int) -> Iterator[float]:
     """Yield the measured noise of sums over a trusted curator's, after so many clients, in ascending order.
 
-    All of them send the same vector, as long as allowed and as hard on the fields as it gets. What clipping
-    takes away to leave room for rounding counts, too: the curator's noise is for a vector as long as what is
-    left of theirs.
+    All of them send the same vector, as long as may be and as hard on the fields as it gets.
     """
     rng = np.random.default_rng([seed, mechanism.dimension])
     model, context = rng.normal(size=mechanism.dimension), rng.bytes(32)
@@ -86,7 +95,7 @@ def ratios(mechanism: Mechanism, survivors: list[int], seed: int) -> Iterator[fl
         total += quantizer.encode([model], context, rng.bytes).vector
         if client in survivors:
             noise = client * (quantizer.decode(total, client, context).arrays[0] - model)
-            yield math.sqrt(np.mean(noise**2)) / (kept(mechanism) * mechanism.curator)
+            yield math.sqrt(np.mean(noise**2)) / mechanism.curator
 
 
 def kept(mechanism: Mechanism) -> float:
@@ -99,7 +108,7 @@ def _left(clients: int) -> int:
 
 
 def _times() -> dict[str, float]:
-    mechanism, rng = planned(CLIENTS, MILLION).mechanism, np.random.default_rng(0)
+    mechanism, rng = noise_of(planned(CLIENTS, MILLION)), np.random.default_rng(0)
     noise, fine = Noise(mechanism.variance, mechanism.grid_bits), rng.integers(-500, 500, MILLION)
     model = [rng.normal(size=MILLION).astype(np.float32)]
     quantizer = NoisyQuantizer.for_model(model, mechanism)
@@ -120,10 +129,12 @@ def _median_ms(work: Callable[[], object]) -> float:
     return median(times)
 
 
-def _upload(made: Plan) -> float:
-    """Return the bytes of a mask reply; it is as long among few clients."""
-    report = simulate(made.config(clients=4, threshold=None, graph=None, min_survivors=None))
-    return report.client_bytes["mask sent"]
+def _upload(made: Plan) -> int:
+    """Return the bytes of a mask reply in a real round; among four clients it is as long as among many."""
+    sizes: list[int] = []
+    config = RoundConfig(clients=4, length=made.length, bits=WORD_BITS)
+    simulate(config, overhear=lambda client, message: sizes.append(len(message)))
+    return max(sizes)
 
 
 def main() -> None:

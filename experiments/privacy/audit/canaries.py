@@ -2,8 +2,11 @@
 
 Every client is a canary. It has a direction of its own, at right angles to all others, and either sends a
 vector of that direction, four times as long as the norm allows, or zero: neighbours by the definition. Who
-wants to know projects the sum on the direction. From how often that misleads, a lower bound on epsilon
-follows, with a confidence of 99 %: the errors of *every* test are bounded by what the certificate says.
+wants to know projects the sum on the direction. From how often that misleads, lower bounds follow, with a
+confidence of 99 %. One is on mu: the certificate says that the errors of *every* test lie on or above the
+curve of a Gaussian mechanism with that mu, and epsilon is what this curve has at delta. The other one takes
+nothing but the definition of epsilon and delta; it is weak, since it would take e^epsilon canaries and more
+to see the events that epsilon is about.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +25,7 @@ from experiments.privacy.noisy import added, real, seeded
 CONFIDENCE = 0.99
 #: A canary's vector is so many times too long. Whoever clips sees no difference.
 LOUD = 4.0
-_CANDIDATES = 201
+_CANDIDATES = 101
 
 Floats = NDArray[np.float64]
 #: A client's code: its number, its vector, the context of the round and randomness give its words.
@@ -52,9 +55,7 @@ class Errors:
     missed: float
 
 
-def listen(
-    mechanism: Mechanism, encode: Encode, seed: list[int], config: RoundConfig | None = None
-) -> Heard:
+def listen(mechanism: Mechanism, encode: Encode, seed: list[int], config: RoundConfig | None = None) -> Heard:
     """Return what one sum of as many clients as the mechanism counts on tells about each of them.
 
     With a configuration it comes from a real round.

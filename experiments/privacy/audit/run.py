@@ -1,10 +1,10 @@
 """An audit of noisy sums: does any test on them beat the certificate, and is wrong code caught?
 
 For each epsilon 802 clients send one vector each that spends all of it; every client is a canary, in or out
-by a coin (see ``canaries``). The first sum of the right code goes through a real round over a planned graph.
-Bounds on epsilon grow with the number of sums that are counted; the first sum only gives the threshold. Beside
-the right clients the same audit hears wrong ones (see ``clients``). Writes results.json, after each epsilon,
-and audit.png. The next call goes on with what is missing.
+by a coin (see ``canaries``). The first sum of the right clients goes through a real round over a planned
+graph. Bounds on epsilon grow with the number of sums that are counted; the first sum only gives the
+threshold. Beside the right clients the same audit hears wrong ones (see ``clients``). Writes results.json,
+after each epsilon, and audit.png. The next call goes on with what is missing.
 """
 
 import json
@@ -135,7 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complete = len(rows) == len(key.settings["epsilons"])
         spent = record.seconds(stored)
         record.save(file, {"rows": rows}, key, started=started, complete=complete, spent=spent)
-    picture(json.loads(file.read_text(encoding="utf-8"))["rows"]).savefig(wanted.output / "audit.png", dpi=150)
+    picture(json.loads(file.read_text(encoding="utf-8"))["rows"]).savefig(
+        wanted.output / "audit.png", dpi=150
+    )
 
 
 if __name__ == "__main__":
