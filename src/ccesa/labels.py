@@ -38,6 +38,8 @@ PAIR_SECRET = b"ccesa/2/23 pair secret"
 # Differential privacy: the signs of a rotation, and what a ledger knows noise by.
 ROTATION = b"ccesa/2/24 rotation"
 MECHANISM = b"ccesa/2/25 mechanism"
+# A ledger: each line, bound to the one before.
+LEDGER = b"ccesa-ledger-1 line"
 # Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
 FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"

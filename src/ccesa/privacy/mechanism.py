@@ -164,17 +164,19 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         """What one vector spends, if ``honest`` clients are in every sum."""
         return self.released(self.honest)
 
-    def released(self, honest: int) -> Release:
+    def released(self, honest: int, epsilon: float | None = None) -> Release:
         """Return what one vector spends if every sum has the noise of so many honest clients.
 
         Args:
             honest: At least 1.
+            epsilon: At which delta is asked for, where that is not the mechanism's own.
         """
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
+        factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=(1 + math.exp(self.epsilon)) * draws * self._distance + 2.0**self.fails,
+            delta=factor * draws * self._distance + 2.0**self.fails,
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
