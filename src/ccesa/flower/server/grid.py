@@ -201,17 +201,15 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if not self._rounds.releases(message_type):
             log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named before")
             return []
-        content = messages[0].content
-        model = model_of(content)
-        terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
-        log.info_once(terms.fields.in_words)
-        if self._releases is not None and terms.kind == "train" and start is not None:
-            everyone = len(messages) == len(list(self._grid.get_node_ids()))
-            evaluates = self._rounds.releases("evaluate")
-            self._releases.check_ahead(start.left, evaluates=evaluates, everyone=everyone)
-        packing, preparing = packing_for(terms, model), self._preparing.setdefault(message_type, Preparing())
+        model, kind = model_of(messages[0].content), kind_of(message_type)
+        preparing = self._preparing.setdefault(message_type, Preparing())
         nodes = frozenset(int(message.metadata.dst_node_id) for message in messages)
         try:
+            terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
+            log.info_once(terms.fields.in_words)
+            if kind == "train" and start is not None:
+                self._check_ahead(start.left, len(messages))
+            packing = packing_for(terms, model)
             preparing.enter(
                 Asked(nodes, terms, packing.length),
                 None if start is None else start.left,
@@ -219,11 +217,18 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             )
             reply = self._repeated(partial(self._round, preparing, packing, messages), Deadline(timeout))
         except RoundLost as lost:
-            log.warn(f"the {terms.kind} round with {len(messages)} nodes is lost: {lost}")
-            self._lost_rounds.lost(terms.kind, str(lost))
+            log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
+            self._lost_rounds.lost(kind, str(lost))
             return []
-        self._lost_rounds.went_well(terms.kind)
+        self._lost_rounds.went_well(kind)
         return [reply]
+
+    def _check_ahead(self, left: int, asked: int) -> None:
+        """With noise, refuse a training that is longer than it is made for, before its first vector."""
+        if self._releases is not None:
+            everyone = asked == len(list(self._grid.get_node_ids()))
+            evaluates = self._rounds.releases("evaluate")
+            self._releases.check_ahead(left, evaluates=evaluates, everyone=everyone)
 
     def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
         """Return the reply of the first round that is not lost; each has keys of its own."""
