@@ -156,7 +156,7 @@ def chosen_dropouts(defended: bool, tell: Tell, clients: int = 14) -> Outcome:
     graph = seen_graph(stage.overheard, colluders=1 << (clients - 1))
     cut = best_cut(graph)
     tell(f"server tries all {2 ** (clients - 1):,} ways to choose V3 among {clients} clients, one its own")
-    _play(stage, cut)
+    play(stage, cut)
     group = _members(cut.group)
     end = stage.steal(group)
     if graph.keeps_promise(cut.group) and end.succeeded:
@@ -194,7 +194,7 @@ def seen_graph(seen: Eavesdropper, colluders: int) -> Drawn:
     )
 
 
-def _play(stage: Stage, cut: Cut) -> None:
+def play(stage: Stage, cut: Cut) -> None:
     """The real round with this V3."""
     v3 = _flags(stage, cut.v3)
     dropped = np.flatnonzero(~v3).tolist()

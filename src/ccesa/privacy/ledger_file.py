@@ -127,9 +127,9 @@ class OnDisk:
         try:
             head = files.trusted_bytes(self._head, _MOST_BYTES, private=True)
         except FileNotFoundError:
-            raise self._damaged(there, f"{self._head} is missing, which says that it is the last") from None
+            raise self._damaged(there, f"{self._head} is missing, so it may not be the last") from None
         if not head.endswith(b"\n"):
-            raise self._damaged(there, f"{self._head} is cut short, which says that it is the last")
+            raise self._damaged(there, f"{self._head} is cut short, so it may not be the last")
         return head
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:

@@ -133,7 +133,7 @@ class NoisyQuantizer(Generic[Model]):
             fine = np.rint(rotated).astype(np.int64)
             if (found := square(fine)) <= most:
                 return fine
-            rotated *= most / found
+            rotated *= most / found * (1 - 1 / self.mechanism.bound)  # by a step more than is missing
         return np.zeros_like(fine)
 
     @cached_property

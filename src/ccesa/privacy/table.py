@@ -205,6 +205,8 @@ def _row(weights: _Weights, phase: int, phases: int, bits: int) -> list[int] | N
     """
     lower, upper = ([*part[phase::phases][::-1], *part[phases - phase :: phases]] for part in weights[:2])
     least, most, largest = sum(lower), sum(upper) + 2 * weights.tail, 2**bits - 1
+    if not least:
+        return None
     low = [(below << bits) // most for below in accumulate(lower, initial=0)]
     high = [min((above << bits) // least, largest) for above in accumulate(upper, initial=weights.tail)]
     if 2 * phase == phases:
