@@ -111,16 +111,18 @@ def test_whole_numbers_stay_as_they_were_sent():
         assert model["batches"].dtype == np.int64
 
 
-@pytest.mark.parametrize("collusion", [0.0, 0.1])
-def test_rounds_insist_on_as_many_survivors_as_the_noise_counts_on(collusion):
-    grid = MemoryGrid(make_app(changed), NODES)
-    secure = SecureGrid(grid, privacy=DEMAND, collusion=collusion)
-    list(secure.send_and_receive(messages(grid, large_model())))
-    assert (grid.steps(1001)[2] == "accept") == bool(collusion)
+@pytest.mark.parametrize("given", [{}, {"collusion": 0.1}, {"post_quantum": True}])
+def test_rounds_insist_on_as_many_survivors_as_the_noise_counts_on(given):
+    """With colluders they have the step accept: nobody else chooses whose noise is missing."""
+    grid, model = MemoryGrid(make_app(changed), NODES), large_model()
+    secure = SecureGrid(grid, privacy=DEMAND, **given)
+    (reply,) = secure.send_and_receive(messages(grid, model))
+    assert (grid.steps(1001)[2] == "accept") == bool(given)
+    assert residue(model_in(reply), plain_mean(model, number(NODES))) == pytest.approx(secure.noise, rel=0.06)
     # One more than it may be: the sum is not opened.
     grid = MemoryGrid(make_app(changed), NODES, faults=lose(ERROR, "mask", 1001, 1002))
-    assert one_round(grid, large_model(), privacy=DEMAND, collusion=collusion) is None
-    assert grid.steps(1003)[-1] == "forget"
+    assert one_round(grid, model, privacy=DEMAND, **given) is None
+    assert "unmask" not in grid.steps(1003)
 
 
 # What stays on the nodes
@@ -327,6 +329,9 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
         ({"secure_evaluate": False}, "metrics would be sent without noise"),
         ({"privacy": 3.0}, "privacy: expected DifferentialPrivacy, got float"),
         ({"dropout": 1.0}, "dropout"),
+        ({"metrics": "accuracy", "metric_clip": 1.0}, "metrics must be a list of names, not 'accuracy'"),
+        ({"metrics": [""], "metric_clip": 1.0}, "metrics must be a list of names"),
+        ({"metrics": ["accuracy"], "metric_clip": 0.0}, "metric_clip must be a positive number"),
     ],
 )
 def test_settings_that_do_not_go_with_privacy(given, reason):
@@ -344,6 +349,14 @@ def test_a_server_that_lies_needs_a_charter():
 def test_settings_that_go_with_privacy_only(given):
     with pytest.raises(ConfigError, match=f"^{next(iter(given))} without privacy"):
         SecureGrid(MemoryGrid(make_app(), NODES), **given)
+
+
+def test_the_weight_is_no_metric():
+    secure = SecureGrid(
+        MemoryGrid(make_app(), NODES), privacy=DEMAND, metrics=["num-examples"], metric_clip=1.0
+    )
+    with pytest.raises(ConfigError, match="metric 'num-examples' is what the strategy weights by"):
+        secure.send_and_receive(messages(MemoryGrid(make_app(), NODES), new_model(), "evaluate"))
 
 
 def test_a_model_without_real_numbers_is_refused():

@@ -75,6 +75,14 @@ def test_limits_of_noise_that_are_kept_change_nothing(tmp_path):
     assert who_trains(grid) == {*number(NODES)}
 
 
+def test_a_node_that_insists_on_noise_answers_nothing_in_clear(said):
+    own = {"ccesa-min-noise": 0.1, "ccesa-plain": True}
+    grid = MemoryGrid(make_app(changed), NODES, node_configs=all_say(NODES, own))
+    replies = grid.send_and_receive(messages(grid, new_model()))
+    assert [reply.error.code for reply in replies] == [envelope.REFUSED] * NODES
+    assert any("ccesa-plain beside noise that this node insists on" in line for line in said)
+
+
 @pytest.mark.parametrize("key", ["ccesa-min-noise", "ccesa-ledger"])
 def test_a_node_that_insists_on_noise_takes_part_in_nothing_else(key, tmp_path, said):
     own = ledgers(tmp_path)[1002] if key == "ccesa-ledger" else {key: 0.1}

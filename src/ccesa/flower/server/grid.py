@@ -226,9 +226,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     def _check_ahead(self, left: int, asked: int) -> None:
         """With noise, refuse a training that is longer than it is made for, before its first vector."""
         if self._releases is not None:
-            everyone = asked == len(list(self._grid.get_node_ids()))
-            evaluates = self._rounds.releases("evaluate")
-            self._releases.check_ahead(left, evaluates=evaluates, everyone=everyone)
+            self._releases.check_ahead(
+                left,
+                evaluates=self._rounds.releases("evaluate"),
+                everyone=lambda: asked == len(list(self._grid.get_node_ids())),
+            )
 
     def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
         """Return the reply of the first round that is not lost; each has keys of its own."""

@@ -5,7 +5,7 @@ demand, so all of them together keep it; that is computed, not assumed.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import fsum
 
 from ccesa.errors import BudgetSpent, ConfigError
@@ -23,13 +23,16 @@ class Releases:
         #: By node, how many with which noise.
         self._vectors: dict[int, Counter[Mechanism]] = {}
 
-    def check_ahead(self, left: int, *, evaluates: bool, everyone: bool) -> None:
-        """Refuse a training that is certain to end early, before its first vector; warn where it may."""
+    def check_ahead(self, left: int, *, evaluates: bool, everyone: Callable[[], bool]) -> None:
+        """Refuse a training that is certain to end early, before its first vector; warn where it may.
+
+        It has so many rounds left, and is certain to if ``everyone`` is asked in each.
+        """
         if self._vectors or left * (1 + evaluates) <= self._demand.rounds:
             return
         what = f"a training of {left} rounds" + ", with evaluations" * evaluates
         text = f"{what}, and noise that is made for {self._demand.rounds} vectors of a node"
-        if everyone and left > self._demand.rounds:
+        if left > self._demand.rounds and everyone():
             raise ConfigError(f"{text}: ask for privacy of as many rounds")
         log.warn(f"{text}: it ends with an error when one node is asked for more")
 

@@ -150,6 +150,8 @@ class NoisyRounds:
                 f"{', '.join(others)} beside privacy: every node counts one, and one norm bounds all that it "
                 "adds; leave it out"
             )
+        if isinstance(metrics, str) or not all(isinstance(name, str) and name for name in metrics):
+            raise ConfigError(f"metrics must be a list of names, not {quoted(metrics)}")
         if (metric_clip is None) == bool(metrics):
             raise ConfigError("metrics and metric_clip go together: with noise each has to have a bound")
         Assumptions(clients=LEAST_NODES, dropout=dropout, collusion=collusion)
@@ -159,7 +161,7 @@ class NoisyRounds:
         self._terms = Terms(
             message_type="train",
             clients=LEAST_NODES,
-            metric_clip=metric_clip or DEFAULTS.metric_clip,
+            metric_clip=DEFAULTS.metric_clip if metric_clip is None else metric_clip,
             metric_slots=len(slots),
             metrics=slots,
         )
@@ -180,11 +182,17 @@ class NoisyRounds:
         trains, counters = kind_of(message_type) == "train", sorted(self._counters)
         released = sum(value.size for value in real_numbers(model, counters).values())
         planned = self._planned(nodes, released if trains else self._terms.metric_slots)
+        weighted_by = of_strategy or DEFAULTS.weighted_by
+        if f"={weighted_by}" in (self._terms.metrics or ()):
+            raise ConfigError(
+                f"metric {weighted_by!r} is what the strategy weights by, and cannot be released: every node "
+                "counts one"
+            )
         return msgspec.structs.replace(
             self._terms,
             message_type=message_type,
             clients=nodes,
-            weighted_by=of_strategy or DEFAULTS.weighted_by,
+            weighted_by=weighted_by,
             counters=counters if trains else [],
             privacy=planned.mechanism or msgspec.UNSET,
         )
