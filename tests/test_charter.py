@@ -13,11 +13,15 @@ from ccesa.charter.charter import MAX_FILE_BYTES
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import ErdosRenyi, Harary
+from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.simulate.enrolment import NOTHING
 from ccesa.thresholds import Fixed, Linear, Majority
 from rounds import charter, configure, identity
 from strategies import charters
 
+NOISE = chosen(
+    DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10
+)
 AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
 
 
@@ -62,6 +66,7 @@ OTHERS = {
         "attempts": 1,
         "certificate": msgspec.structs.replace(NOTHING, around=1),
         "learning": None,
+        "privacy": NOISE,
     },
     Stated: dict.fromkeys(Stated.__struct_fields__, -3.5)
     | dict.fromkeys(["dropout", "collusion", "privacy_bits", "reliability_bits"], 0.5)

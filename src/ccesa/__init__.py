@@ -7,11 +7,13 @@ from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.errors import (
     AttemptsSpent,
+    BudgetSpent,
     CcesaError,
     ConfigError,
     ConflictingMessage,
     CorruptSeeds,
     CorruptShares,
+    DamagedLedger,
     Disconnected,
     FaultyClient,
     FaultyNeighbour,
@@ -40,6 +42,8 @@ from ccesa.thresholds import Fixed, Linear, Majority
 
 if TYPE_CHECKING:
     from ccesa import plan
+    from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
+    from ccesa.privacy.ledger import Ledger
     from ccesa.protocol.round import run_series
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
@@ -54,6 +58,7 @@ __all__ = [
     "Admission",
     "Aggregate",
     "AttemptsSpent",
+    "BudgetSpent",
     "CcesaError",
     "Charter",
     "Client",
@@ -62,6 +67,8 @@ __all__ = [
     "ConflictingMessage",
     "CorruptSeeds",
     "CorruptShares",
+    "DamagedLedger",
+    "DifferentialPrivacy",
     "Disconnected",
     "Ended",
     "ErdosRenyi",
@@ -75,10 +82,12 @@ __all__ = [
     "Identity",
     "ImpossiblePlan",
     "LateMessage",
+    "Ledger",
     "Linear",
     "Majority",
     "MalformedMessage",
     "Member",
+    "NoisyQuantizer",
     "OrderError",
     "OverlappingSums",
     "Quantizer",
@@ -104,7 +113,10 @@ __all__ = [
 _LATER = {
     "ActiveServer": "ccesa.protocol.server",
     "Aggregate": "ccesa.protocol.server",
+    "DifferentialPrivacy": "ccesa.privacy",
     "Ended": "ccesa.protocol.series",
+    "Ledger": "ccesa.privacy.ledger",
+    "NoisyQuantizer": "ccesa.privacy",
     "Series": "ccesa.protocol.series",
     "SeriesClient": "ccesa.protocol.series_client",
     "Server": "ccesa.protocol.server",

@@ -6,7 +6,9 @@
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
     │   │   ├── ImpossiblePlan     demands that no graph can meet
-    │   │   └── TaskSpent          this client has contributed to this task as often as it may
+    │   │   ├── TaskSpent          this client has contributed to this task as often as it may
+    │   │   ├── BudgetSpent        one more vector would tell more than the site's budget allows
+    │   │   └── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
     │   ├── VectorError            input of the wrong length, type or range
     │   ├── OrderError             a call that the current step does not allow
     │   └── OverlappingSums (.clients) partial sums that contain the same clients
@@ -112,6 +114,39 @@ class TaskSpent(ConfigError):
 
     No vector leaves. Nobody need be at fault: wait for another task, such as the next model.
     """
+
+
+class BudgetSpent(ConfigError):
+    """Raised when one more vector would spend more than a ledger's budget, or than its noise is made for.
+
+    No vector leaves and nothing was charged. Nobody need be at fault: take no part in further rounds with
+    the same data, or only in rounds with more noise. The text says what is spent.
+    """
+
+
+class DamagedLedger(ConfigError):
+    """Raised for a ledger that is not as it was written, or of which an older copy was put back.
+
+    To blame is a disk, an editor, or whoever restored a backup. No vector leaves, and nothing is repaired by
+    guessing: put back the newest copy of both of its files. Where there is none, make a new ledger whose
+    budget is what is left by your own records.
+
+    Args:
+        line: Number of the first line that is wrong, from 1 on.
+        what: What is wrong with it.
+        name: Of the ledger's file.
+
+    Attributes:
+        line: Number of the first line that is wrong, from 1 on.
+        what: What is wrong with it.
+    """
+
+    def __init__(self, line: int, what: str, name: str = "the ledger") -> None:
+        self.line, self.what = line, what
+        super().__init__(
+            f"line {line} of {name} is damaged: {what}. Put back the newest copy of it and of its .head; if "
+            "there is none, make a new ledger with what is left of the budget by your own records"
+        )
 
 
 class VectorError(UsageError):

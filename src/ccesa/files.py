@@ -57,6 +57,14 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
     Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or
     if it is not UTF-8. The text is what the file has, line ends included.
     """
+    try:
+        return trusted_bytes(path, most_bytes, private).decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not text") from None  # the error holds the bytes, which may be secret
+
+
+def trusted_bytes(path: Path | str, most_bytes: int, private: bool = False) -> bytes:
+    """Read bytes as ``read_trusted`` reads a text."""
     with open(path, "rb") as file:
         if os.name == "posix":
             _check_mode(path, os.fstat(file.fileno()).st_mode, private)
@@ -64,10 +72,7 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ConfigError(f"{path} has more than {most_bytes} bytes; is it the right file?")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not text") from None  # the error holds the bytes, which may be secret
+    return data
 
 
 def _check_place(path: Path) -> None:

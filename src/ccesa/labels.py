@@ -35,6 +35,11 @@ PAIR_SEED = b"ccesa/2/20 pair seed"
 SEED_COMMITMENT = b"ccesa/2/21 seed commitment"
 DEPOSIT = b"ccesa/2/22 deposit"
 PAIR_SECRET = b"ccesa/2/23 pair secret"
+# Differential privacy: the signs of a rotation, and what a ledger knows noise by.
+ROTATION = b"ccesa/2/24 rotation"
+MECHANISM = b"ccesa/2/25 mechanism"
+# A ledger: each line, bound to the one before.
+LEDGER = b"ccesa-ledger-1 line"
 # Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
 FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
@@ -67,6 +72,8 @@ ALL = (
     SEED_COMMITMENT,
     DEPOSIT,
     PAIR_SECRET,
+    ROTATION,
+    MECHANISM,
 )
 
 _PAIR = struct.Struct("<IIII")

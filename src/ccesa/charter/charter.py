@@ -21,10 +21,11 @@ from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS, Fields
 from ccesa.floor import BARE_FLOOR
-from ccesa.graphs import Graph
+from ccesa.graphs import Complete, Graph
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.per_step import PerStep
 from ccesa.thresholds import Threshold
 from ccesa.wire import encode
@@ -143,6 +144,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         attempts: How many vectors a member sends for one task, 1 to 1000.
         certificate: What graph and threshold rest on: assumptions, and log2 of what can go wrong.
         learning: How replies of learning become vectors; None outside of learning.
+        privacy: The noise in every vector; left out where sums are released as they are.
 
     Raises:
         ConfigError: Fields that cannot work, alone or together, or cannot work safely.
@@ -162,6 +164,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     attempts: int = 2
     certificate: Stated
     learning: Learning | None = None
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
@@ -180,8 +183,28 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             if self.bits != WORD_BITS:
                 raise ConfigError(f"a charter with learning has words of {WORD_BITS} bits, not {self.bits}")
             Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
+        if isinstance(self.privacy, Mechanism):
+            self._check_noise(self.privacy)
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        BARE_FLOOR.check(self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
+        length = self.privacy.length if isinstance(self.privacy, Mechanism) else 1
+        BARE_FLOOR.check(self._config(length=length, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
+
+    def _check_noise(self, noise: Mechanism) -> None:
+        """Refuse noise of more honest clients than the certificate has in every sum that can be opened.
+
+        Against a server that lies it is its least number. Against one that follows the protocol colluders may
+        still choose who drops out, and part a sparse graph as that server would; not a complete one.
+        """
+        if self.bits != WORD_BITS:
+            raise ConfigError(f"a charter with privacy has words of {WORD_BITS} bits, not {self.bits}")
+        honest = self.certificate.least_honest
+        if noise.against == "follows" and isinstance(self.graph, Complete):
+            honest = self.min_survivors - self.certificate.colluders
+        if noise.honest > honest:
+            raise ConfigError(
+                f"the charter's noise counts on {noise.honest} honest clients in every sum, and its "
+                f"certificate has {honest}"
+            )
 
     @cached_property
     def admission(self) -> Admission:
@@ -218,6 +241,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: One of them cannot be.
         """
+        if isinstance(self.privacy, Mechanism) and length != self.privacy.length:
+            raise ConfigError(
+                f"a round of {length} words, and the charter's noise is made for {self.privacy.length}: a "
+                "model of another size needs another charter"
+            )
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
         if accept is not None:
             given["accept"] = accept

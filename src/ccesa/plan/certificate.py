@@ -21,6 +21,7 @@ from ccesa.guards import CURIOUS, guard_named
 from ccesa.probability import events
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.tails import LN2, log2_upwards
+from ccesa.protocol.server import DROPOUT
 from ccesa.thresholds import Rule
 
 
@@ -77,3 +78,14 @@ def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | 
         exposed=log2_upwards(exposed),
         unmaskable=log2_upwards(unmaskable),
     )
+
+
+def left_out(graph: Kind, rule: Rule, assumptions: Assumptions) -> float:
+    """Bound P(colluders can have an honest client left out, and part the honest masks by it), as log2.
+
+    Everyone with everyone has masks that nothing parts.
+    """
+    if graph.mean_mask_degree(assumptions.clients) == assumptions.clients - 1:
+        return -math.inf
+    spare = max(assumptions.dropout, DROPOUT)
+    return log2_upwards(graph.degrees(assumptions.clients).left_out(rule, assumptions, spare))

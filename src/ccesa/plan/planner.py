@@ -1,26 +1,30 @@
 """``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
-from ccesa.graphs import BEST, Complete, Harary, kind_named
+from ccesa.graphs import BEST, Harary
 from ccesa.guards import CURIOUS, guard_named
-from ccesa.plan.certificate import certify
-from ccesa.plan.explanation import everyone, explain, reachable
+from ccesa.parts import check_type
+from ccesa.plan.explanation import everyone
+from ccesa.plan.making import certified, surviving
+from ccesa.plan.noise import Noise
 from ccesa.plan.result import Plan
-from ccesa.plan.search import Found, cheapest, sparsest, thinned
+from ccesa.plan.search import Found, thinned
+from ccesa.plan.wanted import Wanted, all_needed, search
+from ccesa.privacy import DifferentialPrivacy
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.demand import Demand
 from ccesa.probability.per_step import PerStep
-from ccesa.probability.reliability import log_fewer
-from ccesa.probability.tails import LN2, log2_upwards
 from ccesa.protocol.steps import steps_of
+
+_ACCEPTS = (
+    "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
+)
 
 
 def plan(
@@ -37,6 +41,9 @@ def plan(
     dropout_per_step: float | Mapping[str, float] | None = None,
     agreement: str = DEFAULT,
     accept: bool = False,
+    privacy: DifferentialPrivacy | None = None,
+    degree: int | None = None,
+    field_bits: int | None = None,
 ) -> Plan:
     """Return the cheapest graph of which all promises hold.
 
@@ -47,8 +54,8 @@ def plan(
         collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
             under ``active``, where it is never less than one client.
         guard: ``curious`` or ``active``.
-        length: Words of a vector.
-        bits: Bits of a word, 8, 16, 32 or 64.
+        length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
+        bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
         privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, or 128
             under ``active``.
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
@@ -63,16 +70,21 @@ def plan(
         agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret when X25519 falls. No graph depends
             on it, but what a round costs.
         accept: Whether rounds have the step *accept*, as those of a series do, and those of an agreement that
-            needs it.
+            needs it, and those under ``curious`` with noise and colluders.
+        privacy: What all sums together may tell about a client. The plan then has a ``mechanism``, the noise
+            that every client adds, and as high a number of survivors as reliability allows.
+        degree: The neighbours of a Harary graph that is to be taken; else they are planned.
+        field_bits: Bits of a parameter in a sum with noise; else the fewest that cost hardly any noise.
 
     Raises:
         ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
     accept = accept or needs_accept(agreement)
-    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept)
+    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None and not accept
+    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept or liars)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
-    kind_named(graph)
+    wanted = Wanted.checked(graph, degree, clients)
     RoundConfig(  # refuses what cannot be
         clients=clients,
         length=length,
@@ -81,11 +93,25 @@ def plan(
         agreement=agreement,
         accept=accept,
     )
-    found, demand = _search(demand, graph, gives_way=reliability_bits is None)
+    gives_way = reliability_bits is None
+    if privacy is not None:
+        _check_against(privacy, guard)
+        noise = Noise(
+            privacy=privacy,
+            dimension=length,
+            field_bits=field_bits,
+            agreement=agreement,
+            accept=accept or liars,
+        )
+        made = noise.planned(demand, wanted, gives_way=gives_way)
+        return replace(made, notes=(*made.notes, *([_ACCEPTS] if liars else [])))
+    if field_bits is not None:
+        raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
+    found, demand = search(demand, wanted, gives_way=gives_way)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
-    found = replace(found, notes=(*found.notes, *_all_needed(demand)))
-    return replace(_certified(demand, length, bits, found), agreement=agreement, accept=accept)
+    found = replace(found, notes=(*found.notes, *all_needed(demand)))
+    return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
 
 def check(
@@ -117,18 +143,9 @@ def check(
     bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
     leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
     demand = _demand(config.clients, leaving, collusion, *bits)
-    made = _certified(demand, config.length, config.bits, found)
+    made = certified(demand, config.length, config.bits, found)
     made = replace(made, agreement=config.agreement, accept=config.accept)
-    return _surviving(made, config.min_survivors)
-
-
-def _surviving(made: Plan, least: int) -> Plan:
-    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own."""
-    if least <= made.least_survivors:
-        return made
-    bounds = made.certificate
-    lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
-    return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
+    return surviving(made, config.min_survivors)
 
 
 def plan_or_complete(
@@ -167,7 +184,7 @@ def plan_or_complete(
         found = everyone(demand)
         if found is None:
             raise
-        made = _certified(demand, length, bits, replace(found, notes=(str(error),)))
+        made = certified(demand, length, bits, replace(found, notes=(str(error),)))
         if not made.is_private:
             raise
         return replace(made, agreement=agreement, accept=accept)
@@ -207,65 +224,10 @@ def _demand(
     return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
 
 
-def _search(demand: Demand, graph: str, *, gives_way: bool) -> tuple[Found, Demand]:
-    """Return the cheapest graph for the demand, or for a lower reliability than the default."""
-    found = cheapest(demand, graph)
-    if found is not None:
-        return found, demand
-    failure = explain(demand, graph)
-    # Only a default gives way, and only in reliability: a lost round can be run again.
-    lower = _lowered(demand) if gives_way else None
-    all_with_all = None if lower is None else sparsest(lower, Complete)
-    if lower is None or all_with_all is None:
-        raise failure
-    note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
-    return replace(all_with_all, notes=(note,)), lower
-
-
-def _all_needed(demand: Demand) -> Iterator[str]:
-    """Say that no client may be missing, where that follows from steps that were not named."""
-    roster = demand.roster
-    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
-        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
-
-
-def _lowered(demand: Demand) -> Demand | None:
-    """Return the demand with as much reliability as there is; None where that is less than a bit."""
-    bits = reachable(demand) or 0.0
-    return demand.changed(reliability_bits=min(demand.reliability_bits, bits)) if bits >= 1 else None
-
-
-def _certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
-    """Return a graph and a rule with their certificate."""
-    made = Plan(
-        roster=demand.roster,
-        guard=demand.guard.name,
-        length=length,
-        bits=bits,
-        privacy_bits=demand.privacy_bits,
-        reliability_bits=demand.reliability_bits,
-        graph=found.graph,
-        threshold=found.threshold,
-        certificate=certify(found.graph, found.threshold, demand.assumptions, demand.roster),
-        notes=found.notes,
-    )
-    return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
-
-
-def _promising_more(demand: Demand, made: Plan) -> Plan:
-    """Return the plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
-    surely = min(_bearable(demand, made), demand.assumptions.colluders)
-    if surely <= made.colluders:
-        return made
-    roster = replace(demand.roster, anywhere=surely)
-    certificate = certify(made.graph, made.threshold, demand.assumptions, roster)
-    return replace(made, roster=roster, certificate=certificate)
-
-
-def _bearable(demand: Demand, made: Plan) -> int:
-    """Return with how many colluders no event can happen, wherever they are; none where degrees vary."""
-    if made.graph.varies:
-        return 0
-    degrees = np.array(made.degrees)
-    t = made.threshold.of(degrees)
-    return min(int(event(t, degrees).min()) for event in demand.events) - 1
+def _check_against(privacy: DifferentialPrivacy, guard: str) -> None:
+    check_type("privacy", privacy, DifferentialPrivacy)
+    if privacy.against == "lies" and not guard_named(guard).chooses_roster:
+        raise ConfigError(
+            f"against = lies does not go with guard = {guard}, which holds against a server that follows the "
+            "protocol: take guard = active"
+        )

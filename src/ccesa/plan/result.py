@@ -10,8 +10,10 @@ from ccesa.crypto.agreements import DEFAULT
 from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs import Graph
 from ccesa.guards import guard_named
-from ccesa.plan.certificate import Certificate
+from ccesa.plan.certificate import Certificate, left_out
 from ccesa.plan.price import Cost, Shape, price
+from ccesa.plan.promises import Offer, Promise, both
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.bisection import first
 from ccesa.probability.events import Event, either, fewer_honest, more_colluders, unmaskable
@@ -34,8 +36,11 @@ class Plan:
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
         notes: What was planned otherwise than asked for, in words.
+        survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
+        mechanism: The noise of every vector; None where none was asked for.
+        offers: Denser graphs with less noise, where that is counted on neighbours.
     """
 
     roster: Roster
@@ -48,8 +53,11 @@ class Plan:
     threshold: Threshold
     certificate: Certificate
     notes: tuple[str, ...] = ()
+    survivors: int = 0
     agreement: str = DEFAULT
     accept: bool = False
+    mechanism: Mechanism | None = None
+    offers: tuple[Offer, ...] = ()
 
     @property
     def assumptions(self) -> Assumptions:
@@ -120,11 +128,44 @@ class Plan:
 
     @property
     def least_survivors(self) -> int:
-        """Sums over fewer are not opened. No reliable round has fewer.
+        """S: sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. With noise it is
+        the largest number that the demand on reliability allows.
         """
-        return max(3, self.least_honest or 0)
+        return max(3, self.least_honest or 0, self.survivors)
+
+    def promised(self, against: str) -> Promise | None:
+        """Return how many honest clients are in every sum that a server can open, whose noise counts.
+
+        A server that lies chooses who drops out, and opens any part with ``least_honest`` of them. One that
+        follows the protocol opens the sum over S survivors, unless colluders can part the masks.
+
+        Args:
+            against: ``follows``, or ``lies``, of which ``curious`` promises nothing: then it is None.
+        """
+        lies, private = against == "lies", self.certificate.privacy(self.guard)
+        if lies and not guard_named(self.guard).chooses_roster:
+            return None
+        promises = []
+        if self.least_honest is not None and self.least_honest_fails is not None:
+            promises.append(Promise(self.least_honest, both(private, self.least_honest_fails)))
+        if not lies and self.parted <= -self.privacy_bits:
+            promises.append(Promise(self.least_survivors - self.colluders, both(private, self.parted)))
+        best = max(promises, default=None)
+        return best if best and best.honest > 0 else None
+
+    @cached_property
+    def parted(self) -> float:
+        """The log2 of a bound on P(colluders can part the honest clients' masks, if the server does not lie).
+
+        By garbage for chosen clients they do so at will; with *accept* under ``curious`` it costs edges only.
+        """
+        if self.assumptions.colluders == 0:
+            return -math.inf
+        mild = self.accept and not guard_named(self.guard).chooses_roster and not self.masks_are_thin
+        complete = self.mask_degree == self.clients - 1
+        return left_out(self.graph, self.threshold, self.assumptions) if mild or complete else 0.0
 
     @property
     def masks_are_thin(self) -> bool:
@@ -170,7 +211,7 @@ class Plan:
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
             threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
-            survivors=max(2, self.least_honest or 0),
+            survivors=max(2, self.least_honest or 0, self.survivors),
         )
 
     @property

@@ -83,7 +83,7 @@ def fitted(demand: Demand, graph: Graph) -> Found | None:
 def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
     """Return whether the certificate says that the demand is kept."""
     certificate = certify(graph, rule, demand.assumptions, demand.roster)
-    reliable = certificate.unreliable <= -demand.reliability_bits
+    reliable = certificate.unreliable <= -demand.graph_bits
     return reliable and certificate.privacy(demand.guard.name) <= -demand.privacy_bits
 
 

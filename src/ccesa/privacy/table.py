@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from ccesa.errors import ConfigError
 from ccesa.parts import check_integer
 
-#: Variances are counted in units of 1 / 256.
+#: A variance is a whole number of 1 / 256, so that everyone builds the same tables.
 VARIANCE_UNITS = 256
 WORD_BITS = 64
 MOST_GRID_BITS = 16

@@ -71,6 +71,11 @@ class Assumptions:
         """Return how many drop out, where exactly a fraction does."""
         return _part(self.dropout, self.clients)
 
+    @property
+    def staying(self) -> int:
+        """Return how many clients are expected to stay, to the nearest whole number."""
+        return self.clients - self.dropped if self.exact else round((1.0 - self.dropout) * self.clients)
+
     def losing(self, dropout: float) -> "Assumptions":
         """Return the same with another dropout; per step it is scaled, and about that much."""
         if self.per_step is None:

@@ -24,6 +24,12 @@ class Degrees(Protocol):
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         """Bound P(the event happens to some honest client), for every roster that there may be."""
 
+    def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
+        """Bound P(some honest client is left out once all colluders turn from it).
+
+        It needs ``spare`` holders per neighbour beyond t.
+        """
+
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         """Return the best threshold rule for a demand that is ``kept``; None if there is none.
 

@@ -22,6 +22,8 @@ class Demand:
     privacy_bits: float
     guard: Guard
     roster: Roster
+    #: Bits by which a graph has to be more reliable than a round, which may fail for other reasons too.
+    share: float = 0.0
 
     @classmethod
     def of(
@@ -66,8 +68,13 @@ class Demand:
         return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
 
     @property
+    def graph_bits(self) -> float:
+        """Return how reliable the graph has to be, in bits."""
+        return self.reliability_bits + self.share
+
+    @property
     def log_unreliable(self) -> float:
-        return -self.reliability_bits * LN2
+        return -self.graph_bits * LN2
 
     @property
     def log_private(self) -> float:

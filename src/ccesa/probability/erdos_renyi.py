@@ -70,6 +70,9 @@ class EdgeDegrees:
             return 0.0  # the bound over all rosters is one for fractions of them
         return _opened(self.p, roster).log(event, rule.of)
 
+    def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
+        return 0.0  # not bounded: nothing is promised
+
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         """Return a rule that leaves a margin, so that the certificate need not be asked at every step."""
         assumptions, nats = demand.assumptions, _needed(demand)

@@ -13,10 +13,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import digamma, logsumexp, xlog1py, xlogy
 
+from ccesa.probability.accusations import log_left_out
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.demand import Demand
 from ccesa.probability.events import Event
-from ccesa.probability.reliability import log_few, log_lost, log_lost_at, log_small
+from ccesa.probability.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
 from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
 
@@ -78,7 +79,7 @@ class EqualDegrees:
 
         Where nobody says who leaves when, everyone is in V1: fewer would only lower t. Else there may be too
         few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
-        highest t.
+        highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fitting(rule, most)
@@ -86,6 +87,8 @@ class EqualDegrees:
             self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
         ]
         lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
+        if self.degree >= assumptions.clients - 1:
+            lost = min(lost, at(log_all_lost(assumptions), int(t[-1])))
         return float(np.logaddexp(lost, log_few(assumptions)))
 
     def _lost(self, assumptions: Assumptions, degree: int, t: int) -> float:
@@ -95,6 +98,10 @@ class EqualDegrees:
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
+
+    def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
+        needed = int(rule.of(self.degree)) + math.ceil(spare * self.degree)
+        return log_left_out(assumptions, self.degree, needed)
 
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         rules = (
@@ -181,6 +188,8 @@ class OneDegree:
         if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
             easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
             logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
+        if self.degree >= assumptions.clients - 1:
+            logs = np.minimum(logs, log_all_lost(assumptions)[: logs.size])
         return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
 
     def reliable(self, t: int) -> bool:

@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
+from scipy.special import xlogy
 
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
@@ -37,20 +37,32 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
 
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
-    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours.
+    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours."""
+    below = [_log_below_at(assumptions.live.mean_fraction, degree, many) for many in (max(t - 1, 1), t)]
+    with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
+    return float(_joined(assumptions, with_own, np.asarray(below[1])))
 
-    Terms of the tail fall faster than geometrically, which bounds those that are not summed.
-    """
-    low, stay = max(0, t - _TERMS), assumptions.live.mean_fraction
-    if low > degree or (low and t > degree * stay):
+
+def _log_below_at(p: float, draws: int, t: int) -> float:
+    """Bound ln P(X < t) for X ~ Bin(draws, p): the last terms, and what falls faster than they do."""
+    low = max(0, t - _TERMS)
+    if low > draws or (low and t > draws * p):
         return 0.0
-    logs = assumptions.live.log_pmf(degree, np.arange(low, min(t, degree + 1)))
+    logs = Binomial(p).log_pmf(draws, np.arange(low, min(t, draws + 1)))
     if low:
-        ratio = low / (degree - low + 1) * (1 - stay) / stay
-        logs[0] -= math.log1p(-ratio)
-    alone = log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t))
-    with_own = np.logaddexp(np.logaddexp.reduce(logs[: max(t - 1 - low, 1)]), alone)
-    return float(_joined(assumptions, with_own, np.logaddexp.reduce(logs)))
+        logs[0] -= math.log1p(-low / (draws - low + 1) * (1 - p) / p)
+    return min(0.0, float(np.logaddexp.reduce(logs)))
+
+
+def log_all_lost(assumptions: Assumptions) -> Logs:
+    """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
+
+    Who stays has all others that do besides its own share, who leaves all that do.
+    """
+    n = assumptions.clients
+    if assumptions.exact:
+        return np.where(np.arange(n + 2) < n - assumptions.dropped, -np.inf, 0.0)
+    return np.append(log_below(Binomial(1.0 - assumptions.dropout), n)[1:], 0.0)
 
 
 def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
@@ -93,8 +105,8 @@ def log_fewer(assumptions: Assumptions, least: int) -> float:
     if assumptions.exact:
         return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
     steps = assumptions.per_step
-    answer = Binomial(1.0 - assumptions.dropout if steps is None else steps.through("confirm"))
-    return min(0.0, float(logsumexp(answer.log_pmf(assumptions.clients, np.arange(least)))))
+    answers = 1.0 - assumptions.dropout if steps is None else steps.through("confirm")
+    return _log_below_at(answers, assumptions.clients, least)
 
 
 def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:

@@ -18,12 +18,13 @@ from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMe
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.identity import Identity
 from ccesa.parts import check_type, whole_number
+from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import check_round, check_unused, checked_threads
+from ccesa.protocol.parties import check_account, check_round, check_unused, checked_threads
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
@@ -43,6 +44,7 @@ class Client:
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers how many vectors have left for each task; None counts nothing.
         attempts: The most vectors that leave for one task.
+        account: Of the ledger of this client's data, to which every vector is charged before it leaves.
         threads: How many threads make masks.
         random: Gives so many random bytes; anything but the system's is for tests.
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
@@ -64,6 +66,7 @@ class Client:
         used_rounds: MutableSet[bytes] | None = None,
         tasks: Tasks | None = None,
         attempts: int = ATTEMPTS,
+        account: Account | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
@@ -73,7 +76,7 @@ class Client:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
         client, threads = whole_number("client id", client), checked_threads(threads)
-        spending = Spending(tasks, whole_number("attempts", attempts))
+        spending = Spending(tasks, whole_number("attempts", attempts), account, config.round_id)
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if not callable(task):
@@ -136,7 +139,8 @@ class Client:
             FaultyServer: An honest server would not send this; all secrets are dropped.
             FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
             TaskSpent: It has contributed to the task as often as it may; nothing has changed.
-            ConfigError: It counts contributions, and works on no task; nothing has changed.
+            BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
+            ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
             VectorError: The function made a vector of another length or type; nothing has changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
                 which is not kept: the transport repeats it.
@@ -244,6 +248,8 @@ class Client:
         if self.done:
             raise FaultyServer("another request after the last one that this client answers")
         round, step = self._round, self._steps[self._place]
+        if isinstance(self._state, Joined):  # no key exists yet
+            round.spend.check_account()
         message = m.expect(m.decode(request, m.limit(step.request, round.config)), step.request)
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
@@ -289,14 +295,16 @@ class ActiveClient(Client):
             in step 2.
         tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None
             says that this client counts nothing, or that somebody else does.
+        account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
+            vector is charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: How many threads make masks.
         random: Gives so many random bytes; anything but the system's is for tests.
         now: Seconds since 1970, by default the system's.
 
     Raises:
-        ConfigError: The charter has expired, the round differs from it, the identity is not in it, or an
-            argument is refused as by ``Client``. No key exists yet.
+        ConfigError: The charter has expired, the round differs from it, the identity is not in it, the
+            account is not for its noise, or an argument is refused as by ``Client``. No key exists yet.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -309,6 +317,7 @@ class ActiveClient(Client):
         *,
         tasks: Tasks | None,
         task: TaskSource = m.NO_TASK,
+        account: Account | None = None,
         used_rounds: MutableSet[bytes] | None = None,
         threads: int = 1,
         random: shamir.Randomness = os.urandom,
@@ -318,6 +327,7 @@ class ActiveClient(Client):
         check_type("charter", charter, Charter, "; Charter.load(path) reads one")
         charter.check_current(now)
         charter.check(config)
+        check_account(charter, account)
         super().__init__(
             config,
             charter.admission.id_of(identity.public),
@@ -326,6 +336,7 @@ class ActiveClient(Client):
             used_rounds=used_rounds,
             tasks=tasks,
             attempts=charter.attempts,
+            account=account,
             threads=threads,
             random=random,
             member=Membership(identity=identity, charter=charter),

@@ -2,11 +2,14 @@
 
 from collections.abc import Container
 
+from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
+from ccesa.privacy.ledger import Account
+from ccesa.privacy.mechanism import Mechanism
 
 
 def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
@@ -30,3 +33,17 @@ def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> N
     """Refuse a round that was used before, as far as there is a memory of them."""
     if used_rounds is not None and config.round_id in used_rounds:
         raise ConfigError("this series has had a round of this number; every round needs a fresh one")
+
+
+def check_account(charter: Charter, account: Account | None) -> None:
+    """Refuse vectors under a charter with noise that nobody charges, or that are charged as others."""
+    noise = charter.privacy if isinstance(charter.privacy, Mechanism) else None
+    if account is None and noise is not None:
+        raise ConfigError(
+            "the charter has noise, and this client no ledger: give it an account, "
+            "Ledger(path).account(charter.privacy, charter.digest)"
+        )
+    if account is not None and (account.mechanism, account.charter) != (noise, charter.digest):
+        raise ConfigError(
+            "an account for other noise, or for another charter, than the one that this client holds"
+        )

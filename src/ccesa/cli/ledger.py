@@ -1,0 +1,84 @@
+"""``ccesa ledger``: a site's own budget of differential privacy, and what was spent of it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ccesa.cli import WENT_WRONG, options
+from ccesa.cli.output import lines
+from ccesa.errors import DamagedLedger
+from ccesa.privacy.ledger import Ledger, Spent
+
+ledger = typer.Typer(
+    help="What was spent on a site's data, for rounds with differential privacy.", no_args_is_help=True
+)
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the ledger.", show_default=False)]
+
+
+@ledger.command()
+def new(
+    path: _File,
+    epsilon: Annotated[float, typer.Option(help="The most that all vectors together may spend.")],
+    delta: Annotated[
+        float, typer.Option(help="The delta that goes with it, well below one over the number of clients.")
+    ],
+) -> None:
+    """Make the ledger of a site's data, with its own budget over all charters and tasks.
+
+    FILE and FILE.head belong to the data, and only you can read them. Keep both out of backups that are
+    restored with the system: a ledger that was put back knows nothing of what was spent since.
+    """
+    Ledger.new(path, epsilon=epsilon, delta=delta)
+    typer.echo(f"{path}: epsilon = {epsilon:g} at delta = {delta:g}, nothing spent")
+
+
+@ledger.command()
+def show(path: _File, as_json: options.Json = False) -> None:
+    """Print the budget, what is spent of it, under which charters, and how many vectors are left."""
+    found = Ledger(path)
+    if as_json:
+        typer.echo(json.dumps(_plain(found)))
+    else:
+        Console().print(lines(_in_words(found)))
+
+
+@ledger.command()
+def check(path: _File) -> None:
+    """Check every line of a ledger, and that it is the newest copy; exit with 1 if it is damaged."""
+    try:
+        spent = Ledger(path).spent()
+    except DamagedLedger as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(WENT_WRONG) from error
+    typer.echo(f"{path}: whole, {_sum(spent)}")
+
+
+def _sum(spent: Spent) -> str:
+    return f"{spent.vectors:,} vector(s) have spent epsilon = {spent.epsilon:.4g}"
+
+
+def _in_words(found: Ledger) -> Iterator[tuple[str, str]]:
+    spent, left = found.spent(), found.left()
+    yield "[bold]ledger[/bold]", f"budget epsilon = {found.epsilon:g} at delta = {found.delta:g}"
+    yield "spent", f"[bold]{_sum(spent)}[/bold], mu = {spent.mu:.4g}; {spent.outright:.2g} of delta outright"
+    if left is not None:
+        yield "left", f"{left:,} more vector(s) with the noise of the last one"
+    for charter, part in found.spent_by_charter().items():
+        name = "no charter" if charter is None else f"charter {charter[:16]}..."
+        yield name, _sum(part)
+
+
+def _plain(found: Ledger) -> dict[str, object]:
+    charters = [{"charter": one} | asdict(part) for one, part in found.spent_by_charter().items()]
+    return {
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "spent": asdict(found.spent()),
+        "left": found.left(),
+        "charters": charters,
+    }

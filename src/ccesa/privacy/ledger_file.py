@@ -1,0 +1,152 @@
+"""Where the lines of a ledger are kept: in a file that is only appended to, or in memory for simulations.
+
+Beside FILE lies FILE.head, a copy of its last line, which is replaced whole *before* the line is appended.
+Both are on the disk when ``add`` returns, and only then may a vector leave. So after a crash FILE may lack
+its last line, or the end of it; what is missing is in the head, and counts: nothing is refunded. Every other
+difference between the two is damage, or an older copy of one of them that was put back. Older copies of both
+together cannot be told from the ledger as it was then.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import IO, NamedTuple, Protocol
+
+from ccesa import files
+from ccesa.errors import ConfigError, DamagedLedger
+from ccesa.privacy.ledger_lines import Book, longer, read
+
+try:
+    import fcntl
+except ImportError:  # a system without POSIX
+    fcntl = None  # type: ignore[assignment]
+
+#: More than half a million vectors.
+_MOST_BYTES = 1 << 28
+
+
+class Pages(Protocol):
+    """What keeps the lines of a ledger."""
+
+    def read(self) -> Book:
+        """Return what the ledger says now."""
+
+    def add(self, following: Callable[[Book], bytes]) -> None:
+        """Add the line that follows what the ledger says, with nobody else in between."""
+
+
+class InMemory:
+    """Keeps what the lines say as long as this object lives."""
+
+    def __init__(self, first: bytes) -> None:
+        self._book, self._lock = read([first]), Lock()
+
+    def read(self) -> Book:
+        return self._book
+
+    def add(self, following: Callable[[Book], bytes]) -> None:
+        with self._lock:
+            self._book = longer(self._book, following(self._book))
+
+
+class _Found(NamedTuple):
+    """What both files say together, and what FILE lacks of it."""
+
+    book: Book
+    missing: bytes
+
+
+class OnDisk:
+    """Keeps lines in a file, among processes that lock it."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        #: Beside the file itself, also where the path is a link to it.
+        self._head = _head_of(self._path.resolve())
+
+    @classmethod
+    def new(cls, path: Path | str, first: bytes) -> "OnDisk":
+        """Start a ledger in a file that is not there yet; raises ConfigError if it is, or its head."""
+        _check_locks()
+        head, text = _head_of(Path(path)), f"{first.decode()}\n"
+        for there in (path, head):  # the head stays where somebody removes the file
+            if os.path.lexists(there):
+                raise ConfigError(f"{there} is there already; what was spent is never overwritten")
+        files.write_new(head, text, private=True)
+        files.write_new(path, text, private=True)
+        return cls(path)
+
+    def read(self) -> Book:
+        with self._locked(to_write=False):
+            return self._found().book
+
+    def add(self, following: Callable[[Book], bytes]) -> None:
+        with self._locked(to_write=True) as file:
+            found = self._found()
+            line = following(found.book) + b"\n"
+            _append(file, found.missing)  # on the disk before the head moves on, also what is there already
+            files.replace(self._head, line.decode())
+            _append(file, line)
+
+    @contextlib.contextmanager
+    def _locked(self, to_write: bool) -> Iterator[IO[bytes]]:
+        """Open and lock the file until the end; whatever the system refuses is a ConfigError."""
+        _check_locks()
+        flags, mode = (os.O_WRONLY | os.O_APPEND, "ab") if to_write else (os.O_RDONLY, "rb")
+        try:
+            with os.fdopen(os.open(self._path, flags), mode) as file:
+                fcntl.flock(file, fcntl.LOCK_EX if to_write else fcntl.LOCK_SH)
+                if not os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                    raise ConfigError(f"{self._path} was replaced by another file just now; try again")
+                yield file
+        except OSError as error:
+            told = error.strerror or error
+            raise ConfigError(f"the ledger {self._path} cannot be used, so nothing leaves: {told}") from error
+
+    def _found(self) -> _Found:
+        """Read both files, and check them against each other."""
+        data = files.trusted_bytes(self._path, _MOST_BYTES, private=True)
+        *lines, torn = data.split(b"\n")
+        there, missing = len(lines), b""
+        head = self._read_head(there)
+        if torn or lines[-1:] != [head[:-1]]:
+            if not head.startswith(torn):
+                raise self._damaged(there + 1, f"it is cut short, and differs from {self._head}")
+            lines.append(head[:-1])
+            missing = head[len(torn) :]
+        try:
+            return _Found(read(lines), missing)
+        except DamagedLedger as error:
+            apart = f"it and {self._head} are of different states; one is damaged, or an older copy put back"
+            raise self._damaged(error.line, error.what if error.line <= there else apart) from None
+
+    def _read_head(self, there: int) -> bytes:
+        """Return the head, a whole line: it is replaced at once."""
+        try:
+            head = files.trusted_bytes(self._head, _MOST_BYTES, private=True)
+        except FileNotFoundError:
+            raise self._damaged(there, f"{self._head} is missing, so it may not be the last") from None
+        if not head.endswith(b"\n"):
+            raise self._damaged(there, f"{self._head} is not whole, so it may not be the last")
+        return head
+
+    def _damaged(self, line: int, what: str) -> DamagedLedger:
+        return DamagedLedger(line, what, str(self._path))
+
+
+def _head_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.head")
+
+
+def _append(file: IO[bytes], data: bytes) -> None:
+    """Write to the end, and to the disk."""
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _check_locks() -> None:
+    if fcntl is None:
+        raise ConfigError("a ledger on disk needs file locks, which this system does not have (fcntl)")

@@ -1,0 +1,317 @@
+"""``Mechanism``: the numbers that every client has in common, and what they promise.
+
+All of them are public and none comes in a message: they stand in the charter, or in what was agreed on else.
+A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
+2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
+integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import msgspec
+
+from ccesa import labels, wire
+from ccesa.errors import ConfigError, quoted
+from ccesa.fields import WORD_BITS, Fields
+from ccesa.parts import Part, check_integer
+from ccesa.privacy import accounting
+from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
+from ccesa.privacy.rotation import mixed
+from ccesa.privacy.table import VARIANCE_UNITS
+
+#: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
+LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
+_LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
+#: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
+_SIDES = 4.5
+#: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
+_ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
+_GRID_BITS = range(6, 13)
+#: More than the sums and roots of floats here can flatter.
+_ROUNDING = 2.0**-40
+_LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
+_FLOATS = ("epsilon", "delta", "norm", "fails")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What one vector that leaves spends.
+
+    Attributes:
+        mu2: The square of its mu, which adds up over releases.
+        delta: What it adds to delta besides: the table's distance, and the chance that the graph fails.
+        slack: What it adds to L.
+    """
+
+    mu2: float
+    delta: float
+    slack: float
+
+
+class Mechanism(Part, frozen=True, kw_only=True, dict=True):
+    """Everything public about the noise of a federation's rounds, with what was asked for.
+
+    Attributes:
+        epsilon: As in ``DifferentialPrivacy``, and so are the four after it.
+        delta: As above.
+        rounds: As above.
+        norm: As above.
+        against: As above.
+        honest: H: honest clients in every sum that can be opened, whose noise is counted on.
+        dimension: Parameters of the model, d.
+        variance: The variance of one client's noise, in parts of 1/256 of the integers' own unit.
+        grid_bits: The fine grid has the step 2^-grid_bits.
+        bound: The largest L2 norm of a contribution, in steps of the fine grid.
+        field_bits: Bits of a field.
+        fails: The log2 of a bound on the chance, per round, that fewer than ``honest`` add noise.
+
+    Raises:
+        ConfigError: Numbers that cannot be, or with which the promise does not hold.
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int
+    norm: float
+    against: Against = "follows"
+    honest: int
+    dimension: int
+    variance: int
+    grid_bits: int
+    bound: int
+    field_bits: int
+    fails: float
+
+    def __post_init__(self) -> None:
+        check_demand(self)
+        for name, most in _LARGEST.items():
+            check_integer(name, getattr(self, name))
+            if not 1 <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} of the noise must lie in 1..{most}, not {getattr(self, name)}")
+        if not isinstance(self.fails, int | float) or not self.fails <= 0:
+            raise ConfigError(f"fails must be the log2 of a probability, not {quoted(self.fails)}")
+        for name in _FLOATS:  # 3 and 3.0 would have two digests
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
+        _ = self.fields
+        if not LEAST_DEVIATION <= self.deviation <= MOST_DEVIATION:
+            raise ConfigError(
+                f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
+                f"{LEAST_DEVIATION}..{MOST_DEVIATION:g} steps"
+            )
+        if not self.release.slack * self.rounds <= MOST_SLACK:
+            raise ConfigError(
+                f"over {self.rounds} rounds of {self.dimension} parameters the noise is not Gaussian enough: "
+                "take fewer rounds, or more bits per parameter"
+            )
+        kept = self.certified()
+        if not kept <= self.epsilon:
+            raise ConfigError(f"this noise gives epsilon = {kept:.4g}, not the {self.epsilon:g} it promises")
+
+    @property
+    def demand(self) -> DifferentialPrivacy:
+        """What was asked for."""
+        return DifferentialPrivacy(
+            **{name: getattr(self, name) for name in DifferentialPrivacy.__struct_fields__}
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The 32-byte digest of all numbers, by which a ledger knows the mechanism."""
+        return labels.digest(labels.MECHANISM, wire.encode(self))
+
+    @property
+    def s2(self) -> Fraction:
+        """The variance of one client's noise, in integers."""
+        return Fraction(self.variance, VARIANCE_UNITS)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of one client's noise, in integers."""
+        return math.sqrt(self.s2)
+
+    @property
+    def step(self) -> float:
+        """One integer in units of the vector."""
+        return self.norm * 2.0**self.grid_bits / self.bound
+
+    @property
+    def fields(self) -> Fields:
+        """How numbers lie in words. What is too large for its field wraps, which is no error."""
+        return Fields(self.field_bits, 1)
+
+    @property
+    def length(self) -> int:
+        """Words of a vector, of 64 bits each."""
+        return self.fields.length(self.dimension)
+
+    def noise(self, survivors: int) -> float:
+        """Return the standard deviation of one coordinate of a sum, in units of the vector.
+
+        Args:
+            survivors: How many clients are in the sum.
+        """
+        return math.sqrt(survivors) * self.deviation * self.step
+
+    @property
+    def curator(self) -> float:
+        """The standard deviation that a trusted curator would add to a sum for the same promise."""
+        return self.norm * math.sqrt(self.rounds) / accounting.gaussian_mu(self.epsilon, self.delta)
+
+    @cached_property
+    def release(self) -> Release:
+        """What one vector spends, if ``honest`` clients are in every sum."""
+        return self.released(self.honest)
+
+    def released(self, honest: int, epsilon: float | None = None) -> Release:
+        """Return what one vector spends if every sum has the noise of so many honest clients.
+
+        Args:
+            honest: At least 1.
+            epsilon: At which delta is asked for, where that is not the mechanism's own.
+        """
+        variance = float(honest * self.s2) - accounting.R**2
+        draws = self.dimension * honest
+        factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
+        return Release(
+            mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
+            delta=factor * draws * _distance(self.deviation) + 2.0**self.fails,
+            slack=accounting.slack(honest, self.deviation, self.dimension),
+        )
+
+    def certified(self, honest: int | None = None) -> float:
+        """Return the epsilon that all rounds together keep at ``delta``, rounded up; infinity if none.
+
+        Args:
+            honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
+        """
+        honest = self.honest if honest is None else honest
+        kept = self._kept(honest, self.epsilon)
+        if kept <= self.epsilon or kept == math.inf:
+            return kept
+        again = self._kept(honest, kept + 1)  # the draws' distance counts e^epsilon times
+        return again if again <= kept + 1 else math.inf
+
+    def _kept(self, honest: int, most: float) -> float:
+        """Return epsilon, which holds if it is at most ``most``."""
+        one = self.released(honest, most)
+        return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
+
+
+def composed(mu2: float, delta: float, slack: float, allowed: float) -> float:
+    """Return epsilon at ``allowed`` of releases whose squared mu, deltas and slacks add up to these.
+
+    It holds if it is at most the epsilon at which the deltas were asked for.
+    """
+    left = (allowed * (1 - _ROUNDING) - delta) * math.exp(-slack)
+    if left <= 0:
+        return math.inf
+    return accounting.gaussian_epsilon(left, math.sqrt(mu2) * (1 + _ROUNDING)) + 2 * slack
+
+
+def chosen(
+    demand: DifferentialPrivacy,
+    *,
+    clients: int,
+    honest: int,
+    dimension: int,
+    fails: float = -math.inf,
+    field_bits: int | None = None,
+) -> Mechanism:
+    """Return the mechanism with the narrowest fields that cost hardly any noise, or with the given ones.
+
+    Args:
+        demand: What is asked for.
+        clients: The most clients in a sum: fields have room for the noise of all of them.
+        honest: Honest clients in every sum that can be opened.
+        dimension: Parameters of the model.
+        fails: The log2 of a bound on the chance, per round, that fewer than ``honest`` add noise.
+        field_bits: Bits of a field, where they are not to be chosen.
+
+    Raises:
+        ConfigError: No noise keeps the demand, or not in fields of so few bits.
+    """
+    for name, value in (("clients", clients), ("honest", honest), ("dimension", dimension)):
+        check_integer(name, value)
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, not {value}")
+    if field_bits is not None:
+        Fields(field_bits, 1)  # refuses what cannot be
+    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * _distance(MOST_DEVIATION)
+    left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
+    if not left > 0:
+        raise ConfigError(
+            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' "
+            f"distance counts as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more "
+            "privacy_bits, a larger delta or a smaller epsilon"
+        )
+    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
+    mu = accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
+    for bits, loss in _widths(field_bits):
+        deviation = _deviation(bits, clients, honest, dimension, mu)
+        variance = math.floor(VARIANCE_UNITS * deviation**2)
+        if variance < _LEAST_VARIANCE or 2 * loss * honest * deviation**2 < accounting.R**2:
+            continue
+        grid = _grid_bits(honest, dimension, variance, mu)
+        if grid is not None:
+            return Mechanism(
+                **msgspec.structs.asdict(demand),
+                honest=honest,
+                dimension=dimension,
+                variance=variance,
+                grid_bits=grid,
+                bound=_bound(honest, variance, grid, mu),
+                field_bits=bits,
+                fails=fails,
+            )
+    raise ConfigError(
+        f"fields of {field_bits} bits are too narrow for the noise of {clients} clients over {dimension} "
+        "parameters: take more bits"
+        if field_bits
+        else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
+        "parameters: take a larger epsilon, fewer rounds or more clients"
+    )
+
+
+def _distance(deviation: float) -> float:
+    """Return a bound on how far a draw is from the exact distribution: thresholds have 128 bits."""
+    return (2 * 14 * deviation + 4) * 2.0**-128
+
+
+def _widths(field_bits: int | None) -> Iterator[tuple[int, float]]:
+    """Yield widths of fields that fill a word, and how much noise each may cost; a given one may cost any."""
+    if field_bits is not None:
+        yield field_bits, math.inf
+        return
+    for per_word in range(WORD_BITS // 8, 0, -1):
+        yield WORD_BITS // per_word, _LATTICE_LOSS
+
+
+def _deviation(bits: int, clients: int, honest: int, dimension: int, mu: float) -> float:
+    """Return the largest standard deviation of one client's noise for fields of so many bits.
+
+    A coordinate of the sum has the noise of all clients; and of the vectors, which point the same way at
+    worst, as much as the rotation leaves in one of 2^k coordinates.
+    """
+    variance = clients + clients**2 * mu**2 * honest / mixed(dimension)
+    return min(2.0**bits / (2 * _SIDES * math.sqrt(variance)), MOST_DEVIATION)
+
+
+def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:
+    """Return the coarsest grid on which rounding costs hardly any of the norm.
+
+    Vectors are rounded, which is d / 12 in its square, and so is the bound itself.
+    """
+    for bits in _GRID_BITS:
+        bound = _bound(honest, variance, bits, mu)
+        if dimension / 24 + bound / 2 <= _ROUNDING_LOSS * bound**2 and bound:
+            return bits
+    return None
+
+
+def _bound(honest: int, variance: int, grid_bits: int, mu: float) -> int:
+    """Return the largest norm, in steps of the fine grid, that this noise hides as much as mu says."""
+    return math.floor(2.0**grid_bits * mu * math.sqrt(honest * variance / VARIANCE_UNITS - accounting.R**2))
