@@ -34,6 +34,8 @@ def page(results: dict[str, Any]) -> str:
         _fields(results["fields"]),
         "## Masks ahead",
         _ahead(results["ahead"]),
+        "## Exact noise",
+        _noise(results["noise"]),
         "## Beside Flower's SecAgg+",
         _flower(results["flower"], results["machine"]["flwr"]),
         "## The guard `active`",
@@ -81,6 +83,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
             False,
         ),
         ("client under the hybrid agreement: times the classical", _slower(results["hybrid"]), 1.25, True),
+        ("a million draws of noise, the slowest case: ms", max(map(_draws, results["noise"])), 150, True),
     ]
     for (name, pair), least in zip(versus.items(), (300, 8, 500, 60), strict=False):
         rows.append((f"Flower's time over ours: {name}", pair["flower"] / pair["ccesa"], least, False))
@@ -154,6 +157,24 @@ def _fields(found: dict[str, Any]) -> str:
         f"with one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
         f"{ms['pack']} of the {ms['encode']} ms of `Quantizer.encode`, reading the sum {ms['unpack']} of the "
         f"{ms['decode']} ms of `decode`."
+    )
+
+
+def _draws(case: dict[str, Any]) -> float:
+    return float(case["draws_ms"])
+
+
+def _noise(found: list[dict[str, Any]]) -> str:
+    rows = ["| s | p | thresholds | tables, ms | a million draws, ms |", "|--:|--:|--:|--:|--:|"]
+    rows += [
+        f"| {one['deviation']:g} | {one['grid_bits']} | {one['thresholds']:,} | {one['tables_ms']:,.0f} "
+        f"| {_draws(one):.0f} |"
+        for one in found
+    ]
+    return (
+        "A million draws of the discrete Gaussian with standard deviation s around numbers of a grid of step "
+        "2^-p, and the tables that they come from, which are built once; processor time, one thread "
+        "(`bench/noise.py`).\n\n" + "\n".join(rows)
     )
 
 

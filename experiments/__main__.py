@@ -1,4 +1,4 @@
-"""Every table and figure of the paper, one after the other: ``python -m experiments --data DIR``.
+"""Every table and figure, the paper's and those on noise: ``python -m experiments --data DIR``.
 
 A part whose results are all there, from the same seed and settings, is not run again; one that was broken off
 goes on where it can. Results go to build/reproduce/NAME, or with --quick to build/reproduce-quick/NAME; those
@@ -27,6 +27,9 @@ PARTS = {
     "faces_inversion": "model inversion on the AT&T faces (figures)",
     "cifar_reliability": "reliability on CIFAR-10 (figure)",
     "membership": "membership inference on CIFAR-10 (two tables)",
+    "privacy/accuracy": "accuracy against epsilon on scikit-learn's digits",
+    "privacy/audit": "an audit of noisy sums, with canaries",
+    "privacy/bits": "bits per parameter under noise",
 }
 #: Parts that need data, and how it is read.
 DATA: dict[str, Callable[[Path], object]] = {
@@ -40,16 +43,20 @@ DATA: dict[str, Callable[[Path], object]] = {
 def finished(name: str, folder: Path, *, quick: bool, seed: int) -> bool:
     """Whether the picture and all results are there, from this seed and today's settings."""
     key = record.Key(seed=seed, quick=quick, settings=_settings(name, quick))
-    return record.finished(folder / "results.json", key) and (folder / f"{name}.png").is_file()
+    return record.finished(folder / "results.json", key) and (folder / f"{Path(name).name}.png").is_file()
+
+
+def _module(name: str) -> str:
+    return f"experiments.{name.replace('/', '.')}.run"
 
 
 def _settings(name: str, quick: bool) -> dict[str, Any]:
-    found: dict[str, Any] = importlib.import_module(f"experiments.{name}.run").settings(quick)
+    found: dict[str, Any] = importlib.import_module(_module(name)).settings(quick)
     return found
 
 
 def command(name: str, folder: Path, wanted: argparse.Namespace) -> list[str]:
-    start = [sys.executable, "-m", f"experiments.{name}.run"]
+    start = [sys.executable, "-m", _module(name)]
     options = ["--data", str(wanted.data), "--output", str(folder.resolve()), "--seed", str(wanted.seed)]
     flags = [f"--{name}" for name in ("quick", "again") if getattr(wanted, name)]
     return start + options + flags

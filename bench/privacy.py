@@ -1,0 +1,148 @@
+"""What noise costs: draws and a client's part in time, sums beside a trusted curator's, bytes on the wire.
+
+    python -m bench.privacy --dimension 1048576
+
+measures the noise in sums of that many parameters, and prints it; ``python -m bench --only privacy`` takes
+2^16 of them.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS
+from ccesa.plan import Plan, plan
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
+from ccesa.privacy.noise import Noise
+from ccesa.simulate import simulate
+from ccesa.words import Vector, dtype
+
+MILLION, LARGE, USUAL = 1_000_000, 2**20, 2**16
+CLIENTS, FEW, DROPOUT, COLLUSION = 1000, 50, 0.1, 0.05
+EPSILON, DELTA, ROUNDS = 8.0, 1e-6, 100
+_REPEATS = 9
+
+
+def compare() -> dict[str, Any]:
+    """Measure all of it."""
+    made = planned(CLIENTS, LARGE)
+    noise = noise_of(made)
+    return {
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "rounds": ROUNDS,
+        "clients": CLIENTS,
+        "honest": noise.honest,
+        "field_bits": noise.field_bits,
+        **_times(),
+        "bytes_each": _upload(made) / LARGE,
+        "kept": kept(noise),
+        "dimension": USUAL,
+        **sums(USUAL),
+    }
+
+
+def planned(clients: int, dimension: int, *, lies: bool = False) -> Plan:
+    """Return the plan for a server that follows the protocol, or for one that lies on the complete graph."""
+    demand = DifferentialPrivacy(
+        epsilon=EPSILON, delta=DELTA, rounds=ROUNDS, norm=1.0, against="lies" if lies else "follows"
+    )
+    how: dict[str, str] = {"guard": "active", "graph": "complete"} if lies else {}
+    return plan(clients, DROPOUT, COLLUSION, length=dimension, privacy=demand, **how)  # type: ignore[arg-type]
+
+
+def noise_of(made: Plan) -> Mechanism:
+    """Return the mechanism of a plan that has one."""
+    if made.mechanism is None:
+        raise ConfigError("a plan without noise")
+    return made.mechanism
+
+
+def sums(dimension: int) -> dict[str, Any]:
+    """Measure the noise in sums, each with as many survivors as are expected, and once with everybody."""
+    follows = noise_of(planned(CLIENTS, dimension))
+    lies, few = (noise_of(planned(clients, dimension, lies=True)) for clients in (CLIENTS, FEW))
+    left, all_stay = ratios(follows, [_left(CLIENTS), CLIENTS], seed=1)
+    return {
+        "follows": left,
+        "all_stay": all_stay,
+        "lies": next(ratios(lies, [_left(CLIENTS)], seed=2)),
+        "lies_honest": lies.honest,
+        "few": FEW,
+        "few_lies": next(ratios(few, [_left(FEW)], seed=3)),
+        "few_honest": few.honest,
+    }
+
+
+def ratios(mechanism: Mechanism, survivors: list[int], seed: int) -> Iterator[float]:
+    """Yield the measured noise of sums over a trusted curator's, after so many clients, in ascending order.
+
+    All of them send the same vector, as long as may be and as hard on the fields as it gets.
+    """
+    rng = np.random.default_rng([seed, mechanism.dimension])
+    model, context = rng.normal(size=mechanism.dimension), rng.bytes(32)
+    model *= kept(mechanism) * mechanism.norm / np.linalg.norm(model)
+    quantizer = NoisyQuantizer.for_model([model], mechanism)
+    total: Vector = np.zeros(mechanism.length, dtype(WORD_BITS))
+    for client in range(1, survivors[-1] + 1):
+        total += quantizer.encode([model], context, rng.bytes).vector
+        if client in survivors:
+            noise = client * (quantizer.decode(total, client, context).arrays[0] - model)
+            yield math.sqrt(np.mean(noise**2)) / mechanism.curator
+
+
+def kept(mechanism: Mechanism) -> float:
+    """Return how much of the norm is left: clipping leaves room for rounding to the fine grid."""
+    return math.sqrt(1 - mechanism.dimension / (12 * mechanism.bound**2))
+
+
+def _left(clients: int) -> int:
+    return round((1 - DROPOUT) * clients)
+
+
+def _times() -> dict[str, float]:
+    mechanism, rng = noise_of(planned(CLIENTS, MILLION)), np.random.default_rng(0)
+    noise, fine = Noise(mechanism.variance, mechanism.grid_bits), rng.integers(-500, 500, MILLION)
+    model = [rng.normal(size=MILLION).astype(np.float32)]
+    quantizer = NoisyQuantizer.for_model(model, mechanism)
+    work: dict[str, Callable[[], object]] = {
+        "draws_ms": lambda: noise.sample(fine),
+        "client_ms": lambda: quantizer.encode(model, bytes(32)),
+    }
+    return {name: _median_ms(one) for name, one in work.items()}
+
+
+def _median_ms(work: Callable[[], object]) -> float:
+    work()  # builds the tables
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1e3)
+    return median(times)
+
+
+def _upload(made: Plan) -> int:
+    """Return the bytes of a mask reply in a real round; among four clients it is as long as among many."""
+    sizes: list[int] = []
+    config = RoundConfig(clients=4, length=made.length, bits=WORD_BITS)
+    simulate(config, overhear=lambda client, message: sizes.append(len(message)))
+    return max(sizes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.privacy", description=__doc__)
+    parser.add_argument("--dimension", type=int, default=USUAL)
+    for name, value in sums(parser.parse_args().dimension).items():
+        print(f"{name:12} {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()
