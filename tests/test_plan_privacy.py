@@ -178,7 +178,9 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     made = noisy(1000)
     assert isinstance(made.graph, Harary)
     assert made.accept
-    assert "rounds have the step accept" in made.notes[-1]
+    denser, accepts = made.notes
+    assert denser.startswith("150 neighbours in place of 42: ")
+    assert accepts.startswith("rounds have the step accept")
     assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
     assert made.mechanism.fails <= -39
@@ -546,3 +548,37 @@ def test_against_alone_is_no_noise():
     done = run("plan", "--clients", "100", "--against", "lies")
     assert done.returncode == 2
     assert "say --epsilon, --delta, --rounds, --norm too" in " ".join(done.stderr.split())
+
+
+def test_a_charter_with_noise_is_written_and_checked(tmp_path):
+    (tmp_path / "admitted.txt").write_text(str(members(20)))
+    path = tmp_path / "charter.toml"
+    asked = (
+        "--members",
+        str(tmp_path / "admitted.txt"),
+        "--guard",
+        "active",
+        "--against",
+        "lies",
+        "--length",
+        "50",
+    )
+    noise = ("--epsilon", "8", "--delta", "1e-5", "--rounds", "3", "--norm", "1")
+    done = run("plan", *asked, *noise, "--charter", str(path))
+    assert done.returncode == 0, done.stderr
+    agreed = Charter.load(path)
+    assert (agreed.privacy.against, agreed.privacy.rounds, agreed.privacy.dimension) == ("lies", 3, 50)
+    assert run("charter", "check", str(path)).returncode == 0
+    shown = " ".join(run("charter", "show", str(path)).stdout.split())
+    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vectors of a client" in shown
+    assert f"counts on {agreed.privacy.honest} honest members in every sum" in shown
+    told = json.loads(run("charter", "show", str(path), "--json").stdout, parse_constant=pytest.fail)
+    assert (told["privacy"]["honest"], told["privacy"]["fails"]) == (agreed.privacy.honest, -1e9)
+    honest = f"honest = {agreed.privacy.honest}"
+    for before in (f"least_honest = {agreed.certificate.least_honest}", f"\n{honest}"):
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, before.rpartition(" ")[0] + f" {agreed.privacy.honest + 1}"))
+    done = run("charter", "check", str(path))
+    assert done.returncode == 1
+    assert f"counts on {agreed.privacy.honest + 1} honest clients in every sum" in done.stderr

@@ -67,7 +67,13 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
 
     step = first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
     denser = at(step) if step else fitted(demand, Complete()) if n <= MOST_NEIGHBOURS else None
-    return denser and replace(denser, notes=found.notes)
+    if denser is None:
+        return None
+    note = (
+        f"{denser.graph.max_degree(n)} neighbours in place of {2 * start}: in a sparser graph colluders "
+        "could choose whose noise is missing"
+    )
+    return replace(denser, notes=(*found.notes, note))
 
 
 def _is_steady(demand: Demand, found: Found) -> bool:
