@@ -35,6 +35,7 @@ from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
 from rounds import identity
 from test_cli import run
+from test_planner_cuts import drawn, every_v3, opened_parts
 
 DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=100, norm=1.0)
 LIES = msgspec.structs.replace(DEMAND, against="lies")
@@ -582,3 +583,24 @@ def test_a_charter_with_noise_is_written_and_checked(tmp_path):
     done = run("charter", "check", str(path))
     assert done.returncode == 1
     assert f"counts on {agreed.privacy.honest + 1} honest clients in every sum" in done.stderr
+
+
+# Every sum that can be opened
+
+
+def least_opened(kind, t, colluders, survivors, clients=10):
+    """The fewest honest clients in a part that can be opened, over all V3 of so many or more."""
+    graph, colludes = drawn(kind, clients, 3), np.arange(clients) < colluders
+    thresholds = Fixed(t=t).of(graph.degrees)
+    chosen = (v3 for v3 in every_v3(colludes) if v3.sum() >= survivors)
+    return min(int(part.sum()) for v3 in chosen for part in opened_parts(graph, thresholds, colludes, v3))
+
+
+@pytest.mark.parametrize(("colluders", "survivors"), [(1, 7), (2, 7), (2, 8)])
+def test_everyone_with_everyone_has_the_noise_of_all_honest_survivors(colluders, survivors):
+    """Whoever chooses the dropouts; the server follows the protocol and opens no sum over fewer."""
+    assert least_opened(Complete(), 6, colluders, survivors) == survivors - colluders
+
+
+def test_in_a_sparse_graph_chosen_dropouts_leave_less():
+    assert least_opened(Harary(degree=4), 3, 2, 5) < 5 - 2

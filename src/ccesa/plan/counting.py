@@ -16,7 +16,7 @@ from ccesa.thresholds import Fixed, Linear, Threshold
 #: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
 SHARES = (3.0, 1.0)
 #: No more neighbours are taken for the sake of the noise alone.
-MOST_NEIGHBOURS = 500
+MOST_NEIGHBOURS = 1000
 
 
 def shares(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
