@@ -23,6 +23,7 @@ from ccesa.fields import Fields, is_positive
 from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
+from ccesa.privacy import Mechanism
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
@@ -211,6 +212,9 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "threshold", _part(found.threshold)
     yield "agreement", found.agreement
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
+    if isinstance(found.privacy, Mechanism):
+        yield "noise", report.demand_in_words(found.privacy)
+        yield "counts on", f"{found.privacy.honest:,} honest members in every sum that can be opened"
     if found.learning is not None:
         yield "learning", _part(found.learning)
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
@@ -236,10 +240,12 @@ def _some(names: list[str]) -> str:
 def _plain(found: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(found)
-    plain["certificate"] = {
-        name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
-        for name, value in plain["certificate"].items()
-    }
+    for table in ("certificate", "privacy"):
+        if table in plain:
+            plain[table] = {
+                name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
+                for name, value in plain[table].items()
+            }
     return plain
 
 
