@@ -20,6 +20,7 @@ from bench import (
     imports,
     large,
     liars,
+    noise,
     privacy,
     report,
     rounds,
@@ -99,6 +100,7 @@ def main() -> None:
             "fields",
             "ahead",
             "hybrid",
+            "noise",
             "privacy",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
@@ -114,6 +116,7 @@ def main() -> None:
         "fields": _fields,
         "ahead": _ahead,
         "hybrid": _hybrid,
+        "noise": _noise,
         "privacy": _privacy,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
@@ -138,8 +141,13 @@ def _hybrid() -> dict[str, Any]:
     return hybrid.compare()
 
 
+def _noise() -> list[dict[str, Any]]:
+    _say("a million draws of exact noise")
+    return noise.compare()
+
+
 def _privacy() -> dict[str, Any]:
-    _say("noise: draws, a client, sums beside a trusted curator's")
+    _say("noisy sums beside a trusted curator's")
     return privacy.compare()
 
 

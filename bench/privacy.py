@@ -1,4 +1,4 @@
-"""What noise costs: draws and a client's part in time, sums beside a trusted curator's, bytes on the wire.
+"""What noise costs: a client's time, sums beside a trusted curator's, bytes on the wire; draws: ``noise``.
 
     python -m bench.privacy --dimension 1048576
 
@@ -7,13 +7,12 @@ measures the noise in sums of that many parameters, and prints it; ``python -m b
 """
 
 import argparse
-import json
 import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
@@ -24,7 +23,6 @@ from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
-from ccesa.privacy.noise import Noise
 from ccesa.simulate import simulate
 from ccesa.words import Vector, dtype
 
@@ -45,7 +43,7 @@ def compare() -> dict[str, Any]:
         "clients": CLIENTS,
         "honest": noise.honest,
         "field_bits": noise.field_bits,
-        **_alone(),
+        "client_ms": _alone(),
         "bytes_each": _upload(made) / LARGE,
         "kept": kept(noise),
         "dimension": USUAL,
@@ -114,42 +112,25 @@ def _left(clients: int) -> int:
     return round((1 - DROPOUT) * clients)
 
 
-def _alone() -> dict[str, float]:
-    """Return ``times`` of a process in which numpy has one thread: several of them wait for each other."""
-    command = [
-        sys.executable,
-        "-c",
-        "import json; from bench.privacy import times; print(json.dumps(times()))",
-    ]
-    told = subprocess.run(  # noqa: S603
-        command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(told.stdout)
-    return found
+def _alone() -> float:
+    """Return ``client_ms`` of a process in which numpy has one thread: several of them wait for each other."""
+    command = [sys.executable, "-c", "from bench.privacy import client_ms; print(client_ms())"]
+    settings = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    told = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)  # noqa: S603
+    return float(told.stdout)
 
 
-def times() -> dict[str, float]:
-    """Measure a million draws, and a client with a million parameters."""
-    mechanism, rng = noise_of(planned(CLIENTS, MILLION)), np.random.default_rng(0)
-    noise, fine = Noise(mechanism.variance, mechanism.grid_bits), rng.integers(-500, 500, MILLION)
+def client_ms() -> float:
+    """Measure the processor time of a client with a million parameters."""
+    rng = np.random.default_rng(0)
     model = [rng.normal(size=MILLION).astype(np.float32)]
-    quantizer = NoisyQuantizer.for_model(model, mechanism)
-    work: dict[str, Callable[[], object]] = {
-        "draws_ms": lambda: noise.sample(fine),
-        "client_ms": lambda: quantizer.encode(model, bytes(32)),
-    }
-    return {name: _median_ms(one) for name, one in work.items()}
-
-
-def _median_ms(work: Callable[[], object]) -> float:
-    """Return milliseconds of processor time."""
-    work()  # builds the tables
+    quantizer = NoisyQuantizer.for_model(model, noise_of(planned(CLIENTS, MILLION)))
     times = []
-    for _ in range(_REPEATS):
+    for _ in range(_REPEATS + 1):
         start = time.process_time()
-        work()
+        quantizer.encode(model, bytes(32))
         times.append((time.process_time() - start) * 1e3)
-    return median(times)
+    return median(times[1:])  # the first one builds tables
 
 
 def _upload(made: Plan) -> int:

@@ -1,0 +1,1 @@
+"""Faces in the published sum, with noise and without."""

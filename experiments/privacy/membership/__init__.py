@@ -1,0 +1,1 @@
+"""Whether a client was in the federation, from what is published."""
