@@ -113,7 +113,7 @@ def _left(clients: int) -> int:
 
 
 def _alone() -> float:
-    """Return ``client_ms`` of a process in which numpy has one thread: several of them wait for each other."""
+    """Return ``client_ms`` of a process in which numpy has one thread; several would wait for each other."""
     command = [sys.executable, "-c", "from bench.privacy import client_ms; print(client_ms())"]
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     told = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)  # noqa: S603
