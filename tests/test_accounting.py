@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import mpmath as mp
 import pytest
+from experiments.privacy import known_way
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from ccesa.privacy import accounting
 from ccesa.privacy.accounting import R, eta, gaussian_delta, gaussian_epsilon, gaussian_mu, slack
 from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.privacy.mechanism import chosen
-from kairouz_liu_steinke import Known, converted
 
 mp.mp.dps = 60
 #: Masses are whole numbers of 2^-BITS.
@@ -379,31 +379,29 @@ def test_different_rounds_compose_as_in_dp_accounting():
 # The known way
 
 
-EXAMPLE = {"epsilon": 8.0, "delta": 1e-6, "rounds": 100}
+EXAMPLE = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=100, norm=1.0)
 FEDERATION = {"clients": 1000, "honest": 802, "dimension": 2**20}
 
 
 def test_the_known_way_needs_more_noise_and_more_bits():
     """In the sum over 900 survivors, beside a trusted curator with tight accounting."""
-    ours = chosen(DifferentialPrivacy(**EXAMPLE, norm=1.0), **FEDERATION)
+    ours = chosen(EXAMPLE, **FEDERATION)
     room = math.sqrt(1 - ours.dimension / 12 / ours.bound**2)  # what rounding to the fine grid needs
-    known = {
-        bits: 30 * Known(**EXAMPLE, **FEDERATION, bits=bits).noise() / ours.curator
-        for bits in (12, 14, 16, 18, 20)
-    }
+    sums, distributed = known_way.Sums(demand=EXAMPLE, **FEDERATION), math.sqrt(900 / 802)
     assert ours.field_bits <= 12
     assert ours.noise(900) / room / ours.curator <= 1.07
-    assert known[12] == known[14] == math.inf
-    assert 1.29 <= known[16] <= 1.34
-    assert known[20] / math.sqrt(900 / 802) == pytest.approx(1.06, abs=0.005)  # its accounting alone
-    assert known[18] <= 1.14
+    assert known_way.inflation(sums, 12) is known_way.inflation(sums, 14) is None
+    assert 1.29 <= known_way.inflation(sums, 16) * distributed <= 1.34
+    assert known_way.inflation(sums, 18) * distributed <= 1.14
+    assert known_way.inflation(sums, 20) == pytest.approx(1.06, abs=0.005)  # its accounting alone
 
 
 def test_zero_concentration_is_converted_with_a_loss():
     """A Gaussian with this mu is mu^2 / 2 zero-concentrated, and what follows from that alone is worse."""
     for epsilon, delta in ((1.0, 1e-6), (8.0, 1e-6), (3.0, 1e-9)):
         mu = gaussian_mu(epsilon, delta)
-        assert epsilon * 1.03 <= converted(mu**2 / 2, delta) <= epsilon * 1.25
+        assert known_way.concentrated_delta(epsilon, mu**2 / 2) > 2 * delta
+        assert 1.04 <= mu / math.sqrt(2 * known_way.concentrated(epsilon, delta)) <= 1.08
 
 
 def test_the_module_is_pure():

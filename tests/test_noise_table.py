@@ -155,6 +155,23 @@ def test_bounds_are_bounds(variance, grid_bits, precision):
     assert mpmath.ldexp(mpmath.fsum(beyond), precision) <= weights.tail
 
 
+@settings(max_examples=500)
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2)), min_size=2, max_size=5),
+    st.integers(0, 6),
+    st.integers(1, 4),
+    st.data(),
+)
+def test_what_bounds_decide_holds_for_all_that_lies_within_them(bounds, tail, bits, data):
+    lower, upper = [low for low, _ in bounds], [low + more for low, more in bounds]
+    row = table._row(table._Weights(lower, upper, tail, len(bounds)), 0, 1, bits)
+    true = [data.draw(st.sampled_from([low, low + more])) for low, more in [*bounds[::-1], *bounds[1:]]]
+    left, right = (data.draw(st.sampled_from([0, tail])) for _ in range(2))
+    total = sum(true) + left + right
+    summed = [left + sum(true[:i]) for i in range(len(true) + 1)]
+    assert row in (None, [min(one * 2**bits // total, 2**bits - 1) for one in summed])
+
+
 @given(st.fractions(0, 200), st.integers(1, 300))
 def test_exponentials_lie_within_their_bounds(x, precision):
     mpmath.mp.prec = 2 * precision + 400
@@ -232,8 +249,8 @@ def test_tables_are_built_once_and_cannot_be_changed():
         (300, -1),
         (300, 17),
         (300, 2.0),
-        (2**44 + 1, 0),
-        (2**20 + 1, 12),
+        (2**43 + 1, 0),
+        (2**19 + 1, 12),
         (2**70, 1),
     ],
 )

@@ -49,9 +49,7 @@ class Setting:
             return None
         asked = DifferentialPrivacy(epsilon=self.epsilon, delta=DELTA, rounds=self.rounds, norm=self.norm)
         fails = -self._plan.privacy_bits
-        return chosen(
-            asked, clients=self.clients, honest=self.least, dimension=self.dimension, fails=fails
-        )
+        return chosen(asked, clients=self.clients, honest=self.least, dimension=self.dimension, fails=fails)
 
     @property
     def noise(self) -> float:

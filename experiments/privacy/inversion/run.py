@@ -107,9 +107,7 @@ class Lab:
             total=both,
         )
 
-    def _inverted(
-        self, task: tasks.Persons | tasks.Photographs, epsilon: str, seed: list[int]
-    ) -> Try:
+    def _inverted(self, task: tasks.Persons | tasks.Photographs, epsilon: str, seed: list[int]) -> Try:
         setting = _setting(task.sent, epsilon, rounds=1, least=len(task.sent))
         total = setting.total(task.sent, seed)
         return Try(
@@ -178,14 +176,17 @@ def _say(row: dict[str, Any]) -> None:
     print(
         f"{row['task']}, epsilon {row['epsilon']}: {row['identified']} of {row['attacks']} identified "
         f"(chance {row['chance']:.3f}), similarity {row['similarity_mean']:.3f}, accuracy "
-        f"{row['accuracy']:.3f}; noise of length {row['noise_length']:.3g} on a sum of {row['sum_length']:.3g}",
+        f"{row['accuracy']:.3f}; length of the noise {row['noise_length']:.3g}, sum {row['sum_length']:.3g}",
         flush=True,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "small images, three epsilons", arguments)
-    started, key = time.time(), record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
+    started, key = (
+        time.time(),
+        record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick)),
+    )
     effort = QUICK if wanted.quick else FULL
     lab = Lab(faces.whole(wanted.data, wanted.quick), effort, wanted.seed)
     file = wanted.output / "results.json"
@@ -200,7 +201,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             complete, spent = place == len(due), record.seconds(stored)
             record.save(file, {"rows": rows}, key, started=started, complete=complete, spent=spent)
     # Noise comes from the seed: the first try of each can be made again, which takes seconds.
-    tries = {(task, epsilon): [lab.tries[task](epsilon, number) for number in _shown(task)] for task, epsilon in due}
+    tries = {
+        (task, epsilon): [lab.tries[task](epsilon, number) for number in _shown(task)]
+        for task, epsilon in due
+    }
     draw(rows, tries).savefig(wanted.output / "inversion.png", dpi=150)
 
 

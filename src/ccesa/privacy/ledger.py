@@ -64,7 +64,7 @@ class Ledger:
 
     @classmethod
     def new(cls, path: Path | str, *, epsilon: float, delta: float) -> "Ledger":
-        """Make the two files of a ledger, which only their owner can read.
+        """Return a new ledger, in two new files that only their owner can read.
 
         Args:
             path: Where neither the file nor its head is yet.
@@ -80,7 +80,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, *, epsilon: float, delta: float) -> "Ledger":
-        """Make a ledger that ends with its object, for simulations.
+        """Return a new ledger that ends with its object, for simulations.
 
         Args:
             epsilon: The budget, above 0 and at most 50.

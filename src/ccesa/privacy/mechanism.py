@@ -301,9 +301,13 @@ def _deviation(bits: int, clients: int, honest: int, dimension: int, mu: float) 
 
 
 def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:
-    """Return the coarsest grid on which rounding, d / 12 in the norm's square, costs hardly any of it."""
+    """Return the coarsest grid on which rounding costs hardly any of the norm.
+
+    Vectors are rounded, which is d / 12 in its square, and so is the bound itself.
+    """
     for bits in _GRID_BITS:
-        if dimension / 24 <= _ROUNDING_LOSS * _bound(honest, variance, bits, mu) ** 2:
+        bound = _bound(honest, variance, bits, mu)
+        if dimension / 24 + bound / 2 <= _ROUNDING_LOSS * bound**2 and bound:
             return bits
     return None
 
