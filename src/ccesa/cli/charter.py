@@ -212,12 +212,36 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "threshold", _part(found.threshold)
     yield "agreement", found.agreement
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
-    if isinstance(found.privacy, Mechanism):
-        yield "noise", report.demand_in_words(found.privacy)
-        yield "counts on", f"{found.privacy.honest:,} honest members in every sum that can be opened"
     if found.learning is not None:
         yield "learning", _part(found.learning)
+    if isinstance(found.privacy, Mechanism):
+        yield from _noise_in_words(found.privacy, len(found.members))
+    elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
+
+
+def _noise_in_words(noise: Mechanism, members: int) -> Iterator[tuple[str, str]]:
+    """Yield what the noise promises, and how much of it there is."""
+    server = {"follows": "follows the protocol", "lies": "lies"}[noise.against]
+    yield (
+        "privacy",
+        f"[green]all sums together tell at most epsilon = {noise.epsilon:g} about a member[/green], except "
+        f"with delta = {noise.delta:g}, if {noise.rounds:,} of its vectors leave and the server {server}; "
+        "every vector is charged to the member's ledger",
+    )
+    yield (
+        "noise",
+        f"vectors have {noise.dimension:,} parameters and an L2 norm of {noise.norm:g} at most; a member "
+        f"adds noise with a standard deviation of {noise.noise(1):.3g} to each parameter. A sum has "
+        f"{noise.noise(noise.honest):.3g} by the {noise.honest:,} honest members that are in it for certain, "
+        f"and {noise.noise(members):.3g} if all are; a trusted curator would add {noise.curator:.3g}",
+    )
+    fields = noise.fields
+    yield (
+        "words",
+        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per "
+        "parameter",
+    )
 
 
 def _part(part: msgspec.Struct) -> str:
