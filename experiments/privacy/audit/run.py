@@ -104,7 +104,9 @@ def picture(rows: list[dict[str, Any]]) -> Figure:
             panel.plot([b["canaries"] for b in bounds], [b["epsilon"] for b in bounds], label=name, **look)
         panel.axhline(row["epsilon"], color="black", lw=1.6, label="the certificate")
         panel.set(xlabel="canaries", ylabel="lower bound on ε, 99 % confidence", ylim=(0, None))
-        chart.finish(panel, f"ε = {row['epsilon']:g}: above the line is wrong", loc="upper left")
+        panel.set_title(f"ε = {row['epsilon']:g}: above the line is wrong", fontsize=10)
+        panel.grid(color="0.9")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
     _scores(panels[-1], rows[-1])
     figure.suptitle("python -m experiments.privacy.audit.run", fontsize=8, x=0.99, ha="right")
     return figure
