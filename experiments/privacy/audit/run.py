@@ -3,8 +3,9 @@
 For each epsilon 802 clients send one vector each that spends all of it; every client is a canary, in or out
 by a coin (see ``canaries``). The first sum only gives the threshold. The second one, the first that counts,
 comes from a real round over a planned graph if the clients are right; of the others the words are added up.
-Bounds on epsilon grow with the number of sums. Beside the right clients the same audit hears wrong ones (see ``clients``). Writes results.json,
-after each epsilon, and audit.png. The next call goes on with what is missing.
+Bounds on epsilon grow with the number of sums. Beside the right clients the same audit hears wrong ones (see
+``clients``). Writes results.json, after each epsilon, and audit.png. The next call goes on with what is
+missing.
 """
 
 import json
