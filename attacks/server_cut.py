@@ -96,14 +96,14 @@ class Cut:
         return self.group.bit_count()
 
 
-def best_cut(graph: Drawn) -> Cut:
-    """The smallest sum of honest clients that any V3 opens, by trying all of them."""
+def best_cut(graph: Drawn, least: int = 0) -> Cut:
+    """The smallest sum of honest clients that any V3 of ``least`` or more opens, by trying all of them."""
     honest = [i for i in range(len(graph.near)) if not graph.colluders >> i & 1]
     everyone = (1 << len(graph.near)) - 1
     best = Cut(v3=everyone, releasing=everyone, group=everyone & ~graph.colluders)
     for chosen in range(1, 1 << len(honest)):
         v3 = graph.colluders | sum(1 << i for place, i in enumerate(honest) if chosen >> place & 1)
-        for cut in _open_sums(graph, v3):
+        for cut in _open_sums(graph, v3) if v3.bit_count() >= least else ():
             best = min(best, cut, key=lambda one: one.size)
     return best
 

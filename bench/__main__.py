@@ -21,6 +21,7 @@ from bench import (
     large,
     liars,
     noise,
+    privacy,
     report,
     rounds,
     versus,
@@ -100,6 +101,7 @@ def main() -> None:
             "ahead",
             "hybrid",
             "noise",
+            "privacy",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -115,6 +117,7 @@ def main() -> None:
         "ahead": _ahead,
         "hybrid": _hybrid,
         "noise": _noise,
+        "privacy": _privacy,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -141,6 +144,11 @@ def _hybrid() -> dict[str, Any]:
 def _noise() -> list[dict[str, Any]]:
     _say("a million draws of exact noise")
     return noise.compare()
+
+
+def _privacy() -> dict[str, Any]:
+    _say("noisy sums beside a trusted curator's")
+    return privacy.compare()
 
 
 def _active() -> dict[str, Any]:

@@ -23,19 +23,23 @@ from attacks.stage import Stage, active, ids
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients
 from ccesa.graphs import Complete, Graph, Harary
+from ccesa.plan import charters, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import NOTHING
-from ccesa.thresholds import Fixed
+from ccesa.thresholds import Fixed, Majority, Threshold
 from strategies import randomness, seeds
 
 DIMENSION = 2048
 #: How far a measured variance of so many numbers may be below the true one: seven standard deviations.
 SHORT = 1 - 7 * math.sqrt(2 / DIMENSION)
 DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
+
+
+MAJORITY = Majority()
 
 
 def untold(line: str) -> None:
@@ -90,12 +94,24 @@ def enough(found: list[tuple[int, float]], mechanism: Mechanism) -> bool:
 
 @dataclass(frozen=True)
 class Setting:
-    """A federation whose honest clients nothing can part: fewer can leave than hold the circle together."""
+    """A federation without a charter, and who colludes in it."""
 
     clients: int
     graph: Graph
     colluders: frozenset[int]
     survivors: int
+    threshold: Threshold = MAJORITY
+
+    @classmethod
+    def planned(cls, clients: int, collusion: float) -> "Setting":
+        """Of the planner's choice; it is sure of H, not only very likely so."""
+        made = plan(clients, 0.1, collusion, length=DIMENSION, privacy=DEMAND, reliability_bits=7.0)
+        assert made.accept == (collusion > 0)
+        found = cls(
+            clients, made.graph, frozenset(range(made.colluders)), made.least_survivors, made.threshold
+        )
+        assert found.mechanism.honest == made.mechanism.honest
+        return found
 
     def config(self, accept: bool) -> RoundConfig:
         return RoundConfig(
@@ -103,6 +119,7 @@ class Setting:
             length=self.mechanism.length,
             bits=64,
             graph=self.graph,
+            threshold=self.threshold,
             min_survivors=self.survivors,
             accept=accept,
         )
@@ -116,11 +133,15 @@ class Setting:
         return noise_of(self.clients, self.survivors - len(self.colluders))
 
 
+#: In each nothing can part the honest clients: fewer can be missing than hold the circle together.
 SETTINGS = [
     Setting(12, Complete(), frozenset({0, 5, 9}), 8),
     Setting(12, Complete(), frozenset({3}), 7),
     Setting(40, Harary(degree=16), frozenset({1, 12, 30}), 30),
     Setting(40, Harary(degree=16, mask_degree=8), frozenset(), 34),
+    Setting.planned(12, 0.2),
+    Setting.planned(20, 0.1),
+    Setting.planned(14, 0.0),
 ]
 
 
@@ -323,6 +344,35 @@ def test_no_choice_of_dropouts_opens_a_sum_with_less_noise(clients, graph, t, se
     cut = server_cut.best_cut(server_cut.seen_graph(stage.overheard, colluders=1 << (clients - 1)))
     server_cut.play(stage, cut)
     found = counted(stage, mechanism, noise, colluders)
+    assert enough(found, mechanism)
+    assert [size for size, _ in found] == [cut.size]
+
+
+@pytest.mark.parametrize(("clients", "against"), [(9, "lies"), (12, "lies"), (12, "follows")])
+def test_nor_in_a_round_of_the_planners(clients, against):
+    """With as many survivors as the charter insists on; nobody who lies can do better."""
+    asked = msgspec.structs.replace(LIES, against=against)
+    planned = plan(clients, 0.05, guard="active", length=DIMENSION, privacy=asked)
+    mechanism, colluders = planned.mechanism, range(clients - planned.colluders, clients)
+    given = Contributions.of(mechanism, clients, bytes(32), clients)
+    stage = active(
+        clients,
+        untold,
+        colluders=colluders,
+        vectors=given.vectors,
+        length=planned.length,
+        bits=64,
+        graph=planned.graph,
+        threshold=planned.threshold,
+        least_roster=planned.least_roster,
+        min_survivors=planned.least_survivors,
+        certificate=charters.stated(planned),
+        privacy=mechanism,
+    ).until("mask")
+    seen = server_cut.seen_graph(stage.overheard, colluders=sum(1 << i for i in colluders))
+    cut = server_cut.best_cut(seen, planned.least_survivors)
+    server_cut.play(stage, cut)
+    found = counted(stage, mechanism, given.noise, colluders)
     assert enough(found, mechanism)
     assert [size for size, _ in found] == [cut.size]
 

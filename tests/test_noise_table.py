@@ -1,6 +1,7 @@
 """Thresholds of the discrete Gaussian: those of the definition, to the last bit."""
 
 from fractions import Fraction
+from itertools import accumulate, product
 from math import floor
 
 import mpmath
@@ -155,6 +156,24 @@ def test_bounds_are_bounds(variance, grid_bits, precision):
     assert mpmath.ldexp(mpmath.fsum(beyond), precision) <= weights.tail
 
 
+sides = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2)), min_size=2, max_size=2)
+
+
+@given(sides, sides, st.integers(0, 6), st.integers(1, 4))
+@example([(22, 0), (14, 0)], [(44, 0), (54, 0)], 4, 3)  # only the tail on the left can change a threshold
+@example([(53, 0), (15, 0)], [(26, 0), (3, 1)], 1, 4)  # and here that on the right
+def test_what_bounds_decide_holds_for_all_that_lies_within_them(left, right, tail, bits):
+    """Weights have a lower bound and some units more; phase 1 of 3 is not symmetric."""
+    bounds = [bound for pair in zip(left, right, strict=True) for bound in ((0, 0), *pair)]
+    lower, upper = [low for low, _ in bounds], [low + more for low, more in bounds]
+    row = table._row(table._Weights(lower, upper, tail, 2), 1, 3, bits)
+    for before, after, *more in product((0, tail), (0, tail), *((0, more) for _, more in left[::-1] + right)):
+        weights = [low + add for (low, _), add in zip(left[::-1] + right, more, strict=True)]
+        summed = list(accumulate(weights, initial=before))
+        exact = [min(one * 2**bits // (summed[-1] + after), 2**bits - 1) for one in summed]
+        assert row in (None, exact)
+
+
 @given(st.fractions(0, 200), st.integers(1, 300))
 def test_exponentials_lie_within_their_bounds(x, precision):
     mpmath.mp.prec = 2 * precision + 400
@@ -232,8 +251,8 @@ def test_tables_are_built_once_and_cannot_be_changed():
         (300, -1),
         (300, 17),
         (300, 2.0),
-        (2**44 + 1, 0),
-        (2**20 + 1, 12),
+        (2**43 + 1, 0),
+        (2**19 + 1, 12),
         (2**70, 1),
     ],
 )

@@ -40,10 +40,10 @@ from experiments.privacy.accuracy.digits import PARAMETERS, Federation, Floats, 
 HERE = Path(__file__).parent
 SIZES, EPSILONS, DELTA = (100, 1000), (1.0, 3.0, 8.0), 1e-5
 DROPOUT, COLLUSION = 0.1, 0.05
-ROUNDS, NORM, RATE = 30, 0.5, 2.0
+ROUNDS, NORM, RATE = 20, 0.5, 2.0
 SEEDS = 10
 #: Rounds of the first seed that are real, for each epsilon.
-REAL = {100: 6, 1000: 2}
+REAL = {100: 4, 1000: 1}
 QUICK = {"sizes": (100,), "seeds": 2, "real": {100: 1}}
 
 Clients = NDArray[np.int64]

@@ -14,16 +14,19 @@ Tries = dict[tuple[str, str], list["Try"]]
 TITLES = {
     "persons": "one client per person, one class per person: the inverted model",
     "photographs": "one client per photograph, seven in a class: the inverted model",
-    "upright": "one client per person, which way up is it: two sums with and without the person, and the model",
+    "upright": "one client per person, which way up: two sums, with and without the person",
 }
 
 
 def draw(rows: list[dict[str, Any]], tries: Tries) -> Figure:
     figure = Figure(figsize=(13, 15), layout="constrained")
-    for part, (task, title) in zip(figure.subfigures(len(TITLES), 1), TITLES.items(), strict=True):
+    parts: Any = figure.subfigures(len(TITLES), 1)
+    for part, (task, title) in zip(parts, TITLES.items(), strict=True):
         some = [row for row in rows if row["task"] == task]
         first = some[0]
-        part.suptitle(f"{title} ({first['clients']} clients, {first['parameters']:,} parameters)", fontsize=11)
+        part.suptitle(
+            f"{title} ({first['clients']} clients, {first['parameters']:,} parameters)", fontsize=11
+        )
         _panels(part, some, {row["epsilon"]: tries[task, row["epsilon"]] for row in some})
     return figure
 
@@ -37,6 +40,8 @@ def _panels(part: SubFigure, rows: list[dict[str, Any]], tries: dict[str, list["
             panel.imshow(image.reshape(height, width), cmap="gray")
             panel.set(xticks=[], yticks=[])
     panels[0][0].set_title("the clients'\nown", fontsize=9)
+    if len(tries[rows[0]["epsilon"]]) > 1:
+        panels[-1][0].set_ylabel("the sum itself", fontsize=9)
     for panel, row in zip(panels[0][1:], rows, strict=True):
         panel.set_title(_caption(row), fontsize=9)
 

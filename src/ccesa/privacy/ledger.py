@@ -2,8 +2,12 @@
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves, whatever
 becomes of its round, and none leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. Neither vectors
-nor noise are in the file; it says when the site took part in which round, and is private for that.
+Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That holds
+whoever chooses what comes next in view of what came out; where the choice is between several mechanisms, with
+delta + ``Spent.outright`` in place of delta.
+
+Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
+that.
 """
 
 import time
@@ -60,7 +64,7 @@ class Ledger:
 
     @classmethod
     def new(cls, path: Path | str, *, epsilon: float, delta: float) -> "Ledger":
-        """Make the two files of a ledger, which only their owner can read.
+        """Return a new ledger, in two new files that only their owner can read.
 
         Args:
             path: Where neither the file nor its head is yet.
@@ -76,7 +80,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, *, epsilon: float, delta: float) -> "Ledger":
-        """Make a ledger that ends with its object, for simulations.
+        """Return a new ledger that ends with its object, for simulations.
 
         Args:
             epsilon: The budget, above 0 and at most 50.
