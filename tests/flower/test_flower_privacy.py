@@ -345,6 +345,16 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
         releases.check([1, 2], noise)
 
 
+def test_noise_that_was_made_for_fewer_rounds_is_spent_sooner():
+    """It is added up what vectors spend; their number alone says nothing."""
+    noise = mechanism(36, rounds=1)
+    releases = Releases(DEMAND)
+    releases.check([1], noise)
+    releases.add([1], noise)
+    with pytest.raises(BudgetSpent, match="node 1 can be asked"):
+        releases.check([1], noise)
+
+
 def test_rounds_are_counted_also_where_rounding_leaves_room_for_one_more():
     demand = DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=5000, norm=1.0)
     releases, noise = Releases(demand), chosen(demand, clients=10, honest=9, dimension=36)
