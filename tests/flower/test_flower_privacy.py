@@ -13,8 +13,8 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.noisy import NoisyPacking, packing_for
 from ccesa.flower.both.packing import Reply
 from ccesa.flower.both.terms import Terms
+from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.releases import Releases
-from ccesa.flower.server.rounds import NoisyRounds
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import composed
 from flower_grid import (
