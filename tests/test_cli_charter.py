@@ -212,12 +212,12 @@ def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
     words = " ".join(run("charter", "show", path).stdout.split())
     server = {"follows": "follows the protocol", "lies": "lies"}[against]
     for says in (
-        "all sums together tell at most epsilon = 6 about a member, except with delta = 1e-06, if 20 of its "
-        f"vectors leave and the server {server}; every vector is charged to the member's ledger",
-        "vectors have 1,000 parameters and an L2 norm of 1.5 at most; a member adds noise with a standard "
-        f"deviation of {noise.noise(1):.3g} to each parameter",
-        f"A sum has {noise.noise(noise.honest):.3g} by the {noise.honest} honest members that are in it",
-        f"and {noise.noise(MEMBERS):.3g} if all are; a trusted curator would add {noise.curator:.3g}",
+        f"epsilon = 6 at delta = 1e-06 if the server {server}, for 20 vectors of a client, 1,000 parameters "
+        "of L2 norm 1.5 each",
+        f"{noise.honest} honest members in every sum that can be opened, and on ledgers",
+        f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
+        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(MEMBERS):.3g} if all",
+        f"a trusted curator would add {noise.curator:.3g}",
         f"fields of {noise.field_bits} bits",
     ):
         assert says in words

@@ -222,19 +222,17 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
 
 def _noise_in_words(noise: Mechanism, members: int) -> Iterator[tuple[str, str]]:
     """Yield what the noise promises, and how much of it there is."""
-    server = {"follows": "follows the protocol", "lies": "lies"}[noise.against]
+    yield "noise", report.demand_in_words(noise)
     yield (
-        "privacy",
-        f"[green]all sums together tell at most epsilon = {noise.epsilon:g} about a member[/green], except "
-        f"with delta = {noise.delta:g}, if {noise.rounds:,} of its vectors leave and the server {server}; "
-        "every vector is charged to the member's ledger",
+        "counts on",
+        f"{noise.honest:,} honest members in every sum that can be opened, and on ledgers: every vector that "
+        "leaves is charged to its member's",
     )
     yield (
-        "noise",
-        f"vectors have {noise.dimension:,} parameters and an L2 norm of {noise.norm:g} at most; a member "
-        f"adds noise with a standard deviation of {noise.noise(1):.3g} to each parameter. A sum has "
-        f"{noise.noise(noise.honest):.3g} by the {noise.honest:,} honest members that are in it for certain, "
-        f"and {noise.noise(members):.3g} if all are; a trusted curator would add {noise.curator:.3g}",
+        "a member adds",
+        f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
+        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(members):.3g} if all "
+        f"members are in it; a trusted curator would add {noise.curator:.3g}",
     )
     fields = noise.fields
     yield (
