@@ -1,4 +1,4 @@
-"""Which rounds follow from the settings of ``SecureGrid``: with or without a charter, with or without noise."""
+"""Which rounds follow from the settings of ``SecureGrid``: with a charter or without, with noise or not."""
 
 from typing import Any
 
