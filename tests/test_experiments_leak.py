@@ -30,7 +30,7 @@ def toy():
     """Faces with light above in common, some blocks of their own, and noise in every photograph."""
     rng = np.random.default_rng(7)
     light = np.linspace(60, -60, HEIGHT)[:, None]
-    own = rng.integers(-60, 60, (PERSONS, 1, HEIGHT // 4, WIDTH // 4)).repeat(4, axis=2).repeat(4, axis=3)
+    own = rng.integers(-60, 60, (PERSONS, 1, HEIGHT // 2, WIDTH // 2)).repeat(2, axis=2).repeat(2, axis=3)
     images = 128 + light + own + rng.normal(0, 10, (PERSONS, SHOTS, HEIGHT, WIDTH))
     return Faces(np.clip(images, 0, 255).astype(np.uint8) / 255)
 

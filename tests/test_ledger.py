@@ -125,9 +125,7 @@ def test_a_ledger_with_the_budget_of_a_charter_has_room_for_exactly_its_rounds(o
         charge(ledger, one)
         assert ledger.left() == left - 1
     assert 0.9 * one.epsilon < ledger.spent().epsilon <= one.epsilon
-    with pytest.raises(
-        BudgetSpent, match=f"{one.rounds} vector.s. of this site have left under this charter"
-    ):
+    with pytest.raises(BudgetSpent, match=f"{one.rounds} vector.s. of this site have left with this noise"):
         charge(ledger, one)
     with pytest.raises(BudgetSpent, match="one more would make it"):  # another charter does not help
         charge(ledger, one, b"\1" * 32)

@@ -13,8 +13,8 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.noisy import NoisyPacking, packing_for
 from ccesa.flower.both.packing import Reply
 from ccesa.flower.both.terms import Terms
+from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.releases import Releases
-from ccesa.flower.server.rounds import NoisyRounds
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import composed
 from flower_grid import (
@@ -343,6 +343,16 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
     assert composed(*spent, demand.delta) <= demand.epsilon * (1 + 1e-12)
     with pytest.raises(BudgetSpent, match="node 1 can be asked"):
         releases.check([1, 2], noise)
+
+
+def test_noise_that_was_made_for_fewer_rounds_is_spent_sooner():
+    """It is added up what vectors spend; their number alone says nothing."""
+    noise = mechanism(36, rounds=1)
+    releases = Releases(DEMAND)
+    releases.check([1], noise)
+    releases.add([1], noise)
+    with pytest.raises(BudgetSpent, match="node 1 can be asked"):
+        releases.check([1], noise)
 
 
 def test_rounds_are_counted_also_where_rounding_leaves_room_for_one_more():

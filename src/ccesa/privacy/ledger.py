@@ -231,7 +231,7 @@ def _check(book: Book, entry: Entry) -> None:
     """Refuse a vector for which the mechanism is not made, or the budget has no room."""
     if book.vectors(entry.account) >= entry.rounds:
         raise BudgetSpent(
-            f"{entry.rounds} vector(s) of this site have left under this charter, as many as its noise is "
+            f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "
             "made for: no vector leaves; agree on a new charter, with noise for more rounds"
         )
     if not book.fits(entry):
