@@ -30,6 +30,8 @@ PARTS = {
     "privacy/accuracy": "accuracy against epsilon on scikit-learn's digits",
     "privacy/audit": "an audit of noisy sums, with canaries",
     "privacy/bits": "bits per parameter under noise",
+    "privacy/inversion": "faces in the published sum, with noise and without",
+    "privacy/membership": "clients of a federation told from others, with noise and without",
 }
 #: Parts that need data, and how it is read.
 DATA: dict[str, Callable[[Path], object]] = {
@@ -37,6 +39,7 @@ DATA: dict[str, Callable[[Path], object]] = {
     "faces_inversion": faces.load,
     "cifar_reliability": cifar.load,
     "membership": cifar.load,
+    "privacy/inversion": faces.load,
 }
 
 

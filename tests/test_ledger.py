@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from ccesa.errors import BudgetSpent, ConfigError, DamagedLedger
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen, ledger_file, ledger_lines
 from ccesa.privacy import ledger as ledger_module
-from ccesa.privacy.accounting import gaussian_delta
+from ccesa.privacy.accounting import gaussian_delta, gaussian_mu
 from ccesa.privacy.ledger import Ledger
 
 TASK, ROUND = bytes(range(32)), bytes(range(36))
@@ -124,9 +125,7 @@ def test_a_ledger_with_the_budget_of_a_charter_has_room_for_exactly_its_rounds(o
         charge(ledger, one)
         assert ledger.left() == left - 1
     assert 0.9 * one.epsilon < ledger.spent().epsilon <= one.epsilon
-    with pytest.raises(
-        BudgetSpent, match=f"{one.rounds} vector.s. of this site have left under this charter"
-    ):
+    with pytest.raises(BudgetSpent, match=f"{one.rounds} vector.s. of this site have left with this noise"):
         charge(ledger, one)
     with pytest.raises(BudgetSpent, match="one more would make it"):  # another charter does not help
         charge(ledger, one, b"\1" * 32)
@@ -158,6 +157,28 @@ def test_the_distance_of_the_tables_counts_at_the_budget_and_not_at_the_mechanis
         deltas.append(ledger.entries()[0].delta)
     assert deltas[0] == one.release.delta
     assert deltas[1] == pytest.approx(deltas[0] * (1 + math.exp(40)) / (1 + math.exp(3)))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.9])
+def test_who_chooses_between_mechanisms_in_view_of_what_came_out_gains_the_outright_part_at_most(share):
+    """After such a share of mu^2 the rest of delta may go to noise or to chance, whatever tells more then.
+
+    Every path stays within epsilon and delta. Which path is taken depends on the loss so far, which is normal
+    with mean mu^2 / 2 and variance mu^2. Choosing gains something; the page says how much it can be.
+    """
+    epsilon, delta = 3.0, 1e-6
+    mu2 = gaussian_mu(epsilon, delta) ** 2
+    before, after = share * mu2, math.sqrt((1 - share) * mu2)
+    outright = delta - gaussian_delta(epsilon, math.sqrt(before))
+    points = np.linspace(-10, 10, 8001)
+    weights = np.exp(-(points**2) / 2) * (points[1] - points[0]) / math.sqrt(2 * math.pi)
+    losses = before / 2 + math.sqrt(before) * points
+    noise = np.array([gaussian_delta(epsilon - loss, after) for loss in losses])
+    known = 1 - np.exp(np.minimum(epsilon - losses, 0))
+    chance = known + (1 - known) * outright
+    assert weights @ noise == pytest.approx(delta, rel=1e-4)
+    assert weights @ chance == pytest.approx(delta, rel=1e-4)
+    assert 1.05 * delta < weights @ np.maximum(noise, chance) <= delta + outright
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
 from rounds import identity
 from test_cli import run
+from test_planner_cuts import drawn, every_v3, opened_parts
 
 DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=100, norm=1.0)
 LIES = msgspec.structs.replace(DEMAND, against="lies")
@@ -178,7 +179,9 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     made = noisy(1000)
     assert isinstance(made.graph, Harary)
     assert made.accept
-    assert "rounds have the step accept" in made.notes[-1]
+    denser, accepts = made.notes
+    assert denser.startswith("276 neighbours in place of 54: ")
+    assert accepts.startswith("rounds have the step accept")
     assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
     assert made.mechanism.fails <= -39
@@ -546,3 +549,58 @@ def test_against_alone_is_no_noise():
     done = run("plan", "--clients", "100", "--against", "lies")
     assert done.returncode == 2
     assert "say --epsilon, --delta, --rounds, --norm too" in " ".join(done.stderr.split())
+
+
+def test_a_charter_with_noise_is_written_and_checked(tmp_path):
+    (tmp_path / "admitted.txt").write_text(str(members(20)))
+    path = tmp_path / "charter.toml"
+    asked = (
+        "--members",
+        str(tmp_path / "admitted.txt"),
+        "--guard",
+        "active",
+        "--against",
+        "lies",
+        "--length",
+        "50",
+    )
+    noise = ("--epsilon", "8", "--delta", "1e-5", "--rounds", "3", "--norm", "1")
+    done = run("plan", *asked, *noise, "--charter", str(path))
+    assert done.returncode == 0, done.stderr
+    agreed = Charter.load(path)
+    assert (agreed.privacy.against, agreed.privacy.rounds, agreed.privacy.dimension) == ("lies", 3, 50)
+    assert run("charter", "check", str(path)).returncode == 0
+    shown = " ".join(run("charter", "show", str(path)).stdout.split())
+    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vectors of a client" in shown
+    assert f"counts on {agreed.privacy.honest} honest members in every sum" in shown
+    told = json.loads(run("charter", "show", str(path), "--json").stdout, parse_constant=pytest.fail)
+    assert (told["privacy"]["honest"], told["privacy"]["fails"]) == (agreed.privacy.honest, -1e9)
+    honest = f"honest = {agreed.privacy.honest}"
+    for before in (f"least_honest = {agreed.certificate.least_honest}", f"\n{honest}"):
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, before.rpartition(" ")[0] + f" {agreed.privacy.honest + 1}"))
+    done = run("charter", "check", str(path))
+    assert done.returncode == 1
+    assert f"counts on {agreed.privacy.honest + 1} honest clients in every sum" in done.stderr
+
+
+# Every sum that can be opened
+
+
+def least_opened(kind, t, colluders, survivors, clients=10):
+    """The fewest honest clients in a part that can be opened, over all V3 of so many or more."""
+    graph, colludes = drawn(kind, clients, 3), np.arange(clients) < colluders
+    thresholds = Fixed(t=t).of(graph.degrees)
+    chosen = (v3 for v3 in every_v3(colludes) if v3.sum() >= survivors)
+    return min(int(part.sum()) for v3 in chosen for part in opened_parts(graph, thresholds, colludes, v3))
+
+
+@pytest.mark.parametrize(("colluders", "survivors"), [(1, 7), (2, 7), (2, 8)])
+def test_everyone_with_everyone_has_the_noise_of_all_honest_survivors(colluders, survivors):
+    """Whoever chooses the dropouts; the server follows the protocol and opens no sum over fewer."""
+    assert least_opened(Complete(), 6, colluders, survivors) == survivors - colluders
+
+
+def test_in_a_sparse_graph_chosen_dropouts_leave_less():
+    assert least_opened(Harary(degree=4), 3, 2, 5) < 5 - 2

@@ -110,4 +110,4 @@ class Setting:
 def clipped(rows: Floats, norm: float) -> Floats:
     """Return every row, made shorter where its L2 norm is above ``norm``."""
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows * np.minimum(1, norm / np.where(lengths == 0, 1, lengths)))
+    return np.asarray(rows / np.maximum(1, lengths / norm))

@@ -13,8 +13,8 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.noisy import NoisyPacking, packing_for
 from ccesa.flower.both.packing import Reply
 from ccesa.flower.both.terms import Terms
+from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.releases import Releases
-from ccesa.flower.server.rounds import NoisyRounds
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import composed
 from flower_grid import (
@@ -82,16 +82,30 @@ def test_the_error_of_the_mean_is_the_noise_of_the_mechanism(step):
     assert dict(reply.content["metrics"]) == {"num-examples": len(survivors)}
 
 
-def test_a_change_beyond_the_norm_is_cut_down(said):
-    def far(node, model):
-        return {"w": model["w"] + 1e9}, {}
+#: So little noise that a change shows: nothing that anyone should ask for.
+WEAK = DifferentialPrivacy(epsilon=50.0, delta=0.1, rounds=3, norm=1.0)
 
-    grid = MemoryGrid(make_app(far), NODES)
-    secure, model = SecureGrid(grid, privacy=DEMAND), large_model()
-    (reply,) = secure.send_and_receive(messages(grid, model))
-    shift = model_in(reply)["w"] - model["w"]
-    assert shift.mean() == pytest.approx(1 / math.sqrt(SIZE), abs=6 * secure.noise / math.sqrt(SIZE))
-    assert sum("cut down to the norm 1" in line for line in said) == NODES
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("times", [0.5, 1e9])
+def test_the_mean_moves_by_what_nodes_add_and_no_further_than_the_norm(times, rounds, said):
+    """In single rounds and in a series, whose rounds are rotated each in its own way."""
+    direction = np.random.default_rng(5).normal(size=(64, 64))
+    direction /= np.linalg.norm(direction)
+
+    def train(node, model):
+        return {"w": model["w"] + times * direction}, {}
+
+    grid = MemoryGrid(make_app(train), NODES)
+    secure = SecureGrid(grid, privacy=WEAK)
+    result = flower.FedAvg(fraction_evaluate=0.0).start(
+        grid=secure, initial_arrays=as_record(large_model()), num_rounds=rounds
+    )
+    shift = np.sum((as_model(result.arrays)["w"] - large_model()["w"]) * direction)
+    noise = secure.noise * math.sqrt(rounds)
+    assert noise < 0.1
+    assert shift == pytest.approx(rounds * min(times, 1.0), abs=6 * noise + 0.01)
+    assert sum("cut down to the norm 1" in line for line in said) == (NODES * rounds if times > 1 else 0)
 
 
 def test_whole_numbers_stay_as_they_were_sent():
@@ -164,7 +178,7 @@ def fixed_noise(monkeypatch):
 
 
 def packing(kind: str = "train", **others) -> NoisyPacking:
-    noise = mechanism(36 if kind == "train" else 1)
+    noise = mechanism(36 if kind == "train" else 2)
     terms = Terms(message_type=kind, clients=NODES, privacy=noise, **others)
     return packing_for(terms, new_model()).for_round(bytes(32))
 
@@ -192,12 +206,31 @@ def test_a_metric_that_is_no_number_counts_as_zero(value, fixed_noise):
 
 
 def test_metrics_beyond_their_bound_are_at_the_bound(fixed_noise):
-    given = {"metric_slots": 1, "metrics": ["=loss"], "metric_clip": 2.0}
+    """And take nothing away from the others."""
+    given = {"metric_slots": 2, "metrics": ["=f1", "=loss"], "metric_clip": 2.0}
     vectors = [
-        packing("evaluate", **given).pack(Reply(arrays={}, metrics={"loss": loss}, weight=1.0))[0].tolist()
-        for loss in (2.0, 1e300, 1.0)
+        packing("evaluate", **given).pack(Reply(arrays={}, metrics={"loss": loss, "f1": 0.5}, weight=1.0))
+        for loss in (2.0, 1e300, -1e300)
     ]
-    assert vectors[0] == vectors[1] != vectors[2]
+    assert [clipped for _, clipped in vectors] == [0, 0, 0]
+    assert vectors[0][0].tolist() == vectors[1][0].tolist() != vectors[2][0].tolist()
+
+
+def test_several_metrics_come_back():
+    def several(node, model):
+        return {"num-examples": 1, "f1": 0.25, "loss": -1.5}
+
+    grid = MemoryGrid(make_app(changed, several), NODES)
+    reply = one_round(grid, kind="evaluate", privacy=WEAK, metrics=["loss", "f1"], metric_clip=2.0)
+    found = dict(reply.content["metrics"])
+    assert found == pytest.approx({"num-examples": NODES, "f1": 0.25, "loss": -1.5}, abs=0.8)
+    assert abs(found["f1"] - found["loss"]) > 0.5
+
+
+@pytest.mark.parametrize("counters", [[], ["steps"]])
+def test_an_array_of_whole_numbers_is_left_out_whether_it_is_named_or_not(counters):
+    terms = Terms(message_type="train", clients=NODES, privacy=mechanism(36), counters=counters)
+    assert packing_for(terms, {**new_model(), "steps": np.array([7])}).length == mechanism(36).length
 
 
 def test_evaluations_without_named_metrics_are_not_sent(said):
@@ -214,11 +247,11 @@ def test_evaluations_without_named_metrics_are_not_sent(said):
 def test_an_evaluation_with_metrics_that_are_not_named_is_refused_by_the_packing():
     for slots in (
         {"metric_slots": 0, "metrics": []},
-        {"metric_slots": 2, "metrics": ["=a", "=b"]},
+        {"metric_slots": 3, "metrics": ["=a", "=b", "=c"]},
         {"metric_slots": 1, "metrics": ["+a"]},
         {"metric_slots": 1},
     ):
-        with pytest.raises(ConfigError, match="an evaluation with noise releases 1 to 1 metrics"):
+        with pytest.raises(ConfigError, match="an evaluation with noise releases 1 to 2 metrics"):
             _ = packing("evaluate", **slots).length
 
 
@@ -310,6 +343,26 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
     assert composed(*spent, demand.delta) <= demand.epsilon * (1 + 1e-12)
     with pytest.raises(BudgetSpent, match="node 1 can be asked"):
         releases.check([1, 2], noise)
+
+
+def test_noise_that_was_made_for_fewer_rounds_is_spent_sooner():
+    """It is added up what vectors spend; their number alone says nothing."""
+    noise = mechanism(36, rounds=1)
+    releases = Releases(DEMAND)
+    releases.check([1], noise)
+    releases.add([1], noise)
+    with pytest.raises(BudgetSpent, match="node 1 can be asked"):
+        releases.check([1], noise)
+
+
+def test_rounds_are_counted_also_where_rounding_leaves_room_for_one_more():
+    demand = DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=5000, norm=1.0)
+    releases, noise = Releases(demand), chosen(demand, clients=10, honest=9, dimension=36)
+    assert noise.rounds * noise.release.mu2 < (1 - 1 / 5000) * 5000 / noise.curator**2
+    for _ in range(demand.rounds):
+        releases.add([1], noise)
+    with pytest.raises(BudgetSpent, match="made for 5000 of them"):
+        releases.check([1], noise)
 
 
 # What is refused on the server

@@ -4,7 +4,8 @@ The attack of ``experiments.faces_inversion`` is tried on the published sum of a
 several epsilons and without; success is measured as there. In ``persons`` (the paper's task: one client per
 person, one class per person) and ``photographs`` the attack inverts the model. In ``upright`` there is no
 class to invert: the attacker has the sums of two rounds on the same task, one of them without the victim, and
-looks at the difference. Both rounds are within epsilon there, else it is one round. See ``tasks``.
+takes their difference, less the mean of the others. Both rounds are within epsilon there; in the other tasks
+it is one round. See ``tasks``.
 
 Writes results.json, after each epsilon of each task, and inversion.png. The next call goes on with what is
 missing.
@@ -68,6 +69,8 @@ class Try:
     known: Faces
     accuracy: float
     setting: Setting
+    #: So many clients are one person.
+    together: int = 1
     #: The sum as it would be without noise, and as it was published.
     plain: Floats
     total: Floats
@@ -98,8 +101,9 @@ class Lab:
         setting = _setting(task.sent, epsilon, rounds=2, least=len(task.sent) - 1)
         both = setting.total(task.sent, [*seed, 0])
         without = setting.total(task.sent, [*seed, 1], gone=[0])
+        victim = both - without - without / setting.least  # less what the others have in common
         return Try(
-            images={int(task.clients[0]): both - without},
+            images={int(task.clients[0]): victim},
             known=task.known,
             accuracy=task.accuracy(both),
             setting=setting,
@@ -115,6 +119,7 @@ class Lab:
             known=task.known,
             accuracy=task.accuracy(total),
             setting=setting,
+            together=len(task.sent) // task.known.persons,
             plain=task.sent.sum(axis=0),
             total=total,
         )
@@ -160,16 +165,16 @@ def one_row(lab: Lab, task: str, epsilon: str) -> dict[str, Any]:
         "accuracy": float(np.mean(accuracies)),
         "accuracy_deviation": float(np.std(accuracies)),
         **scores,
-        "most": most(scores["chance"], float(epsilon)),
+        "most": most(scores["chance"], float(epsilon), first.together),
     }
 
 
-def most(chance: float, epsilon: float) -> float:
-    """Return the most that epsilon lets a rate be that is ``chance`` without the client's vector."""
+def most(chance: float, epsilon: float, together: int = 1) -> float:
+    """Return the most that epsilon lets a rate be that is ``chance`` without these clients' vectors."""
     if math.isinf(epsilon):
         return 1.0
     normal = NormalDist()
-    return normal.cdf(normal.inv_cdf(chance) + gaussian_mu(epsilon, DELTA))
+    return normal.cdf(normal.inv_cdf(chance) + together * gaussian_mu(epsilon, DELTA))
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -183,29 +188,33 @@ def _say(row: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "small images, three epsilons", arguments)
-    started, key = (
-        time.time(),
-        record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick)),
-    )
-    effort = QUICK if wanted.quick else FULL
+    started, effort = time.time(), QUICK if wanted.quick else FULL
+    key = record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     lab = Lab(faces.whole(wanted.data, wanted.quick), effort, wanted.seed)
-    file = wanted.output / "results.json"
-    stored = None if wanted.again else record.earlier(file, key)
-    rows = list((stored or {}).get("rows", []))
-    done = {(row["task"], row["epsilon"]) for row in rows}
     due = [(task, epsilon) for task in lab.tries for epsilon in effort.epsilons]
-    for place, (task, epsilon) in enumerate(due, 1):
-        if (task, epsilon) not in done:
-            rows.append(one_row(lab, task, epsilon))
-            _say(rows[-1])
-            complete, spent = place == len(due), record.seconds(stored)
-            record.save(file, {"rows": rows}, key, started=started, complete=complete, spent=spent)
+    rows = _rows(wanted.output / "results.json", key, lab, due, started=started, again=wanted.again)
     # Noise comes from the seed: the first try of each can be made again, which takes seconds.
     tries = {
         (task, epsilon): [lab.tries[task](epsilon, number) for number in _shown(task)]
         for task, epsilon in due
     }
-    draw(rows, tries).savefig(wanted.output / "inversion.png", dpi=150)
+    draw(rows, tries).savefig(wanted.output / "inversion.png", dpi=100)
+
+
+def _rows(
+    file: Path, key: record.Key, lab: Lab, due: list[tuple[str, str]], *, started: float, again: bool
+) -> list[dict[str, Any]]:
+    """Return all rows: those of an earlier call, and what is missing there."""
+    stored = None if again else record.earlier(file, key)
+    found = {(row["task"], row["epsilon"]): row for row in (stored or {}).get("rows", [])}
+    for one in due:
+        if one not in found:
+            found[one] = one_row(lab, *one)
+            _say(found[one])
+            result = {"rows": [found[done] for done in due if done in found]}
+            complete, spent = len(found) == len(due), record.seconds(stored)
+            record.save(file, result, key, started=started, complete=complete, spent=spent)
+    return [found[one] for one in due]
 
 
 def _shown(task: str) -> range:

@@ -10,8 +10,8 @@ Softmax regression on scikit-learn's digits, as in ``experiments.privacy.accurac
 - *difference*: two rounds on the same task, one of them without the victim, within epsilon together: how the
   difference of the sums correlates with the victim's vector.
 
-All rounds of *difference* are real, of *training* all of the first seed at n = 100 and one at n = 1000, of
-*informed* the first. For others the same vectors are added up without masks, which gives the same sums.
+All rounds of *difference* are real, of *training* and *informed* the first ones of the first seed. For others
+the same vectors are added up without masks, which gives the same sums.
 Writes results.json, after each seed, and membership.png. The next call goes on with what is missing.
 """
 

@@ -50,7 +50,11 @@ _Collusion = Annotated[
     ),
 ]
 _PrivacyBits = Annotated[
-    float | None, typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active.")
+    float | None,
+    typer.Option(
+        help="A privacy event has probability 2^-P at most; 40, with noise and colluders 80, or 128 "
+        "under active."
+    ),
 ]
 _ReliabilityBits = Annotated[
     float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")

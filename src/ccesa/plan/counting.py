@@ -16,7 +16,7 @@ from ccesa.thresholds import Fixed, Linear, Threshold
 #: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
 SHARES = (3.0, 1.0)
 #: No more neighbours are taken for the sake of the noise alone.
-MOST_NEIGHBOURS = 500
+MOST_NEIGHBOURS = 1000
 
 
 def shares(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
@@ -67,7 +67,13 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
 
     step = first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
     denser = at(step) if step else fitted(demand, Complete()) if n <= MOST_NEIGHBOURS else None
-    return denser and replace(denser, notes=found.notes)
+    if denser is None:
+        return None
+    note = (
+        f"{denser.graph.max_degree(n)} neighbours in place of {2 * start}: in a sparser graph colluders "
+        "could choose whose noise is missing"
+    )
+    return replace(denser, notes=(*found.notes, note))
 
 
 def _is_steady(demand: Demand, found: Found) -> bool:

@@ -11,7 +11,7 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, Graph, Harary, kind_named
-from ccesa.plan.counting import MOST_NEIGHBOURS, counted, raised, shares
+from ccesa.plan.counting import counted, raised, shares
 from ccesa.plan.making import certified, surviving
 from ccesa.plan.promises import Offer, ratio
 from ccesa.plan.result import Plan
@@ -22,7 +22,7 @@ from ccesa.probability.bisection import first
 from ccesa.probability.demand import Demand
 
 #: Neighbours of the denser graphs that are offered, before everyone with everyone.
-_OFFERED = (100, 300, MOST_NEIGHBOURS)
+_OFFERED = (100, 300, 500)
 #: Up to so many clients are told what it saves to lose a round in 2^7, if it is a part of the noise.
 _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 

@@ -22,6 +22,9 @@ from ccesa.probability.demand import Demand
 from ccesa.probability.per_step import PerStep
 from ccesa.protocol.steps import steps_of
 
+#: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who
+#: picks keys for one that does can try many.
+_AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = (
     "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
 )
@@ -56,8 +59,8 @@ def plan(
         guard: ``curious`` or ``active``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
-        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, or 128
-            under ``active``.
+        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, with
+            noise and colluders 80, or 128 under ``active``.
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
             default 20, or what the complete graph reaches, with a note, where that is less.
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
@@ -81,7 +84,10 @@ def plan(
         ConfigError: An argument is out of range.
     """
     accept = accept or needs_accept(agreement)
-    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None and not accept
+    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None
+    if liars and privacy_bits is None:
+        privacy_bits = _AGAINST_PICKED_KEYS
+    liars = liars and not accept
     leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept or liars)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
     wanted = Wanted.checked(graph, degree, clients)

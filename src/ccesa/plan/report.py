@@ -181,14 +181,20 @@ def probability_in_words(log2: float) -> str:
     return f"2^{log2:.1f} (10^{math.ceil(log2 * math.log10(2.0))})"
 
 
+def demand_in_words(mechanism: Mechanism) -> str:
+    """Say what the noise was asked to keep, and against whom."""
+    server = "follows the protocol" if mechanism.against == "follows" else "lies"
+    return (
+        f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
+        f"{mechanism.rounds:,} vectors of a client, {mechanism.dimension:,} parameters of L2 norm "
+        f"{mechanism.norm:g} each"
+    )
+
+
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Say what the noise promises, how much there is of it, and what it costs, line by line."""
     found, expected = figures(plan, mechanism), plan.assumptions.staying
-    yield (
-        "noise",
-        f"for {mechanism.rounds:,} vectors of a client, {mechanism.dimension:,} parameters of L2 norm "
-        f"{mechanism.norm:g} each; delta = {mechanism.delta:g}",
-    )
+    yield "noise", demand_in_words(mechanism)
     yield "server follows", _kept_in_words(found.follows)
     yield "server lies", _kept_in_words(found.lies)
     yield "survivors", f"no sum over fewer than {plan.least_survivors:,} is opened"

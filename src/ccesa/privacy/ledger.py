@@ -2,8 +2,12 @@
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves, whatever
 becomes of its round, and none leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. Neither vectors
-nor noise are in the file; it says when the site took part in which round, and is private for that.
+Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That holds
+whoever chooses what comes next in view of what came out; where the choice is between several mechanisms, with
+delta + ``Spent.outright`` in place of delta.
+
+Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
+that.
 """
 
 import time
@@ -227,7 +231,7 @@ def _check(book: Book, entry: Entry) -> None:
     """Refuse a vector for which the mechanism is not made, or the budget has no room."""
     if book.vectors(entry.account) >= entry.rounds:
         raise BudgetSpent(
-            f"{entry.rounds} vector(s) of this site have left under this charter, as many as its noise is "
+            f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "
             "made for: no vector leaves; agree on a new charter, with noise for more rounds"
         )
     if not book.fits(entry):

@@ -21,11 +21,12 @@ from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
 from ccesa.privacy.rotation import mixed
-from ccesa.privacy.table import VARIANCE_UNITS
+from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 
 #: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
 LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
 _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
+_MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
 #: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
 _SIDES = 4.5
 #: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
@@ -178,7 +179,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=factor * draws * _distance(self.deviation) + 2.0**self.fails,
+            delta=factor * draws * float(most_distance(self.variance)) + 2.0**self.fails,
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
@@ -240,7 +241,7 @@ def chosen(
             raise ConfigError(f"{name} must be at least 1, not {value}")
     if field_bits is not None:
         Fields(field_bits, 1)  # refuses what cannot be
-    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * _distance(MOST_DEVIATION)
+    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
     left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
     if not left > 0:
         raise ConfigError(
@@ -274,11 +275,6 @@ def chosen(
         else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
         "parameters: take a larger epsilon, fewer rounds or more clients"
     )
-
-
-def _distance(deviation: float) -> float:
-    """Return a bound on how far a draw is from the exact distribution: thresholds have 128 bits."""
-    return (2 * 14 * deviation + 4) * 2.0**-128
 
 
 def _widths(field_bits: int | None) -> Iterator[tuple[int, float]]:

@@ -88,11 +88,6 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @property
-    def releases(self) -> bool:
-        """Whether a round can release anything: with noise an evaluation needs metrics that are named."""
-        return self.noise is None or self.kind == "train" or bool(self.metrics)
-
-    @property
     def fields(self) -> Fields:
         """How numbers lie in words; ConfigError where the sums of so many clients do not fit."""
         return Fields(self.field_bits, self.clients) if self.noise is None else self.noise.fields

@@ -22,8 +22,8 @@ from ccesa.flower.server.messages import check_alike, check_contributors, mean_r
 from ccesa.flower.server.preparing import Asked, Preparing
 from ccesa.flower.server.releases import Releases
 from ccesa.flower.server.report import log_evidence, log_noise, log_result
-from ccesa.flower.server.rounds import CharteredRounds, NoisyRounds, PlannedRounds, Rounds
 from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, SingleRound
+from ccesa.flower.server.settings import rounds_of
 from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
 from ccesa.privacy.demand import DifferentialPrivacy
@@ -123,7 +123,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
-        self._rounds = _rounds(charter, settings, secure_evaluate)
+        self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
         self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
@@ -335,25 +335,3 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         return self._grid.pull_messages(message_ids)
-
-
-def _rounds(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
-    """Make rounds from the charter, or from what is given; never from both."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    if charter is None and "privacy" in given:
-        if not secure_evaluate:
-            raise ConfigError("secure_evaluate=False beside privacy: metrics would be sent without noise")
-        return NoisyRounds(**given)
-    if charter is None:
-        noisy = [name for name in ("metrics", "reliability_bits") if name in given]
-        if noisy:
-            raise ConfigError(f"{', '.join(noisy)} without privacy: leave it out, or ask for noise")
-        return PlannedRounds(**given)
-    if given:
-        raise ConfigError(
-            f"{', '.join(given)} beside a charter: the charter says this, and nodes take nothing else; leave "
-            "it out, or agree on another charter"
-        )
-    if not secure_evaluate:
-        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
-    return CharteredRounds(charter)
