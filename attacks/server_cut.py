@@ -96,14 +96,14 @@ class Cut:
         return self.group.bit_count()
 
 
-def best_cut(graph: Drawn) -> Cut:
-    """The smallest sum of honest clients that any V3 opens, by trying all of them."""
+def best_cut(graph: Drawn, least: int = 0) -> Cut:
+    """The smallest sum of honest clients that any V3 of ``least`` or more opens, by trying all of them."""
     honest = [i for i in range(len(graph.near)) if not graph.colluders >> i & 1]
     everyone = (1 << len(graph.near)) - 1
     best = Cut(v3=everyone, releasing=everyone, group=everyone & ~graph.colluders)
     for chosen in range(1, 1 << len(honest)):
         v3 = graph.colluders | sum(1 << i for place, i in enumerate(honest) if chosen >> place & 1)
-        for cut in _open_sums(graph, v3):
+        for cut in _open_sums(graph, v3) if v3.bit_count() >= least else ():
             best = min(best, cut, key=lambda one: one.size)
     return best
 
@@ -156,7 +156,7 @@ def chosen_dropouts(defended: bool, tell: Tell, clients: int = 14) -> Outcome:
     graph = seen_graph(stage.overheard, colluders=1 << (clients - 1))
     cut = best_cut(graph)
     tell(f"server tries all {2 ** (clients - 1):,} ways to choose V3 among {clients} clients, one its own")
-    _play(stage, cut)
+    play(stage, cut)
     group = _members(cut.group)
     end = stage.steal(group)
     if graph.keeps_promise(cut.group) and end.succeeded:
@@ -194,7 +194,7 @@ def seen_graph(seen: Eavesdropper, colluders: int) -> Drawn:
     )
 
 
-def _play(stage: Stage, cut: Cut) -> None:
+def play(stage: Stage, cut: Cut) -> None:
     """The real round with this V3."""
     v3 = _flags(stage, cut.v3)
     dropped = np.flatnonzero(~v3).tolist()

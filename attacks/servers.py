@@ -3,6 +3,7 @@
 from attacks.base import Attack
 from attacks.client_accusations import GANGS
 from attacks.client_cut import CUTS
+from attacks.client_noise import MISSING_NOISE
 from attacks.server_choice import CHOICES
 from attacks.server_cut import CHOSEN_DROPOUTS
 from attacks.server_dropouts import DROPOUT_LIES
@@ -27,6 +28,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *CHOSEN_DROPOUTS,
             *CHOICES,
             *CUTS,
+            *MISSING_NOISE,
             *RESTORED,
             *GANGS,
         ),

@@ -21,7 +21,7 @@ from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
-from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.simulate.enrolment import chartered, enrol, fresh_account
 from ccesa.words import Vector
 
 Vectors = Mapping[int, Vector]
@@ -170,7 +170,9 @@ def active(
     config = charter.config(length=length)
     vectors = vectors or inputs(config)
     made = {
-        i: (colluder if i in colluders else kind)(config, identities[i], charter, vectors[i], tasks=None)
+        i: (colluder if i in colluders else kind)(
+            config, identities[i], charter, vectors[i], tasks=None, account=fresh_account(charter)
+        )
         for i in range(clients)
     }
     return Stage(server(config, charter), made, vectors, tell)

@@ -10,7 +10,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import active, ahead, client, fields, flower, hybrid, imports, large, liars, report, rounds, versus
+from bench import (
+    active,
+    ahead,
+    client,
+    fields,
+    flower,
+    hybrid,
+    imports,
+    large,
+    liars,
+    noise,
+    privacy,
+    report,
+    rounds,
+    versus,
+)
 from bench.paper import PAPER
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
@@ -85,6 +100,8 @@ def main() -> None:
             "fields",
             "ahead",
             "hybrid",
+            "noise",
+            "privacy",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -99,6 +116,8 @@ def main() -> None:
         "fields": _fields,
         "ahead": _ahead,
         "hybrid": _hybrid,
+        "noise": _noise,
+        "privacy": _privacy,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -120,6 +139,16 @@ def _million() -> dict[str, float]:
 def _hybrid() -> dict[str, Any]:
     _say("one client under both agreements")
     return hybrid.compare()
+
+
+def _noise() -> list[dict[str, Any]]:
+    _say("a million draws of exact noise")
+    return noise.compare()
+
+
+def _privacy() -> dict[str, Any]:
+    _say("noisy sums beside a trusted curator's")
+    return privacy.compare()
 
 
 def _active() -> dict[str, Any]:

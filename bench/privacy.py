@@ -1,4 +1,4 @@
-"""What noise costs: draws and a client's part in time, sums beside a trusted curator's, bytes on the wire.
+"""What noise costs: a client's time, sums beside a trusted curator's, bytes on the wire; draws: ``noise``.
 
     python -m bench.privacy --dimension 1048576
 
@@ -8,8 +8,11 @@ measures the noise in sums of that many parameters, and prints it; ``python -m b
 
 import argparse
 import math
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
@@ -20,7 +23,6 @@ from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
-from ccesa.privacy.noise import Noise
 from ccesa.simulate import simulate
 from ccesa.words import Vector, dtype
 
@@ -41,7 +43,7 @@ def compare() -> dict[str, Any]:
         "clients": CLIENTS,
         "honest": noise.honest,
         "field_bits": noise.field_bits,
-        **_times(),
+        "client_ms": _alone(),
         "bytes_each": _upload(made) / LARGE,
         "kept": kept(noise),
         "dimension": USUAL,
@@ -66,9 +68,12 @@ def noise_of(made: Plan) -> Mechanism:
 
 
 def sums(dimension: int) -> dict[str, Any]:
-    """Measure the noise in sums, each with as many survivors as are expected, and once with everybody."""
-    follows = noise_of(planned(CLIENTS, dimension))
-    lies, few = (noise_of(planned(clients, dimension, lies=True)) for clients in (CLIENTS, FEW))
+    """Measure the noise in sums, each with as many survivors as are expected, and once with everybody.
+
+    Few clients send 2^20 parameters each, whatever the dimension.
+    """
+    follows, lies = (noise_of(planned(CLIENTS, dimension, lies=lies)) for lies in (False, True))
+    few = noise_of(planned(FEW, LARGE, lies=True))  # there is time for it
     left, all_stay = ratios(follows, [_left(CLIENTS), CLIENTS], seed=1)
     return {
         "follows": left,
@@ -107,26 +112,25 @@ def _left(clients: int) -> int:
     return round((1 - DROPOUT) * clients)
 
 
-def _times() -> dict[str, float]:
-    mechanism, rng = noise_of(planned(CLIENTS, MILLION)), np.random.default_rng(0)
-    noise, fine = Noise(mechanism.variance, mechanism.grid_bits), rng.integers(-500, 500, MILLION)
+def _alone() -> float:
+    """Return ``client_ms`` of a process in which numpy has one thread; several would wait for each other."""
+    command = [sys.executable, "-c", "from bench.privacy import client_ms; print(client_ms())"]
+    settings = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    told = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)  # noqa: S603
+    return float(told.stdout)
+
+
+def client_ms() -> float:
+    """Measure the processor time of a client with a million parameters."""
+    rng = np.random.default_rng(0)
     model = [rng.normal(size=MILLION).astype(np.float32)]
-    quantizer = NoisyQuantizer.for_model(model, mechanism)
-    work: dict[str, Callable[[], object]] = {
-        "draws_ms": lambda: noise.sample(fine),
-        "client_ms": lambda: quantizer.encode(model, bytes(32)),
-    }
-    return {name: _median_ms(one) for name, one in work.items()}
-
-
-def _median_ms(work: Callable[[], object]) -> float:
-    work()  # builds the tables
+    quantizer = NoisyQuantizer.for_model(model, noise_of(planned(CLIENTS, MILLION)))
     times = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times)
+    for _ in range(_REPEATS + 1):
+        start = time.process_time()
+        quantizer.encode(model, bytes(32))
+        times.append((time.process_time() - start) * 1e3)
+    return median(times[1:])  # the first one builds tables
 
 
 def _upload(made: Plan) -> int:

@@ -34,12 +34,16 @@ def page(results: dict[str, Any]) -> str:
         _fields(results["fields"]),
         "## Masks ahead",
         _ahead(results["ahead"]),
+        "## Exact noise",
+        _noise(results["noise"]),
         "## Beside Flower's SecAgg+",
         _flower(results["flower"], results["machine"]["flwr"]),
         "## The guard `active`",
         _active(results["active"]),
         "## The hybrid agreement",
         _hybrid(results["hybrid"]),
+        "## Noisy sums",
+        _privacy(results["privacy"]),
         "## Wrong shares",
         _liars(results["liars"]),
         "## Importing",
@@ -81,6 +85,8 @@ def targets(results: dict[str, Any]) -> list[Target]:
             False,
         ),
         ("client under the hybrid agreement: times the classical", _slower(results["hybrid"]), 1.25, True),
+        ("a million draws of noise, the slowest case: ms", max(map(_draws, results["noise"])), 150, True),
+        *_noisy(results["privacy"]),
     ]
     for (name, pair), least in zip(versus.items(), (300, 8, 500, 60), strict=False):
         rows.append((f"Flower's time over ours: {name}", pair["flower"] / pair["ccesa"], least, False))
@@ -157,6 +163,24 @@ def _fields(found: dict[str, Any]) -> str:
     )
 
 
+def _draws(case: dict[str, Any]) -> float:
+    return float(case["draws_ms"])
+
+
+def _noise(found: list[dict[str, Any]]) -> str:
+    rows = ["| s | p | thresholds | tables, ms | a million draws, ms |", "|--:|--:|--:|--:|--:|"]
+    rows += [
+        f"| {one['deviation']:g} | {one['grid_bits']} | {one['thresholds']:,} | {one['tables_ms']:,.0f} "
+        f"| {_draws(one):.0f} |"
+        for one in found
+    ]
+    return (
+        "A million draws of the discrete Gaussian with standard deviation s around numbers of a grid of step "
+        "2^-p, and the tables that they come from, which are built once; processor time, one thread "
+        "(`bench/noise.py`).\n\n" + "\n".join(rows)
+    )
+
+
 def _flower(found: dict[str, dict[str, float]], version: str) -> str:
     if not found:
         return "Not measured: flwr was not installed."
@@ -205,6 +229,40 @@ def _hybrid(found: dict[str, Any]) -> str:
         "One client through all steps with *accept*, 38 neighbours, 18 masks, a million words of 32 bits, "
         "one thread; processor time, medians of 60 clients, the agreements in turn (`bench/hybrid.py`). The "
         f"hybrid takes {_slower(found):.2f} times as long.\n\n" + "\n".join(rows)
+    )
+
+
+def _noisy(found: dict[str, Any]) -> list[Target]:
+    over = "noise in a sum over a trusted curator's"
+    return [
+        (f"{over}: {found['clients']:,} clients, a tenth drop out", found["follows"], 1.08, True),
+        (f"{over}: the same, nobody drops out", found["all_stay"], 1.14, True),
+        (f"{over}: the server may lie, {found['clients']:,} clients", found["lies"], 1.10, True),
+        (f"{over}: the server may lie, {found['few']} clients", found["few_lies"], 1.25, True),
+        ("noise: a client with a million parameters, seconds", found["client_ms"] / 1e3, 0.5, True),
+        ("noise: upload, bytes per parameter", found["bytes_each"], 1.6, True),
+    ]
+
+
+def _privacy(found: dict[str, Any]) -> str:
+    return (
+        f"ε = {found['epsilon']:g}, δ = {found['delta']:g}, {found['rounds']} rounds; a tenth drop out, a "
+        f"twentieth collude (`bench/privacy.py`). Clipping, rotating, rounding, checking and drawing of a "
+        f"million parameters together take {found['client_ms']:.0f} ms of processor time, with numpy alone "
+        f"and one thread. With {found['clients']:,} clients, of whom {found['honest']} are counted on, "
+        f"fields have {found['field_bits']} bits, and a mask reply over "
+        f"2^20 parameters has {found['bytes_each']:.2f} bytes for each. The standard deviation of the noise "
+        f"in a sum of all survivors' real vectors, {found['dimension']:,} parameters (2^20 with "
+        f"{found['few']} clients), over what a trusted curator adds to the same sum, tightly accounted:\n\n"
+        "| | honest | measured |\n|---|--:|--:|\n"
+        f"| {found['clients']:,} clients, the server follows | {found['honest']} | {found['follows']:.3f} |\n"
+        f"| the same, nobody drops out | {found['honest']} | {found['all_stay']:.3f} |\n"
+        f"| {found['clients']:,} clients, complete graph, the server may lie | {found['lies_honest']} "
+        f"| {found['lies']:.3f} |\n"
+        f"| {found['few']} clients, complete graph, the server may lie | {found['few_honest']} "
+        f"| {found['few_lies']:.3f} |\n\n"
+        f"A vector as long as the norm keeps {100 * found['kept']:.1f} % of its length: the rest is room for "
+        "rounding."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from attacks.hostile import HostileRound
 from ccesa.charter import Learning
 from ccesa.flower.both.terms import Terms
+from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from fuzz import series_stage, stage
@@ -107,6 +108,8 @@ def _terms() -> dict[str, bytes]:
         metric_slots=2,
         counters=["steps"],
     )
+    demand = DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=10, norm=1.0)
+    noise = chosen(demand, clients=9, honest=7, dimension=6)
     others: dict[str, dict[str, object]] = {
         "evaluate": {"message_type": "evaluate", "counters": []},
         "fields-8": {"field_bits": 8},
@@ -118,6 +121,8 @@ def _terms() -> dict[str, bytes]:
         "many-slots": {"metric_slots": 2**40},
         "tiny-weight": {"max_weight": 5e-324},
         "no-name": {"weighted_by": ""},
+        "noise": {"privacy": noise},
+        "noisy-evaluation": {"message_type": "evaluate", "metrics": ["=f1", "=loss"], "privacy": noise},
     }
     found = {name: msgspec.structs.replace(plain, **changes) for name, changes in others.items()}
     return {"plain": plain.encode()} | {name: terms.encode() for name, terms in found.items()}

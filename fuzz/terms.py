@@ -4,7 +4,7 @@ import numpy as np
 
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.flower.both.model import Arrays
-from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.noisy import packing_for
 from ccesa.flower.both.terms import Terms
 
 MODEL: Arrays = {"w": np.zeros((2, 3), np.float32), "steps": np.zeros((), np.int64)}
@@ -18,9 +18,12 @@ def one(data: bytes) -> None:
     if terms.encode() != data:
         raise AssertionError("terms with two encodings")
     try:
-        length = Packing(terms, MODEL).length
+        length = packing_for(terms, MODEL).length
     except ConfigError:
         return
     room = length * terms.fields.per_word
-    if room <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
+    if terms.noise is not None:
+        if room < terms.noise.dimension:
+            raise AssertionError("terms without room for the noise")
+    elif room <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
         raise AssertionError("terms without room for the weight")

@@ -42,6 +42,8 @@ LABELS = {
     "seed commitment": b"ccesa/2/21 seed commitment",
     "deposit": b"ccesa/2/22 deposit",
     "pair secret": b"ccesa/2/23 pair secret",
+    "rotation": b"ccesa/2/24 rotation",
+    "mechanism": b"ccesa/2/25 mechanism",
 }
 
 

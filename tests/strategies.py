@@ -13,6 +13,7 @@ from ccesa.config import MAX_VECTOR_BYTES, RoundConfig
 from ccesa.crypto.shamir import Randomness
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.identity import Identity
+from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 
 bits = st.sampled_from(words.BITS)
@@ -135,12 +136,37 @@ _learning = st.builds(
 )
 
 
+_demands = st.builds(
+    DifferentialPrivacy,
+    epsilon=st.floats(1, 20),
+    delta=st.floats(1e-10, 1e-3),
+    rounds=st.integers(1, 100),
+    norm=st.floats(1e-3, 1e3),
+    against=st.sampled_from(["follows", "lies"]),
+)
+
+
+def mechanisms(clients: int) -> st.SearchStrategy[Mechanism]:
+    """Of a sum of so many, all but one of whom are honest."""
+    sizes = st.integers(1, 1000)
+    return st.builds(
+        lambda asked, size: chosen(asked, clients=clients, honest=clients - 1, dimension=size, fails=-64.0),
+        _demands,
+        sizes,
+    )
+
+
 @st.composite
 def charters(draw: st.DrawFn) -> Charter:
-    """Of a few members, in any words, with any agreement that can work."""
+    """Of a few members, in any words, with any agreement that can work; some have noise."""
     names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=3, max_size=12, unique=True))
     clients, graph = len(names), draw(active_graphs(len(names)))
     learning = draw(st.none() | _learning)
+    noise = draw(st.just(msgspec.UNSET) | mechanisms(clients))
+    survivors, certificate = draw(st.integers(2, clients)), draw(_certificates)
+    if noise:
+        survivors = clients
+        certificate = msgspec.structs.replace(certificate, least_honest=clients, colluders=1)
     return Charter(
         serial=draw(st.integers(1, 2**53 - 1)),
         expires=draw(st.integers(1, 2**53 - 1) | st.integers(1, 10**10)),
@@ -148,12 +174,13 @@ def charters(draw: st.DrawFn) -> Charter:
         graph=graph,
         threshold=draw(thresholds(graph, clients, "active")),
         generator=draw(generators),
-        bits=64 if learning else draw(bits),
+        bits=64 if learning or noise else draw(bits),
         least_roster=draw(st.integers(3, clients)),
-        min_survivors=draw(st.integers(2, clients)),
+        min_survivors=survivors,
         attempts=draw(st.integers(1, 1000)),
-        certificate=draw(_certificates),
+        certificate=certificate,
         learning=learning,
+        privacy=noise,
     )
 
 

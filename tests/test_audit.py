@@ -77,6 +77,16 @@ def test_guesses_bound_nothing():
     assert found["mu"] == found["epsilon"] == found["epsilon_plain"] == 0
 
 
+def test_where_a_single_sum_shows_nothing_the_threshold_still_divides():
+    """At epsilon = 1 all bounds from 802 canaries lie below zero: an audit that calls everybody in is none."""
+    rng, mu = np.random.default_rng(5), gaussian_mu(1.0, DELTA)
+    for _ in range(20):
+        inside = rng.random(802) < 0.5
+        held_out = canaries.Heard(inside=inside, scores=rng.normal(inside * mu))
+        called = np.mean(held_out.scores > canaries.audit(held_out, held_out, DELTA)["threshold"])
+        assert 0.01 < called < 0.99
+
+
 def test_bounds_hold_as_often_as_they_say():
     """On exact normal scores with the certificate's own mu: a true bound is beaten once in a hundred."""
     rng, mu, beaten = np.random.default_rng(2), gaussian_mu(EPSILON, DELTA), 0

@@ -229,6 +229,7 @@ def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match)
 
 @given(charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
 def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, number, accept):
+    length = agreed.privacy.length if agreed.privacy else length
     config = agreed.config(length=length, number=number, accept=accept)
     assert set(msgspec.msgpack.decode(config.encode())) == {
         "type",
@@ -246,7 +247,7 @@ def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, lengt
 @settings(max_examples=50)
 @given(charters(), charters())
 def test_no_charter_takes_a_round_of_another(one, other):
-    config = one.config(length=4)
+    config = one.config(length=one.privacy.length if one.privacy else 4)
     if one == other:
         return
     with pytest.raises(ConfigError, match="another charter"):

@@ -26,6 +26,7 @@ FIELDS = {
     "server_ms",
     "client_bytes",
     "peak_rss_mb",
+    "noise",
 }
 
 
@@ -342,6 +343,58 @@ def test_too_much_for_this_machine_ends_in_one_line():
     done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "memory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+NOISE = ("--epsilon", "8", "--delta", "1e-6", "--rounds", "10", "--norm", "2")
+
+
+@pytest.mark.parametrize("guard", [("curious",), ("active",), ("active", "--against", "lies")], ids=" ".join)
+def test_a_round_with_noise_says_how_much_is_in_the_sum(guard):
+    report = simulate("--clients", "40", "--guard", *guard, "--seed", "1", *NOISE, "--length", "3000")
+    assert report["exact"]
+    noise = report["noise"]
+    assert noise["epsilon"] == pytest.approx(8, rel=0.01)
+    assert noise["epsilon"] <= 8
+    assert noise["measured"] == pytest.approx(noise["expected"], rel=0.08)
+    assert noise["expected"] > noise["curator"]
+    assert noise["against"] == (guard[-1] if len(guard) > 1 else "follows")
+
+
+def test_a_round_with_noise_in_words():
+    done = run("simulate", "--clients", "40", "--length", "3000", "--seed", "1", *NOISE)
+    words = " ".join(done.stdout.split())
+    assert "epsilon = 8 at delta = 1e-06 over 10 round(s) like this one" in words
+    assert "against a server that follows the protocol; no ledger is kept" in words
+    assert "honest clients are counted on" in words
+
+
+def test_a_lost_round_with_noise_has_none():
+    lost = simulate("--clients", "6", "--seed", "0", *NOISE, status=3)  # of whom two leave
+    assert (lost["outcome"], lost["noise"]["measured"], lost["noise"]["expected"]) == (
+        "TooFewClients",
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (NOISE[:2], "say --delta, --rounds, --norm too"),
+        ((*NOISE, "--degree", "10"), "with noise graph and threshold are planned"),
+        ((*NOISE, "--threshold", "30"), "with noise graph and threshold are planned"),
+        ((*NOISE, "--against", "lies"), "take guard = active"),
+        ((*NOISE, "--epsilon", "0"), "epsilon must lie above 0"),
+        ((*NOISE, "--delta", "1"), "delta must be at least 1e-12 and below 1"),
+        ((*NOISE, "--norm", "0"), "norm must be a positive number"),
+        ((*NOISE, "--rounds", "0"), "rounds must lie in 1..1000000000"),
+    ],
+)
+def test_noise_that_cannot_be(more, says):
+    done = run("simulate", "--clients", "40", "--length", "100", *more)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

@@ -84,8 +84,8 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
         (("colluders = 3", "colluders = 9"), "it states colluders = 9, computed anew it is 3"),
         (("t = 17", "t = 16"), "it demands more than it keeps: privacy"),
         (("privacy_bits = 128.0", "privacy_bits = 120.0"), ""),
-        (("least_roster = 16", "least_roster = 3"), "least_roster = 3 is below 16"),
-        (("least_roster = 16", "least_roster = 30"), "least_roster = 30 is above 16"),
+        (("least_roster = 14", "least_roster = 3"), "least_roster = 3 is below 14"),
+        (("least_roster = 14", "least_roster = 30"), "least_roster = 30 is above 14"),
         (("min_survivors = 14", "min_survivors = 30"), "it demands more than it keeps: reliability"),
         (("2100-01-01T", "2001-01-01T"), "expired on 2001-01-01"),
         (("unreliable = -1", "unreliable = -3"), "it states unreliable = -3"),
@@ -199,3 +199,35 @@ def test_a_charter_that_others_can_write_to_is_refused(folder):
     path = edited(folder, "open.toml")
     path.chmod(0o666)
     fails(run("charter", "show", path), "can be changed by others")
+
+
+@pytest.mark.parametrize("against", ["follows", "lies"])
+def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
+    path = folder / f"noise-{against}.toml"
+    planned = ("plan", "--guard", "active", "--members", folder / "admitted.txt", "--charter", path)
+    asked = ("--epsilon", 6, "--delta", 1e-6, "--rounds", 20, "--norm", 1.5, "--length", 1000)
+    done = run(*planned, *asked, "--against", against)
+    assert done.returncode == 0, done.stderr
+    noise = Charter.load(path).privacy
+    words = " ".join(run("charter", "show", path).stdout.split())
+    server = {"follows": "follows the protocol", "lies": "lies"}[against]
+    for says in (
+        f"epsilon = 6 at delta = 1e-06 if the server {server}, for 20 vectors of a client, 1,000 parameters "
+        "of L2 norm 1.5 each",
+        f"{noise.honest} honest members in every sum that can be opened, and on ledgers",
+        f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
+        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(MEMBERS):.3g} if all",
+        f"a trusted curator would add {noise.curator:.3g}",
+        f"fields of {noise.field_bits} bits",
+    ):
+        assert says in words
+    found = json.loads(run("charter", "show", path, "--json").stdout)
+    assert found["privacy"]["epsilon"] == 6
+    assert found["privacy"]["honest"] == noise.honest
+    assert run("charter", "check", path).returncode == 0
+
+
+def test_a_charter_without_noise_says_nothing_of_it(folder):
+    shown = run("charter", "show", folder / "charter.toml").stdout
+    assert "epsilon" not in shown
+    assert "privacy" not in json.loads(run("charter", "show", folder / "charter.toml", "--json").stdout)

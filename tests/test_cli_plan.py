@@ -167,14 +167,15 @@ def test_the_small_print_is_shown():
     assert "too few for a sparse graph" in run("plan", "--clients", "33").stdout
     assert "20 bits is out of reach" in " ".join(run("plan", "--clients", "10").stdout.split())
     text = " ".join(run("plan", "--clients", "30", "--guard", "active").stdout.split())
-    assert "--reliability-bits 14, --dropout 0.072 or --clients 42; planned with 14.5 bits" in text
+    assert "--reliability-bits 18, --dropout 0.092, --collusion 0.033 or --clients 35; planned with" in text
+    assert "planned with 18.7 bits" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "--clients"),
-        (["--clients", "10", "--reliability-bits", "20"], "--clients 33"),
+        (["--clients", "10", "--reliability-bits", "20"], "--clients 27"),
         (["--clients", "2"], "at least 3"),
         (["--clients", "100", "--dropout", "1"], "dropout"),
         (["--clients", "100", "--guard", "lazy"], "guard"),

@@ -23,6 +23,8 @@ EXAMPLES = [
     errors.OverlappingSums([2, 1]),
     errors.StaleCheckpoint("mask"),
     errors.TaskSpent("no"),
+    errors.BudgetSpent("no"),
+    errors.DamagedLedger(3, "no", "file"),
     errors.AttemptsSpent("no"),
     errors.RoundsLost("no"),
 ]

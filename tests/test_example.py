@@ -21,6 +21,20 @@ def test_a_round_between_processes_over_tcp():
     assert "sum over (0, 1, 2, 4, 5, 6, 8, 9, 10, 11): [560 560 560]" in done.stdout
 
 
+def test_rounds_with_noise_until_the_budget_is_spent():
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE.with_name("noisy_rounds.py"))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    for number in range(3):
+        assert f"round {number}: a mean of 28 sites, off by 0." in done.stdout
+    assert "site 0 has spent epsilon = 8.00 of 8.0" in done.stdout
+    assert "round 3: 3 vector(s) of this site have left" in done.stdout
+
+
 def test_joining_without_a_number_says_what_is_missing():
     done = subprocess.run([sys.executable, str(EXAMPLE), "join"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

@@ -431,6 +431,7 @@ def test_an_image_of_one_colour_is_like_nobody(packed):
 def fake_run(monkeypatch):
     """In place of the parts: notes what was called and leaves results behind, but for the last part."""
     called = []
+    record.machine()  # asks the system once, by a program
 
     def run(command, **_):
         name = command[2].removeprefix("experiments.").removesuffix(".run").replace(".", "/")

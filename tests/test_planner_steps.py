@@ -9,6 +9,7 @@ import pytest
 from experiments.montecarlo import lost
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 import enumeration
 from ccesa.charter import Charter
@@ -20,6 +21,7 @@ from ccesa.plan import charter, charters, check, plan, report
 from ccesa.plan.certificate import certify
 from ccesa.plan.planner import plan_or_complete
 from ccesa.probability.assumptions import Assumptions
+from ccesa.probability.harary import fitting
 from ccesa.probability.per_step import ORDER, PerStep
 from ccesa.probability.reliability import log_few, log_lost, log_lost_at
 from ccesa.probability.tails import at
@@ -67,13 +69,19 @@ SPLITS = [
 )
 @pytest.mark.parametrize(("graph", "n"), SMALL, ids=repr)
 def test_every_case_of_a_few_clients(graph, n, threshold, guard):
-    """The union over the clients is exact, and whatever loses a round is in it."""
+    """The union over the clients is exact, and whatever loses a round is in it.
+
+    Where all are neighbours the chance that at most t stay is another bound, and the smaller one counts.
+    """
     for said in [*SPLITS, {"confirm": 0.1, "unmask": 0.1}][: None if guard == "active" else -1]:
         assumptions = people(n, said, guard)
         truth, in_vain = enumeration.p_lost(graph, threshold, assumptions)
         certified = bound(graph, threshold, assumptions)
         assert truth <= certified + ROUNDING
         few = math.exp(log_few(assumptions))
+        if graph == Complete():
+            t = int(fitting(threshold, np.array([n - 1]))[0])
+            in_vain = min(in_vain, float(binom.cdf(t, n, 1 - assumptions.dropout)))
         assert certified == pytest.approx(min(1.0, in_vain + few), rel=1e-5, abs=ROUNDING)
 
 

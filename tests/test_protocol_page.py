@@ -18,6 +18,8 @@ from ccesa.crypto.keys import vector_digest
 from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.identity import Admission, Identity
+from ccesa.privacy.mechanism import Mechanism
+from ccesa.privacy.rotation import rotate
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
@@ -270,6 +272,20 @@ def test_the_order_of_the_keys_of_a_charter():
         (row,) = [line for line in table.splitlines() if f"`{part.__struct_fields__[0]}`" in line]
         found = [name for name in re.findall(r"`(\w+)`", row) if name in part.__struct_fields__]
         assert found == list(part.__struct_fields__)
+
+
+def test_the_keys_of_the_noise_are_listed_in_order():
+    found = rows_of(["key of `privacy`", "type", "limits", "meaning"])
+    assert [name for name, *_ in found] == list(Mechanism.__struct_fields__)
+
+
+def test_the_rotation_on_the_page_is_one():
+    told = PAGE.split("### 15.2")[1].split("### 15.3")[0]
+    before, after = (
+        [float(number.replace("−", "-")) for number in found.split(",")]
+        for found in re.findall(r"\(([−\d., ]+,[−\d., ]+)\)", told)
+    )
+    assert np.allclose(rotate(np.array(before), bytes(range(32))), after)
 
 
 def test_the_worked_example_of_the_curious_guard():

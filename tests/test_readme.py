@@ -26,7 +26,7 @@ def weighted_mean(names: dict, kept) -> float:
 
 
 def test_the_examples_run_as_they_stand(capsys):
-    """One after the other, as a reader pastes them; the fifth ends where the loop of the second begins."""
+    """One after the other, as a reader pastes them; the fifth and the last end where the loop begins."""
     names: dict = {}
     run(BLOCKS[0], names)
     kept = names["result"].survivors
@@ -44,6 +44,12 @@ def test_the_examples_run_as_they_stand(capsys):
     run(LOOP, names)
     assert isinstance(names["server"], ccesa.ActiveServer)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
+    run(BLOCKS[-1], names)
+    run(LOOP.split("mean =")[0], names)
+    run(f"mean = {BLOCKS[-1].split('In the end: ')[1]}", names)
+    assert names["mean"].arrays["weights"].shape == (3, 2)
+    assert names["mean"].weight == 40
+    assert {ledger.spent().vectors for ledger in names["ledgers"]} == {1}
 
 
 class Garbling:

@@ -23,6 +23,7 @@ from cases import (
     lists,
     masks,
     messages,
+    noise,
     quantizer,
     refused,
     refused_replies,
@@ -63,6 +64,7 @@ FILES: dict[str, Callable[[], Case]] = {
     "signatures.json": signatures.make,
     "lists.json": lists.make,
     "quantizer.json": quantizer.make,
+    "noise.json": noise.make,
 }
 
 

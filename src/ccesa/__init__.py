@@ -42,6 +42,8 @@ from ccesa.thresholds import Fixed, Linear, Majority
 
 if TYPE_CHECKING:
     from ccesa import plan
+    from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
+    from ccesa.privacy.ledger import Ledger
     from ccesa.protocol.round import run_series
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
@@ -66,6 +68,7 @@ __all__ = [
     "CorruptSeeds",
     "CorruptShares",
     "DamagedLedger",
+    "DifferentialPrivacy",
     "Disconnected",
     "Ended",
     "ErdosRenyi",
@@ -79,10 +82,12 @@ __all__ = [
     "Identity",
     "ImpossiblePlan",
     "LateMessage",
+    "Ledger",
     "Linear",
     "Majority",
     "MalformedMessage",
     "Member",
+    "NoisyQuantizer",
     "OrderError",
     "OverlappingSums",
     "Quantizer",
@@ -108,7 +113,10 @@ __all__ = [
 _LATER = {
     "ActiveServer": "ccesa.protocol.server",
     "Aggregate": "ccesa.protocol.server",
+    "DifferentialPrivacy": "ccesa.privacy",
     "Ended": "ccesa.protocol.series",
+    "Ledger": "ccesa.privacy.ledger",
+    "NoisyQuantizer": "ccesa.privacy",
     "Series": "ccesa.protocol.series",
     "SeriesClient": "ccesa.protocol.series_client",
     "Server": "ccesa.protocol.server",

@@ -30,6 +30,7 @@ SENTENCES = {
     "this node refuses; its own log says why",
     "this node failed; its own log says why",
     "this node has contributed to this model as often as it may",
+    "this node has spent its privacy budget",
     "this node answers secure aggregation only: train through SecureGrid",
 }
 

@@ -94,13 +94,16 @@ def errors(heard: Heard, threshold: float) -> Errors:
 
 
 def least_mu(found: Errors) -> float:
-    """Return a lower bound on mu: errors of tests on a Gaussian mechanism lie on or above its curve."""
-    return max(0.0, float(-ndtri(found.alarms) - ndtri(found.missed)))
+    """Return a lower bound on mu: errors of tests on a Gaussian mechanism lie on or above its curve.
+
+    Below zero it says nothing, but still which of two thresholds is the better one.
+    """
+    return float(-ndtri(found.alarms) - ndtri(found.missed))
 
 
 def least_plain(found: Errors, delta: float) -> float:
     """Return a lower bound on epsilon from the definition alone, 1 - missed <= e^epsilon alarms + delta."""
-    return max(0.0, float(np.log(max(1 - found.missed - delta, 1e-300) / found.alarms)))
+    return float(np.log(max(1 - found.missed - delta, 1e-300) / found.alarms))
 
 
 def audit(held_out: Heard, counted: Heard, delta: float) -> dict[str, float]:
@@ -108,7 +111,7 @@ def audit(held_out: Heard, counted: Heard, delta: float) -> dict[str, float]:
     threshold = _best(held_out, least_mu)
     found = errors(counted, threshold)
     plain = errors(counted, _best(held_out, lambda some: least_plain(some, delta)))
-    mu = least_mu(found)
+    mu = max(0.0, least_mu(found))
     return {
         "canaries": counted.scores.size,
         "threshold": threshold,
@@ -116,7 +119,7 @@ def audit(held_out: Heard, counted: Heard, delta: float) -> dict[str, float]:
         "missed": found.missed,
         "mu": mu,
         "epsilon": gaussian_epsilon(delta, mu),
-        "epsilon_plain": least_plain(plain, delta),
+        "epsilon_plain": max(0.0, least_plain(plain, delta)),
     }
 
 

@@ -1,10 +1,11 @@
 """An audit of noisy sums: does any test on them beat the certificate, and is wrong code caught?
 
 For each epsilon 802 clients send one vector each that spends all of it; every client is a canary, in or out
-by a coin (see ``canaries``). The first sum of the right clients goes through a real round over a planned
-graph. Bounds on epsilon grow with the number of sums that are counted; the first sum only gives the
-threshold. Beside the right clients the same audit hears wrong ones (see ``clients``). Writes results.json,
-after each epsilon, and audit.png. The next call goes on with what is missing.
+by a coin (see ``canaries``). The first sum only gives the threshold. The second one, the first that counts,
+comes from a real round over a planned graph if the clients are right; of the others the words are added up.
+Bounds on epsilon grow with the number of sums. Beside the right clients the same audit hears wrong ones (see
+``clients``). Writes results.json, after each epsilon, and audit.png. The next call goes on with what is
+missing.
 """
 
 import json
@@ -61,9 +62,8 @@ def a_round(made: Mechanism, seed: list[int]) -> RoundConfig:
 def audited(epsilon: float, name: str, sums: int, seed: int) -> dict[str, Any]:
     made = mechanism(epsilon)
     encode, tags = CLIENTS[name](made), [[seed, round(10 * epsilon), number] for number in range(sums + 1)]
-    first = a_round(made, tags[0]) if name == "right" else None
-    heard = [canaries.listen(made, encode, tags[0], first)]
-    heard += [canaries.listen(made, encode, tag) for tag in tags[1:]]
+    real = a_round(made, tags[1]) if name == "right" else None
+    heard = [canaries.listen(made, encode, tag, real if tag == tags[1] else None) for tag in tags]
     bounds = [
         canaries.audit(heard[0], canaries.Heard.of(heard[1 : 1 + some]), DELTA) for some in range(1, sums + 1)
     ]
@@ -104,7 +104,9 @@ def picture(rows: list[dict[str, Any]]) -> Figure:
             panel.plot([b["canaries"] for b in bounds], [b["epsilon"] for b in bounds], label=name, **look)
         panel.axhline(row["epsilon"], color="black", lw=1.6, label="the certificate")
         panel.set(xlabel="canaries", ylabel="lower bound on ε, 99 % confidence", ylim=(0, None))
-        chart.finish(panel, f"ε = {row['epsilon']:g}: above the line is wrong", loc="upper left")
+        panel.set_title(f"ε = {row['epsilon']:g}: above the line is wrong", fontsize=10)
+        panel.grid(color="0.9")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
     _scores(panels[-1], rows[-1])
     figure.suptitle("python -m experiments.privacy.audit.run", fontsize=8, x=0.99, ha="right")
     return figure

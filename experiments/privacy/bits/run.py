@@ -23,10 +23,9 @@ from bench.privacy import kept, noise_of, ratios
 from ccesa.errors import ConfigError
 from ccesa.plan import plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
-from ccesa.privacy.accounting import gaussian_mu
 from experiments import chart, record
 from experiments.arguments import parse, run
-from experiments.privacy.known_way import Known
+from experiments.privacy import known_way
 
 HERE = Path(__file__).parent
 CLIENTS, SURVIVORS, DROPOUT, COLLUSION = 1000, 900, 0.1, 0.05
@@ -69,33 +68,18 @@ def inflation(made: Mechanism | None, honest: int) -> float | None:
     return made.noise(honest) / (kept(made) * made.curator) if made else None
 
 
-def known(asked: DifferentialPrivacy, honest: int, dimension: int, bits: int) -> float | None:
-    """Return the same of the known way, without the variance of its rounding; None where it never fits."""
-    way = Known(
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        rounds=asked.rounds,
-        clients=CLIENTS,
-        honest=honest,
-        dimension=dimension,
-        bits=bits,
-    )
-    curator = math.sqrt(asked.rounds) / gaussian_mu(asked.epsilon, asked.delta)
-    found = math.sqrt(honest) * way.noise() / curator
-    return found if math.isfinite(found) else None
-
-
 def row(honest: int, dimension: int, epsilon: float, rounds: int) -> dict[str, Any]:
     """Return one row of the table: by bits, what ours and the known way cost."""
     asked = demand(epsilon, rounds)
     best = chosen(asked, clients=CLIENTS, honest=honest, dimension=dimension)
+    sums = known_way.Sums(demand=asked, clients=CLIENTS, honest=honest, dimension=dimension)
     return {
         "dimension": dimension,
         "epsilon": epsilon,
         "rounds": rounds,
         "chosen": best.field_bits,
         "ours": [inflation(ours(asked, honest, dimension, bits), honest) for bits in BITS],
-        "known": [known(asked, honest, dimension, bits) for bits in BITS],
+        "known": [known_way.inflation(sums, bits) for bits in BITS],
     }
 
 

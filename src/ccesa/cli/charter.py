@@ -23,6 +23,7 @@ from ccesa.fields import Fields, is_positive
 from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
+from ccesa.privacy import Mechanism
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
@@ -213,7 +214,32 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)
+    if isinstance(found.privacy, Mechanism):
+        yield from _noise_in_words(found.privacy, len(found.members))
+    elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
+
+
+def _noise_in_words(noise: Mechanism, members: int) -> Iterator[tuple[str, str]]:
+    """Yield what the noise promises, and how much of it there is."""
+    yield "noise", report.demand_in_words(noise)
+    yield (
+        "counts on",
+        f"{noise.honest:,} honest members in every sum that can be opened, and on ledgers: every vector that "
+        "leaves is charged to its member's",
+    )
+    yield (
+        "a member adds",
+        f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
+        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(members):.3g} if all "
+        f"members are in it; a trusted curator would add {noise.curator:.3g}",
+    )
+    fields = noise.fields
+    yield (
+        "words",
+        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per "
+        "parameter",
+    )
 
 
 def _part(part: msgspec.Struct) -> str:
@@ -236,10 +262,12 @@ def _some(names: list[str]) -> str:
 def _plain(found: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(found)
-    plain["certificate"] = {
-        name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
-        for name, value in plain["certificate"].items()
-    }
+    for table in ("certificate", "privacy"):
+        if table in plain:
+            plain[table] = {
+                name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
+                for name, value in plain[table].items()
+            }
     return plain
 
 

@@ -1,7 +1,7 @@
 """Options that several commands have, each said once."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
@@ -10,6 +10,8 @@ from ccesa.crypto.masks import GENERATORS
 from ccesa.errors import ConfigError, quoted
 from ccesa.graphs import NAMES
 from ccesa.guards import GUARDS
+from ccesa.privacy import DifferentialPrivacy
+from ccesa.privacy.demand import Against
 from ccesa.probability.per_step import ORDER
 
 
@@ -49,6 +51,28 @@ Accept = Annotated[
         "--accept", help="Clients say whose shares they could open before they mask, as in every series."
     ),
 ]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="Noise: all sums together tell at most so much about a client.", show_default=False),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Noise: except with this probability, below one over the clients.", show_default=False),
+]
+Releases = Annotated[
+    int | None,
+    typer.Option("--rounds", help="Noise: so many vectors of a client may leave.", show_default=False),
+]
+Norm = Annotated[
+    float | None,
+    typer.Option(help="Noise: a client's vector is clipped to this L2 norm.", show_default=False),
+]
+AgainstName = Annotated[
+    str | None, _one_of(get_args(Against), "Noise: for a server that follows the protocol, or one that lies.")
+]
+FieldBits = Annotated[
+    int | None, typer.Option(help="Noise: bits of a parameter; else as few as do.", show_default=False)
+]
 Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
@@ -56,6 +80,19 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 def agreement(post_quantum: bool) -> str:
     """Return the name of the agreement that was chosen."""
     return POST_QUANTUM if post_quantum else DEFAULT
+
+
+def privacy(
+    epsilon: float | None, delta: float | None, rounds: int | None, norm: float | None, against: str | None
+) -> DifferentialPrivacy | None:
+    """Return what was asked of the noise; refuse a part of it."""
+    told = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "norm": norm}
+    missing = [f"--{name}" for name, value in told.items() if value is None]
+    if missing and len(missing) < len(told) + (against is not None):
+        raise ConfigError(
+            f"noise takes --epsilon, --delta, --rounds and --norm; say {', '.join(missing)} too"
+        )
+    return None if missing else DifferentialPrivacy(**told, against=against or "follows")  # type: ignore[arg-type]
 
 
 #: What a round is planned for where nothing is said.

@@ -1,10 +1,11 @@
 """``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +21,8 @@ from ccesa.guards import CURIOUS, guard_named
 from ccesa.identity import Admission
 from ccesa.plan import Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
+from ccesa.plan.advice import advice
+from ccesa.plan.figures import figures
 
 _MEANING = {
     "unreliable": "a client has too few live share holders, the round is lost",
@@ -28,6 +31,8 @@ _MEANING = {
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
 }
 
+
+_PARTED = "accusations leave an honest client out, and colluders could part the masks"
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
 _Dropout = Annotated[
@@ -45,7 +50,11 @@ _Collusion = Annotated[
     ),
 ]
 _PrivacyBits = Annotated[
-    float | None, typer.Option(help="A privacy event has probability 2^-P at most; 40, or 128 under active.")
+    float | None,
+    typer.Option(
+        help="A privacy event has probability 2^-P at most; 40, with noise and colluders 80, or 128 "
+        "under active."
+    ),
 ]
 _ReliabilityBits = Annotated[
     float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
@@ -112,6 +121,7 @@ def plan(
     collusion: _Collusion = None,
     guard: options.GuardName = CURIOUS.name,
     graph: options.GraphName = BEST,
+    degree: options.Degree = None,
     length: options.Length = 1_000_000,
     bits: options.Bits = 32,
     value_bits: _ValueBits = None,
@@ -122,6 +132,12 @@ def plan(
     privacy_bits: _PrivacyBits = None,
     reliability_bits: _ReliabilityBits = None,
     exact_dropout: _ExactDropout = False,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rounds: options.Releases = None,
+    norm: options.Norm = None,
+    against: options.AgainstName = None,
+    field_bits: options.FieldBits = None,
     members: _Members = None,
     charter: _Charter = None,
     replaces: _Replaces = None,
@@ -140,32 +156,48 @@ def plan(
     With --dropout all may drop out in the worst step, after they have dealt their shares. A federation that
     has counted who leaves when says it with --dropout-per-step and needs fewer neighbours: who left before
     dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
+
+    With --epsilon, --delta, --rounds and --norm every client adds noise before it masks: --length counts
+    parameters, and the plan says how much noise that is, beside a trusted curator's, and what it promises
+    against a server that follows the protocol and against one that lies.
     """
     listed = None if members is None else Admission.load(members)
     new_charter = NewCharter(charter, replaces, expires, attempts, learning)
     new_charter.check(listed, guard)
-    count, promised = _count(clients, listed), (privacy_bits, reliability_bits)
+    count, asked = _count(clients, listed), options.privacy(epsilon, delta, rounds, norm, against)
     values = Values(count, value_bits, precision, clip)
-    fields = values.fields if values.asked or learning else None
+    if asked and values.asked:
+        raise ConfigError(
+            "with noise --field-bits says how wide a parameter is, not --value-bits or --precision"
+        )
+    fields = values.fields if not asked and (values.asked or learning) else None
     length, bits = (length, bits) if fields is None else (fields.length(length), WORD_BITS)
     leaving = options.leaving(dropout, dropout_per_step)
-    made = make_plan(
-        count,
-        leaving.dropout,
-        collusion,
-        guard,
-        length,
-        bits,
-        *promised,
-        graph,
-        exact_dropout,
-        leaving.per_step,
-        new_charter.between(post_quantum),
-        accept,
-    )
-    _show(made, fields, calibrate() if calibrated else None, as_json)
+    arguments: dict[str, Any] = {
+        "clients": count,
+        "dropout": leaving.dropout,
+        "collusion": collusion,
+        "guard": guard,
+        "length": length,
+        "bits": bits,
+        "privacy_bits": privacy_bits,
+        "reliability_bits": reliability_bits,
+        "graph": graph,
+        "exact_dropout": exact_dropout,
+        "dropout_per_step": leaving.per_step,
+        "agreement": new_charter.between(post_quantum),
+        "accept": accept,
+        "privacy": asked,
+        "degree": degree,
+        "field_bits": field_bits,
+    }
+    made = make_plan(**arguments)
+    _show(made, fields, calibrate() if calibrated else None, advice(made, arguments), as_json)
     if listed is not None:
         new_charter.write(made, listed, values)
+
+
+_OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
 
 
 def _count(clients: int | None, listed: Admission | None) -> int:
@@ -180,17 +212,26 @@ def _count(clients: int | None, listed: Admission | None) -> int:
     return len(listed)
 
 
-def _show(made: Plan, fields: Fields | None, rates: Rates | None, as_json: bool) -> None:
+def _show(
+    made: Plan, fields: Fields | None, rates: Rates | None, options: tuple[dict[str, Any], ...], as_json: bool
+) -> None:
     if as_json:
         lie = {} if fields is None else {"fields": fields.as_dict()}
-        typer.echo(json.dumps(report.as_json(made, rates) | lie))
+        would = {} if made.mechanism is None else {"advice": list(options)}
+        typer.echo(json.dumps(report.as_json(made, rates) | lie | would))
         return
     console = Console()
     console.print(lines(_recommendation(made, fields)))
+    if made.mechanism is not None:
+        console.print(lines(report.noise_in_words(made, made.mechanism)))
+    if made.offers:
+        console.print(table("denser graphs have less noise", ("", *_OFFERED), _offers(made)))
     console.print(table("certificate", ("", "at most", ""), _certificate(made)))
     console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
+    if made.mechanism is not None and (found := figures(made, made.mechanism)).drowns:
+        console.print(f"[red]too much noise[/red]  {report.drowning_in_words(found, options)}")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")
 
@@ -212,6 +253,12 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
         yield "promise", promise
 
 
+def _offers(made: Plan) -> Iterator[list[str]]:
+    for one in made.offers:
+        figures = [f"{one.ratio:.2f}", f"{one.degree:,}", _bytes(one.sent_bytes), f"{one.agreements:,.0f}"]
+        yield [one.graph.name, *figures]
+
+
 def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
     promised = report.promised(made)
     for name in guard_named(made.guard).events:
@@ -220,6 +267,9 @@ def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
     if "disconnected" not in promised and made.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {made.least_honest:,} honest clients"
         yield "least honest", report.probability_in_words(made.least_honest_fails), fewer
+
+    if made.mechanism is not None and made.parted > -math.inf and not guard_named(made.guard).chooses_roster:
+        yield "parted", report.probability_in_words(made.parted), _PARTED
 
 
 def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:

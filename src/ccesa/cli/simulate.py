@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, cast
 
 import msgspec
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,7 +20,7 @@ from ccesa.crypto.agreements import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.guards import CURIOUS, Guard, guard_named
-from ccesa.plan import charters
+from ccesa.plan import Plan, charters
 from ccesa.thresholds import Fixed
 
 _Dropout = Annotated[
@@ -54,6 +56,11 @@ def simulate(
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
     accept: options.Accept = False,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rounds: options.Releases = None,
+    norm: options.Norm = None,
+    against: options.AgainstName = None,
     seed: _Seed = None,
     threads: options.Threads = 1,
     as_json: options.Json = False,
@@ -63,28 +70,44 @@ def simulate(
     Times are processor time in milliseconds, means over the clients that took the step; bytes are those
     of a client that stays to the end. The step accept is there with --accept and --post-quantum. The exit
     status is 0 if the sum is the plain sum, 1 if it is not, and 3 if the round was lost and there is no sum.
+
+    With --epsilon, --delta, --rounds and --norm graph and noise are planned together, --length counts
+    parameters, and clients have made-up models with noise: it shows how much noise the sum has. The round is
+    one of --rounds; no ledger is kept.
     """
+    asked = options.privacy(epsilon, delta, rounds, norm, against)
     chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
     leaving = options.leaving(dropout, dropout_per_step)
     agreement = options.agreement(post_quantum)
     accept = accept or needs_accept(agreement)
-    agreed: dict[str, Any] = {"graph": chosen}
+    agreed: dict[str, Any] = {"graph": chosen, "bits": bits}
+    planned = None
+    if asked is not None and (chosen is not None or threshold is not None):
+        raise ConfigError("with noise graph and threshold are planned: leave out their options")
     if chosen is None:
-        agreed = _planned(clients, leaving, graph=graph, guard=guard, agreement=agreement, accept=accept)
-    agreed |= {"bits": bits, "generator": generator, "agreement": agreement}
+        steps: dict[str, Any] = {"guard": guard, "agreement": agreement, "accept": accept}
+        planned = _planned(clients, leaving, graph=graph, length=length, privacy=asked, **steps)
+        agreed = _agreed(planned, bits)
+        accept = planned.accept
+    agreed |= {"generator": generator, "agreement": agreement}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
+    mechanism = planned.mechanism if planned else None
+    length = mechanism.length if mechanism else length
     config, federation = _configured(guard_named(guard), clients, agreed, length=length, accept=accept)
+    seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
+    noise = None if mechanism is None else simulation.NoisyVectors(mechanism, config, seed)
     with _progress() as progress:
         report = simulation.simulate(
             config,
+            noise,
             dropout=_dropouts(leaving),
             seed=seed,
             threads=threads,
             federation=federation,
             progress=progress,
         )
-    _print(report, as_json)
+    _print(report, None if noise is None else _Noise.of(noise, report), as_json)
 
 
 def _configured(
@@ -96,11 +119,58 @@ def _configured(
     return federation.charter.config(**left), federation
 
 
-def _print(report: simulation.Report, as_json: bool) -> None:
+@dataclass(frozen=True)
+class _Noise:
+    """What noise is in the sum; standard deviations of a coordinate, where there is a sum."""
+
+    epsilon: float
+    delta: float
+    rounds: int
+    against: str
+    honest: int
+    field_bits: int
+    curator: float
+    expected: float | None
+    measured: float | None
+
+    @classmethod
+    def of(cls, noise: simulation.NoisyVectors, report: simulation.Report) -> "_Noise":
+        made, found = noise.mechanism, report.result
+        lost = isinstance(found, RoundFailed)
+        return cls(
+            epsilon=made.certified(),
+            delta=made.delta,
+            rounds=made.rounds,
+            against=made.against,
+            honest=made.honest,
+            field_bits=made.field_bits,
+            curator=made.curator,
+            expected=None if lost else made.noise(report.survivors),
+            measured=None if isinstance(found, RoundFailed) else noise.measured(found),
+        )
+
+    @property
+    def rows(self) -> Iterator[tuple[str, str]]:
+        server = {"follows": "that follows the protocol", "lies": "that lies"}[self.against]
+        yield (
+            "privacy",
+            f"epsilon = {self.epsilon:.3g} at delta = {self.delta:g} over {self.rounds:,} round(s) like this "
+            f"one, against a server {server}; no ledger is kept",
+        )
+        if self.measured is not None:
+            yield (
+                "noise",
+                f"{self.measured:.3g} in a parameter of the sum, {self.expected:.3g} expected (standard "
+                f"deviations), {self.measured / self.curator:.3f} times a trusted curator's; "
+                f"{self.honest:,} honest clients are counted on",
+            )
+
+
+def _print(report: simulation.Report, noise: _Noise | None, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(report.as_json()))
+        typer.echo(json.dumps({**report.as_json(), "noise": noise and asdict(noise)}))
     else:
-        _show(report)
+        _show(report, noise)
     if isinstance(report.result, RoundFailed):
         raise typer.Exit(LOST)
     if not report.exact:
@@ -113,17 +183,27 @@ def _dropouts(leaving: options.Leaving) -> simulation.Dropout:
     return simulation.Independent(leaving.dropout or 0.0)
 
 
-def _planned(clients: int, leaving: options.Leaving, *, guard: str, **asked: Any) -> dict[str, Any]:
-    """Return what the planner chooses, as configurations and charters take it."""
+def _planned(clients: int, leaving: options.Leaving, **asked: Any) -> Plan:
+    """Return what the planner chooses, and say what it has to say."""
     per_step = leaving.per_step
-    planned = simulation.usual_plan(clients, leaving.dropout, guard=guard, dropout_per_step=per_step, **asked)
+    planned = simulation.usual_plan(clients, leaving.dropout, dropout_per_step=per_step, **asked)
     for note in planned.notes:
         # It names options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)
+    return planned
+
+
+def _agreed(planned: Plan, bits: int) -> dict[str, Any]:
+    """Return it as configurations and charters take it; a plan with noise says of how many bits words are."""
+    noise = planned.mechanism
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
-    if guard_named(guard).chartered:
-        agreed |= {"least_roster": planned.least_roster, "min_survivors": planned.least_survivors}
-        agreed["certificate"] = charters.stated(planned)
+    agreed["bits"] = bits if noise is None else planned.bits
+    chartered = guard_named(planned.guard).chartered
+    if chartered or noise is not None:
+        agreed["min_survivors"] = planned.least_survivors
+    if chartered:
+        agreed |= {"least_roster": planned.least_roster, "certificate": charters.stated(planned)}
+        agreed["privacy"] = noise or msgspec.UNSET
     return agreed
 
 
@@ -171,7 +251,7 @@ def _progress() -> Iterator[simulation.simulation.Progress]:
         yield advance
 
 
-def _show(report: simulation.Report) -> None:
+def _show(report: simulation.Report, noise: _Noise | None) -> None:
     exact = "equal to the plain sum" if report.exact else "[red bold]NOT the plain sum[/red bold]"
     outcome = f"[green]aggregate[/green]  {exact}"
     if isinstance(report.result, RoundFailed):
@@ -181,6 +261,7 @@ def _show(report: simulation.Report) -> None:
     ways = report.client_bytes
     rows = [
         ("outcome", outcome),
+        *(noise.rows if noise else ()),
         ("clients", f"{report.clients}, {report.survivors} in the sum"),
         ("neighbours", degrees),
         ("client", f"{sum(report.client_ms.values()):.2f} ms ({steps})"),

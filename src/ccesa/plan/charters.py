@@ -1,5 +1,6 @@
 """From a plan to the charter of a federation, and back: what a charter states is computed anew."""
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from ccesa.guards import guard_named
 from ccesa.identity import Admission
 from ccesa.plan.planner import check
 from ccesa.plan.result import Plan
+from ccesa.privacy import Mechanism
 from ccesa.probability.per_step import ORDER
 
 #: log2 by which figures may differ that were computed on another machine.
@@ -69,6 +71,7 @@ def charter(
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
         certificate=stated(plan),
+        privacy=plan.mechanism or msgspec.UNSET,
         **others,
     )
 
@@ -81,8 +84,9 @@ def recomputed(agreed: Charter) -> Plan:
         if told.dropout_per_step is msgspec.UNSET
         else dict(zip(ORDER, told.dropout_per_step, strict=True))
     )
+    noise = _noise(agreed)
     return check(
-        agreed.config(length=1),
+        agreed.config(length=noise.length if noise else 1),
         told.dropout if steps is None else None,
         told.collusion,
         privacy_bits=told.privacy_bits,
@@ -108,4 +112,19 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
         if flatters:
             lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
-    return tuple(lines)
+    noise = _noise(agreed)
+    return (*lines, *(() if noise is None else _flattering(noise, found)))
+
+
+def _flattering(noise: Mechanism, found: Plan) -> Iterator[str]:
+    """Yield in what the noise counts on more than the graph keeps; by itself it keeps its epsilon."""
+    promise = found.promised(noise.against)
+    honest, fails = (0, 0.0) if promise is None else promise
+    if noise.honest > honest:
+        yield f"its noise counts on {noise.honest} honest clients in every sum, computed anew it is {honest}"
+    if noise.fails < fails - _ROUNDING:
+        yield f"its noise counts on fails = {noise.fails:g}, computed anew it is {fails:g}"
+
+
+def _noise(agreed: Charter) -> Mechanism | None:
+    return None if agreed.privacy is msgspec.UNSET else agreed.privacy

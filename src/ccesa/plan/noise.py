@@ -1,7 +1,7 @@
-"""With noise a plan counts honest clients: S survivors that a round insists on, and the highest threshold.
+"""Plans of rounds with noise: S survivors that a round insists on, H honest clients, and the noise for them.
 
 What distributing the noise costs is the square root of survivors over H, the honest clients in every sum that
-can be opened (``Plan.promised``). docs/planning.md, "Noise", has the argument.
+can be opened (``Plan.promised``).
 """
 
 from collections.abc import Iterator
@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
-from ccesa.graphs import Complete, Graph, Harary
-from ccesa.plan.certificate import left_out
+from ccesa.graphs import Complete, Graph, Harary, kind_named
+from ccesa.plan.counting import counted, raised, shares
 from ccesa.plan.making import certified, surviving
-from ccesa.plan.promises import Offer
+from ccesa.plan.promises import Offer, ratio
 from ccesa.plan.result import Plan
-from ccesa.plan.search import Found, fitted, kept
+from ccesa.plan.search import Found, fitted, thinned
+from ccesa.plan.wanted import Wanted, all_needed, search
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.probability.bisection import first
 from ccesa.probability.demand import Demand
-from ccesa.thresholds import Fixed, Linear, Threshold
 
-#: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
-SHARES = (3.0, 1.0)
-#: Neighbours of the denser graphs that are offered. More are not taken for the sake of the noise alone.
-OFFERED = (100, 300, 500)
+#: Neighbours of the denser graphs that are offered, before everyone with everyone.
+_OFFERED = (100, 300, 500)
+#: Up to so many clients are told what it saves to lose a round in 2^7, if it is a part of the noise.
+_SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """What is asked of noised rounds, besides a graph."""
+    """What is asked of rounds with noise, besides a graph."""
 
     privacy: DifferentialPrivacy
     dimension: int
@@ -37,7 +37,25 @@ class Noise:
     agreement: str
     accept: bool
 
-    def on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
+    def planned(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
+        """Return the plan, with what could be had for another price."""
+        found, demand = self._counted(demand, wanted, gives_way=gives_way)
+        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *all_needed(demand))))
+        offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
+        notes = (*made.notes, *self._lossier(demand, wanted, mechanism))
+        return replace(made, offers=tuple(offers), notes=notes)
+
+    def _counted(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
+        """Return the graph and the rule with the most honest clients in every sum."""
+        divided = shares(demand, wanted.graph, self.privacy.against)
+        found, demand = search(demand, wanted, gives_way=gives_way, shares=divided)
+        settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
+        found = counted(demand, found, settled=settled)
+        if demand.assumptions.colluders == 0:
+            found = replace(found, graph=thinned(demand, found.graph))
+        return found, demand
+
+    def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
         """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
         made = certified(demand, 1, WORD_BITS, found)
         made = _insisting(replace(made, agreement=self.agreement, accept=self.accept))
@@ -54,75 +72,35 @@ class Noise:
         )
         return replace(made, mechanism=mechanism, length=mechanism.length), mechanism
 
-    def offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
+    def _offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
         """Yield denser graphs, where noise is counted on neighbours and not on survivors."""
         for graph in _denser(made):
             found = fitted(demand, graph)
             if found is not None:
-                yield Offer.of(*self.on(demand, raised(demand, found)))
+                yield Offer.of(*self._on(demand, raised(demand, found)))
 
-
-def shares(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
-    """Return how the reliability may be divided: there is nothing to divide where S does not decide."""
-    whole = graph == Complete().name and against == "follows"
-    return () if demand.guard.chooses_roster and not whole else SHARES
-
-
-def counted(demand: Demand, found: Found, *, settled: bool) -> Found:
-    """Return the graph and the rule that have the most honest clients in every sum that can be opened.
-
-    Where colluders choose who drops out it is the highest threshold. Under ``curious`` they cannot do so in a
-    graph in which accusations leave nobody out: a denser one is taken, unless the graph is ``settled``.
-    """
-    if demand.assumptions.colluders == 0:
-        return found
-    if not demand.guard.chooses_roster:
-        steady = found if settled or _is_steady(demand, found) else _steadier(demand, found)
-        if steady is not None and _is_steady(demand, steady):
-            return steady
-    return raised(demand, found)
-
-
-def raised(demand: Demand, found: Found) -> Found:
-    """Return the same graph with the highest threshold that keeps the demand; privacy can only gain by it."""
-    degree = found.graph.max_degree(demand.assumptions.clients)
-    most = degree - found.threshold.of(int(found.graph.mean_degree(demand.assumptions.clients)))
-    too_high = first(lambda by: not kept(demand, found.graph, _higher(found.threshold, by)), most + 1)
-    return replace(found, threshold=_higher(found.threshold, (too_high or most + 1) - 1))
-
-
-def _higher(rule: Threshold, by: int) -> Threshold:
-    if isinstance(rule, Fixed):
-        return Fixed(t=rule.t + by)
-    if isinstance(rule, Linear):
-        return Linear(slope=rule.slope, base=rule.base + by)
-    return Linear(slope=512, base=by + 1) if by else rule
-
-
-def _steadier(demand: Demand, found: Found) -> Found | None:
-    """Return the sparsest circle, or everyone with everyone, in which accusations leave nobody out."""
-    n = demand.assumptions.clients
-    ladder, start = Harary.candidates(n), found.graph.max_degree(n) // 2
-
-    def at(step: int) -> Found | None:
-        denser = fitted(demand, ladder.at(step))
-        return denser if denser is not None and _is_steady(demand, denser) else None
-
-    step = first(lambda step: at(step) is not None, min(ladder.most, OFFERED[-1] // 2), start)
-    denser = at(step) if step else fitted(demand, Complete()) if n <= OFFERED[-1] else None
-    return denser and replace(denser, notes=found.notes)
-
-
-def _is_steady(demand: Demand, found: Found) -> bool:
-    """Return whether colluders cannot part the honest clients' masks by accusations."""
-    return left_out(found.graph, found.threshold, demand.assumptions) <= -demand.privacy_bits
+    def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
+        """Say how much less noise a small federation has that can bear to lose more rounds."""
+        if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
+            return
+        try:
+            found, lossy = self._counted(demand.changed(reliability_bits=_LOSSY_BITS), wanted)
+            other = self._on(lossy, found)[1]
+        except ConfigError:
+            return
+        is_so, would_be = (ratio(one, demand.assumptions.staying) for one in (mechanism, other))
+        if would_be < is_so * _WORTH:
+            yield (
+                f"with --reliability-bits {_LOSSY_BITS} one round in {2**_LOSSY_BITS} is lost, and the noise "
+                f"is {would_be:.2f} times that of a trusted curator in place of {is_so:.2f} times"
+            )
 
 
 def _insisting(made: Plan) -> Plan:
     """Return the plan with the largest S that its reliability allows."""
     n = made.clients
-    found = first(lambda gone: _is_reliable(surviving(made, n - gone + 1)), n)
-    return made if found is None else surviving(made, n - found + 1)
+    gone = first(lambda gone: _is_reliable(surviving(made, n - gone + 1)), n)
+    return made if gone is None else surviving(made, n - gone + 1)
 
 
 def _is_reliable(made: Plan) -> bool:
@@ -131,6 +109,6 @@ def _is_reliable(made: Plan) -> bool:
 
 def _denser(made: Plan) -> Iterator[Graph]:
     n = made.clients
-    yield from (Harary(degree=degree) for degree in OFFERED if made.degree < degree < n - 1)
-    if made.degree < n - 1 <= MAX_HOLDERS:
+    yield from (Harary(degree=degree) for degree in _OFFERED if made.degree < degree < n - 1)
+    if made.degree < n - 1 < MAX_HOLDERS:
         yield Complete()

@@ -1,28 +1,30 @@
 """``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
-from ccesa.graphs import BEST, Complete, Harary, kind_named
+from ccesa.graphs import BEST, Harary
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.parts import check_type
-from ccesa.plan.explanation import everyone, explain, reachable
+from ccesa.plan.explanation import everyone
 from ccesa.plan.making import certified, surviving
-from ccesa.plan.noise import Noise, counted, shares
+from ccesa.plan.noise import Noise
 from ccesa.plan.result import Plan
-from ccesa.plan.search import Found, cheapest, fitted, sparsest, thinned
+from ccesa.plan.search import Found, thinned
+from ccesa.plan.wanted import Wanted, all_needed, search
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.probability.assumptions import SHORT_BITS, Assumptions
+from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.demand import Demand
 from ccesa.probability.per_step import PerStep
 from ccesa.protocol.steps import steps_of
 
-#: Families in which the planner chooses the degree.
-_CIRCLES = (BEST, Harary(degree=2).name)
+#: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who
+#: picks keys for one that does can try many.
+_AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = (
     "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
 )
@@ -57,8 +59,8 @@ def plan(
         guard: ``curious`` or ``active``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
-        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, or 128
-            under ``active``.
+        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, with
+            noise and colluders 80, or 128 under ``active``.
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
             default 20, or what the complete graph reaches, with a note, where that is less.
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
@@ -82,10 +84,13 @@ def plan(
         ConfigError: An argument is out of range.
     """
     accept = accept or needs_accept(agreement)
-    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None and not accept
+    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None
+    if liars and privacy_bits is None:
+        privacy_bits = _AGAINST_PICKED_KEYS
+    liars = liars and not accept
     leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept or liars)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
-    wanted = _Wanted.checked(graph, degree, clients)
+    wanted = Wanted.checked(graph, degree, clients)
     RoundConfig(  # refuses what cannot be
         clients=clients,
         length=length,
@@ -104,14 +109,14 @@ def plan(
             agreement=agreement,
             accept=accept or liars,
         )
-        made = _noisy(demand, wanted, noise, gives_way)
+        made = noise.planned(demand, wanted, gives_way=gives_way)
         return replace(made, notes=(*made.notes, *([_ACCEPTS] if liars else [])))
     if field_bits is not None:
         raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
-    found, demand = _search(demand, wanted, gives_way=gives_way)
+    found, demand = search(demand, wanted, gives_way=gives_way)
     if demand.assumptions.colluders == 0:
         found = replace(found, graph=thinned(demand, found.graph))
-    found = replace(found, notes=(*found.notes, *_all_needed(demand)))
+    found = replace(found, notes=(*found.notes, *all_needed(demand)))
     return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
 
@@ -223,93 +228,6 @@ def _demand(
     fraction = rules.collusion if collusion is None else collusion
     assumptions = Assumptions(clients=clients, collusion=fraction, **leaving.fields())
     return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
-
-
-class _Wanted(NamedTuple):
-    """Which graphs may be taken: those of a family, or one of so many neighbours."""
-
-    graph: str
-    degree: int | None = None
-
-    @classmethod
-    def checked(cls, graph: str, degree: int | None, clients: int) -> "_Wanted":
-        kind = kind_named(graph)
-        if degree is not None:
-            if kind is not Harary:
-                raise ConfigError(f"degree is that of a harary graph, not of graph = {graph}")
-            Harary(degree=degree).check(clients)
-        return cls(graph, degree)
-
-    def found(self, demand: Demand) -> Found | None:
-        return (
-            cheapest(demand, self.graph)
-            if self.degree is None
-            else fitted(demand, Harary(degree=self.degree))
-        )
-
-    def explained(self, demand: Demand) -> ImpossiblePlan:
-        """Say why there is none, and what would work."""
-        other = None if self.degree is None else cheapest(demand, Harary(degree=2).name)
-        if other is None:
-            return explain(demand, self.graph)
-        n = demand.assumptions.clients
-        option = {"degree": other.graph.max_degree(n)} if isinstance(other.graph, Harary) else {"graph": BEST}
-        ((name, value),) = option.items()
-        return ImpossiblePlan(
-            f"with degree = {self.degree} no threshold keeps the demand; what would work: --{name} {value}",
-            (option,),
-        )
-
-
-def _search(
-    demand: Demand, wanted: _Wanted, *, gives_way: bool, shares: tuple[float, ...] = ()
-) -> tuple[Found, Demand]:
-    """Return the cheapest graph for the demand, or for a lower reliability than the default.
-
-    ``shares`` are the bits by which it should be more reliable than the round, tried in turn.
-    """
-    for share in (*shares, 0.0):
-        shared = replace(demand, share=share)
-        found = wanted.found(shared)
-        if found is not None:
-            return found, shared
-    failure = wanted.explained(demand)
-    # Only a default gives way, and only in reliability: a lost round can be run again.
-    lower = _lowered(demand, min(shares, default=0.0)) if gives_way and wanted.degree is None else None
-    all_with_all = None if lower is None else sparsest(lower, Complete)
-    if lower is None or all_with_all is None:
-        raise failure
-    note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
-    return replace(all_with_all, notes=(note,)), lower
-
-
-def _all_needed(demand: Demand) -> Iterator[str]:
-    """Say that no client may be missing, where that follows from steps that were not named."""
-    roster = demand.roster
-    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
-        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
-
-
-def _lowered(demand: Demand, share: float) -> Demand | None:
-    """Return the demand with as much reliability as there is; None where that is less than a bit."""
-    bits = reachable(demand) or 0.0
-    if share:  # what is set aside for small rosters weighs more then
-        bits -= share + 2.0 ** (share - SHORT_BITS + 1)
-    if bits < 1:
-        return None
-    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), share=share)
-
-
-def _noisy(demand: Demand, wanted: _Wanted, noise: Noise, gives_way: bool) -> Plan:
-    """Return the plan of rounds with noise, with what it could have for another price."""
-    against = noise.privacy.against
-    found, demand = _search(demand, wanted, gives_way=gives_way, shares=shares(demand, wanted.graph, against))
-    found = counted(demand, found, settled=wanted.degree is not None or wanted.graph not in _CIRCLES)
-    if demand.assumptions.colluders == 0:
-        found = replace(found, graph=thinned(demand, found.graph))
-    made, mechanism = noise.on(demand, replace(found, notes=(*found.notes, *_all_needed(demand))))
-    offers = noise.offers(demand, made) if mechanism.honest == made.least_honest else ()
-    return replace(made, offers=tuple(offers))
 
 
 def _check_against(privacy: DifferentialPrivacy, guard: str) -> None:

@@ -1,7 +1,7 @@
 """How a plan is shown: as a JSON object, and its parts in words."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
@@ -9,8 +9,10 @@ import msgspec
 
 from ccesa.guards import guard_named
 from ccesa.plan import paper
+from ccesa.plan.figures import Figures, Kept, figures
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
+from ccesa.privacy import Mechanism
 from ccesa.probability.per_step import ORDER
 
 #: log2 of what cannot happen at all: JSON has no infinity.
@@ -31,6 +33,10 @@ _FIGURES = (
     ),
     *("least_honest", "least_roster", "least_survivors", "colluders", "around"),
 )
+
+
+#: What JSON says of an offer, besides the name of its graph.
+_OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
 
 
 class Bill(NamedTuple):
@@ -95,7 +101,20 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
             "cost": costs.paper and _cost(costs.paper),
         },
         "conventional": {"degree": plan.clients - 1, "cost": _cost(costs.conventional)},
+        "noise": None if plan.mechanism is None else _noise(plan, plan.mechanism),
         "notes": list(plan.notes),
+    }
+
+
+def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
+    fields = msgspec.to_builtins(mechanism)
+    return {
+        **asdict(figures(plan, mechanism)),
+        "mechanism": {**fields, "fails": max(mechanism.fails, IMPOSSIBLE)},
+        "offers": [
+            {"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}}
+            for one in plan.offers
+        ],
     }
 
 
@@ -160,3 +179,49 @@ def probability_in_words(log2: float) -> str:
     if log2 > -10:
         return f"{2.0**log2:.2g}"
     return f"2^{log2:.1f} (10^{math.ceil(log2 * math.log10(2.0))})"
+
+
+def demand_in_words(mechanism: Mechanism) -> str:
+    """Say what the noise was asked to keep, and against whom."""
+    server = "follows the protocol" if mechanism.against == "follows" else "lies"
+    return (
+        f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
+        f"{mechanism.rounds:,} vectors of a client, {mechanism.dimension:,} parameters of L2 norm "
+        f"{mechanism.norm:g} each"
+    )
+
+
+def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
+    """Say what the noise promises, how much there is of it, and what it costs, line by line."""
+    found, expected = figures(plan, mechanism), plan.assumptions.staying
+    yield "noise", demand_in_words(mechanism)
+    yield "server follows", _kept_in_words(found.follows)
+    yield "server lies", _kept_in_words(found.lies)
+    yield "survivors", f"no sum over fewer than {plan.least_survivors:,} is opened"
+    yield (
+        "a client adds",
+        f"noise with a standard deviation of {found.per_client:.3g} to each parameter; a sum over "
+        f"{expected:,} has {found.in_sum:.3g}",
+    )
+    yield (
+        "distributing it",
+        f"costs {found.ratio:.3f} times the noise of a trusted curator, {found.curator:.3g}; "
+        f"{found.ratio_if_all_stay:.3f} times if nobody drops out",
+    )
+    yield "a mean", f"is off by {found.in_mean:.3g} in each parameter (standard deviation)"
+    yield "a parameter", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
+
+
+def _kept_in_words(kept: Kept | None) -> str:
+    if kept is None:
+        return "no promise"
+    return f"epsilon = {kept.epsilon:.3g}, by the noise of {kept.honest:,} honest clients in every sum"
+
+
+def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -> str:
+    """Say that there is more noise than signal, and what would do."""
+    would = " or ".join(f"--{name} {value}" for option in options for name, value in option.items())
+    return (
+        f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector; it drowns "
+        f"what clients say; what would do: {would or 'neither more clients nor a larger epsilon'}"
+    )

@@ -8,12 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.ledger import Account, Ledger, Spent
 from ccesa.privacy.mechanism import Mechanism, chosen
 
 if TYPE_CHECKING:
     from ccesa.privacy.quantizer import NoisyQuantizer
 
-__all__ = ["DifferentialPrivacy", "Mechanism", "NoisyQuantizer", "chosen"]
+__all__ = ["Account", "DifferentialPrivacy", "Ledger", "Mechanism", "NoisyQuantizer", "Spent", "chosen"]
 
 #: Charters name mechanisms; what draws noise is loaded when it is asked for.
 _LATER = {"NoisyQuantizer": "ccesa.privacy.quantizer"}

@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 #: The standard deviation that is given away so that the continuous Gaussian comes to lie on the integers.
 R = 1.75
-#: Beyond, e^epsilon leaves the range of floats, and nothing is private.
-MOST_EPSILON = 700.0
-#: How much floats may flatter a probability, relative to its largest term.
-_ROUNDING = 1e-13
+#: Beyond, nothing is private.
+MOST_EPSILON = 300.0
+#: Thirty-two roundings of floats. Each counts as often as a function's value follows its argument.
+_ROUNDING = 2.0**-48
+#: Above all that is lost where floats run out near zero.
+_NOTHING = 1e-190
 #: Terms of the slack that are added one by one; they only get smaller.
 _TERMS = 64
 
@@ -25,27 +27,33 @@ def eta(s: float) -> float:
 
     It is 2 (x + x^4 + x^9 + ...) with x = e^(-2 pi^2 s^2), by Poisson summation.
     """
-    x = math.exp(-2 * (math.pi * s) ** 2)
-    return min(1.0, 2 * x / (1 - x) * (1 + _ROUNDING))
+    power = min(2 * (math.pi * s) ** 2, 400.0)  # e^-400 is a float, and above whatever follows
+    x = min(math.exp(-power), 1 / 3)  # from there on it says nothing: 1
+    return min(1.0, 2 * x / (1 - x) * (1 + _ROUNDING * (1 + power)))
 
 
 def slack(honest: int, s: float, coordinates: float) -> float:
     """Return L of a sum of so many contributions, over so many coordinates of all rounds together."""
     terms = [_log_error(s * math.sqrt(k / (k + 1))) for k in range(1, min(honest, _TERMS))]
-    others = (honest - 1 - len(terms)) * min(terms, default=0.0)
-    return coordinates * (math.fsum([*terms, others, honest * _log_error(s)]) + _log_error(R))
+    if honest > _TERMS:
+        terms.append((honest - _TERMS) * terms[-1])
+    return coordinates * (math.fsum([*terms, honest * _log_error(s)]) + _log_error(R))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return the least delta of a Gaussian mechanism with this mu, for this epsilon, rounded up."""
-    if mu == 0:
-        return 0.0
-    near, far = _phi(mu / 2 - epsilon / mu), _phi(-mu / 2 - epsilon / mu)
-    return max(0.0, near - math.exp(epsilon) * far + _ROUNDING * near)
+    """Return the least delta of a Gaussian mechanism with this mu, for this epsilon, rounded up.
+
+    Epsilon lies in 0..300.
+    """
+    if epsilon >= 1000 * mu:  # near is below e^-400000
+        return _NOTHING
+    away = mu / 2 + epsilon / mu
+    near, far = _phi(mu / 2 - epsilon / mu), _phi(-away)
+    return min(1.0, near - math.exp(epsilon) * far + _ROUNDING * (1 + away**2) * near + _NOTHING)
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the least epsilon for this delta, rounded up; infinity where it is above 700."""
+    """Return the least epsilon for this delta, rounded up; infinity where it is above 300."""
     if gaussian_delta(MOST_EPSILON, mu) > delta:
         return math.inf
     return _end(lambda epsilon: gaussian_delta(epsilon, mu) <= delta, MOST_EPSILON, 0.0)

@@ -56,7 +56,7 @@ def check_demand(asked: "DifferentialPrivacy | Part") -> None:
     check_integer("rounds", rounds)
     if not 1 <= rounds <= MOST_ROUNDS:
         raise ConfigError(f"rounds must lie in 1..{MOST_ROUNDS}, not {rounds}")
-    if not is_positive(norm) or not 1e-100 < norm < 1e100:
+    if not is_positive(norm) or not 1e-100 < float(norm) < 1e100:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
         raise ConfigError(f"against must be one of {', '.join(get_args(Against))}, not {quoted(against)}")

@@ -2,23 +2,29 @@
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves, whatever
 becomes of its round, and none leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. Neither vectors
-nor noise are in the file; it says when the site took part in which round, and is private for that.
+Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That holds
+whoever chooses what comes next in view of what came out; where the choice is between several mechanisms, with
+delta + ``Spent.outright`` in place of delta.
+
+Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
+that.
 """
 
 import time
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 from pathlib import Path
 
-from ccesa.errors import BudgetSpent
+from ccesa.errors import BudgetSpent, ConfigError, quoted
 from ccesa.parts import check_type
 from ccesa.privacy.ledger_file import InMemory, OnDisk, Pages
 from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line, total
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.probability.bisection import first
+
+_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +64,7 @@ class Ledger:
 
     @classmethod
     def new(cls, path: Path | str, *, epsilon: float, delta: float) -> "Ledger":
-        """Make the two files of a ledger, which only their owner can read.
+        """Return a new ledger, in two new files that only their owner can read.
 
         Args:
             path: Where neither the file nor its head is yet.
@@ -74,7 +80,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, *, epsilon: float, delta: float) -> "Ledger":
-        """Make a ledger that ends with its object, for simulations.
+        """Return a new ledger that ends with its object, for simulations.
 
         Args:
             epsilon: The budget, above 0 and at most 50.
@@ -103,9 +109,11 @@ class Ledger:
             charter: The digest of the client's charter, if it has one.
 
         Raises:
-            ConfigError: Something else than a mechanism.
+            ConfigError: Something else than a mechanism or a digest.
         """
         check_type("mechanism", mechanism, Mechanism)
+        if charter is not None and not (isinstance(charter, bytes) and len(charter) == _DIGEST_BYTES):
+            raise ConfigError(f"the digest of a charter has {_DIGEST_BYTES} bytes, not {quoted(charter)}")
         return Account(self._pages, mechanism, charter)
 
     def entries(self) -> tuple[Entry, ...]:
@@ -150,8 +158,7 @@ class Ledger:
             return None
         last = book.entries[-1]
         most = max(0, last.rounds - book.vectors(last.account))
-        too_many = first(lambda count: not book.fits(last, count), most)
-        return most if too_many is None else too_many - 1
+        return bisect(range(1, most + 1), False, key=lambda count: not book.fits(last, count))
 
 
 @dataclass(frozen=True)
@@ -224,7 +231,7 @@ def _check(book: Book, entry: Entry) -> None:
     """Refuse a vector for which the mechanism is not made, or the budget has no room."""
     if book.vectors(entry.account) >= entry.rounds:
         raise BudgetSpent(
-            f"{entry.rounds} vector(s) of this site have left under this charter, as many as its noise is "
+            f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "
             "made for: no vector leaves; agree on a new charter, with noise for more rounds"
         )
     if not book.fits(entry):

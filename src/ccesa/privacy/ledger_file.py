@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, Protocol
 
 from ccesa import files
 from ccesa.errors import ConfigError, DamagedLedger
-from ccesa.privacy.ledger_lines import Book, read
+from ccesa.privacy.ledger_lines import Book, longer, read
 
 try:
     import fcntl
@@ -38,17 +38,17 @@ class Pages(Protocol):
 
 
 class InMemory:
-    """Keeps lines as long as this object lives."""
+    """Keeps what the lines say as long as this object lives."""
 
     def __init__(self, first: bytes) -> None:
-        self._lines, self._lock = [first], Lock()
+        self._book, self._lock = read([first]), Lock()
 
     def read(self) -> Book:
-        return read(self._lines)
+        return self._book
 
     def add(self, following: Callable[[Book], bytes]) -> None:
         with self._lock:
-            self._lines.append(following(self.read()))
+            self._book = longer(self._book, following(self._book))
 
 
 class _Found(NamedTuple):
@@ -86,7 +86,7 @@ class OnDisk:
         with self._locked(to_write=True) as file:
             found = self._found()
             line = following(found.book) + b"\n"
-            _append(file, found.missing)
+            _append(file, found.missing)  # on the disk before the head moves on, also what is there already
             files.replace(self._head, line.decode())
             _append(file, line)
 
@@ -123,13 +123,13 @@ class OnDisk:
             raise self._damaged(error.line, error.what if error.line <= there else apart) from None
 
     def _read_head(self, there: int) -> bytes:
-        """Return the head, one whole line: it is replaced at once."""
+        """Return the head, a whole line: it is replaced at once."""
         try:
             head = files.trusted_bytes(self._head, _MOST_BYTES, private=True)
         except FileNotFoundError:
             raise self._damaged(there, f"{self._head} is missing, so it may not be the last") from None
         if not head.endswith(b"\n"):
-            raise self._damaged(there, f"{self._head} is cut short, so it may not be the last")
+            raise self._damaged(there, f"{self._head} is not whole, so it may not be the last")
         return head
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:

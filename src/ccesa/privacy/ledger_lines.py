@@ -6,7 +6,7 @@ be the site itself.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -33,9 +33,8 @@ class Budget(Part, frozen=True, kw_only=True):
     delta: float
 
     def __post_init__(self) -> None:
-        DifferentialPrivacy(
-            epsilon=self.epsilon, delta=self.delta, rounds=1, norm=1.0
-        )  # refuses what cannot be
+        # Made for its checks: what is no demand is no budget.
+        DifferentialPrivacy(epsilon=self.epsilon, delta=self.delta, rounds=1, norm=1.0)
         for name in ("epsilon", "delta"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 
@@ -66,8 +65,7 @@ class Entry(Part, frozen=True, kw_only=True):
 
 
 _KINDS: tuple[msgspec.json.Decoder[Any], ...] = (msgspec.json.Decoder(Budget), msgspec.json.Decoder(Entry))
-
-
+#: One vector, or several together.
 Spends = Entry | Release
 
 
@@ -119,30 +117,36 @@ def next_line(book: Book, entry: Entry) -> bytes:
     return _line(book.tip, entry)
 
 
-def read(lines: Sequence[bytes]) -> Book:
-    """Check all lines of a ledger, and return what they say; raises DamagedLedger."""
+def read(lines: Iterable[bytes]) -> Book:
+    """Check all lines of a ledger, at least one, and return what they say; raises DamagedLedger."""
     tip, parts = bytes(32), []
     for place, line in enumerate(lines):
-        told, _, text = line.partition(b" ")
-        tip = labels.digest(labels.LEDGER, tip, text)
-        if told != tip.hex().encode():
-            raise DamagedLedger(place + 1, "it is not what was written there")
-        parts.append(_decoded(text, place))
-    if not parts:
-        raise DamagedLedger(1, "it is missing")
+        tip, part = _checked(line, tip, place)
+        parts.append(part)
     return Book(parts[0], tuple(parts[1:]), tip)
 
 
-def _line(before: bytes, part: Budget | Entry) -> bytes:
-    text = _ENCODER.encode(part)
-    return labels.digest(labels.LEDGER, before, text).hex().encode() + b" " + text
+def longer(book: Book, line: bytes) -> Book:
+    """Return what a ledger says with one more line; raises DamagedLedger."""
+    tip, entry = _checked(line, book.tip, len(book.entries) + 1)
+    return Book(book.budget, (*book.entries, entry), tip)
 
 
-def _decoded(text: bytes, place: int) -> Any:
+def _checked(line: bytes, before: bytes, place: int) -> tuple[bytes, Any]:
+    """Return the hash of a line, and what it says; a budget in place 0, an entry in any other."""
+    told, _, text = line.partition(b" ")
+    tip = labels.digest(labels.LEDGER, before, text)
+    if told != tip.hex().encode():
+        raise DamagedLedger(place + 1, "it is not what was written there")
     try:
         part = _KINDS[min(place, 1)].decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedLedger(place + 1, f"this version cannot read it ({error})") from None
     if place and part.number != place:
         raise DamagedLedger(place + 1, f"it has number {part.number}")
-    return part
+    return tip, part
+
+
+def _line(before: bytes, part: Budget | Entry) -> bytes:
+    text = _ENCODER.encode(part)
+    return labels.digest(labels.LEDGER, before, text).hex().encode() + b" " + text

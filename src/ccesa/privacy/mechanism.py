@@ -21,16 +21,19 @@ from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
 from ccesa.privacy.rotation import mixed
-from ccesa.privacy.table import VARIANCE_UNITS
+from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 
 #: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
 LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
 _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
+_MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
 #: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
 _SIDES = 4.5
 #: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
 _ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
 _GRID_BITS = range(6, 13)
+#: More than the sums and roots of floats here can flatter.
+_ROUNDING = 2.0**-40
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
 _FLOATS = ("epsilon", "delta", "norm", "fails")
 
@@ -100,7 +103,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
                 f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
                 f"{LEAST_DEVIATION}..{MOST_DEVIATION:g} steps"
             )
-        if self.release.slack * self.rounds > MOST_SLACK:
+        if not self.release.slack * self.rounds <= MOST_SLACK:
             raise ConfigError(
                 f"over {self.rounds} rounds of {self.dimension} parameters the noise is not Gaussian enough: "
                 "take fewer rounds, or more bits per parameter"
@@ -176,7 +179,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=factor * draws * self._distance + 2.0**self.fails,
+            delta=factor * draws * float(most_distance(self.variance)) + 2.0**self.fails,
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
@@ -186,21 +189,28 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         Args:
             honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
         """
-        one = self.released(self.honest if honest is None else honest)
-        return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
+        honest = self.honest if honest is None else honest
+        kept = self._kept(honest, self.epsilon)
+        if kept <= self.epsilon or kept == math.inf:
+            return kept
+        again = self._kept(honest, kept + 1)  # the draws' distance counts e^epsilon times
+        return again if again <= kept + 1 else math.inf
 
-    @property
-    def _distance(self) -> float:
-        """A bound on the distance of one draw from the exact distribution: its thresholds have 128 bits."""
-        return (2 * 14 * self.deviation + 4) * 2.0**-128
+    def _kept(self, honest: int, most: float) -> float:
+        """Return epsilon, which holds if it is at most ``most``."""
+        one = self.released(honest, most)
+        return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
 
 
 def composed(mu2: float, delta: float, slack: float, allowed: float) -> float:
-    """Return epsilon at ``allowed`` of releases whose squared mu, deltas and slacks add up to these."""
-    left = (allowed - delta) * math.exp(-slack)
+    """Return epsilon at ``allowed`` of releases whose squared mu, deltas and slacks add up to these.
+
+    It holds if it is at most the epsilon at which the deltas were asked for.
+    """
+    left = (allowed * (1 - _ROUNDING) - delta) * math.exp(-slack)
     if left <= 0:
         return math.inf
-    return accounting.gaussian_epsilon(left, math.sqrt(mu2)) + 2 * slack
+    return accounting.gaussian_epsilon(left, math.sqrt(mu2) * (1 + _ROUNDING)) + 2 * slack
 
 
 def chosen(
@@ -229,13 +239,18 @@ def chosen(
         check_integer(name, value)
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
-    left = demand.delta * (1 - 1e-6) - demand.rounds * 2.0**fails
-    if left <= 0:
+    if field_bits is not None:
+        Fields(field_bits, 1)  # refuses what cannot be
+    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
+    left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
+    if not left > 0:
         raise ConfigError(
-            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, more than delta = "
-            f"{demand.delta:g} in all: ask for more privacy_bits, or a larger delta"
+            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' "
+            f"distance counts as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more "
+            "privacy_bits, a larger delta or a smaller epsilon"
         )
-    mu = accounting.gaussian_mu(demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK, left) / math.sqrt(demand.rounds)
+    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
+    mu = accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
     for bits, loss in _widths(field_bits):
         deviation = _deviation(bits, clients, honest, dimension, mu)
         variance = math.floor(VARIANCE_UNITS * deviation**2)
@@ -257,7 +272,8 @@ def chosen(
         f"fields of {field_bits} bits are too narrow for the noise of {clients} clients over {dimension} "
         "parameters: take more bits"
         if field_bits
-        else f"no field of {WORD_BITS} bits holds a sum of {clients} clients over {dimension} parameters"
+        else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
+        "parameters: take a larger epsilon, fewer rounds or more clients"
     )
 
 
@@ -281,9 +297,13 @@ def _deviation(bits: int, clients: int, honest: int, dimension: int, mu: float) 
 
 
 def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:
-    """Return the coarsest grid on which rounding, d / 12 in the norm's square, costs hardly any of it."""
+    """Return the coarsest grid on which rounding costs hardly any of the norm.
+
+    Vectors are rounded, which is d / 12 in its square, and so is the bound itself.
+    """
     for bits in _GRID_BITS:
-        if dimension / 24 <= _ROUNDING_LOSS * _bound(honest, variance, bits, mu) ** 2:
+        bound = _bound(honest, variance, bits, mu)
+        if dimension / 24 + bound / 2 <= _ROUNDING_LOSS * bound**2 and bound:
             return bits
     return None
 

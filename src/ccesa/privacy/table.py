@@ -43,8 +43,8 @@ from ccesa.parts import check_integer
 VARIANCE_UNITS = 256
 WORD_BITS = 64
 MOST_GRID_BITS = 16
-#: s² 4^p is at most this, for tables of up to seven million thresholds, about 100 MB.
-MOST_SPREAD = 2**36
+#: s² 4^p is at most this, for tables of up to five million thresholds, 80 MB.
+MOST_SPREAD = 2**35
 #: Bits to start with beyond those of the thresholds; in usual tables all roundings together blur 40 of them.
 SPARE_BITS = 96
 
@@ -173,12 +173,13 @@ def _reach(variance: int, bits: int) -> int:
 def _exponential(numerator: int, denominator: int, precision: int) -> tuple[int, int]:
     """Return bounds of exp(-numerator / denominator) in units of 2^-precision.
 
-    They are those of 1 / exp(x), whose series has positive terms. It ends where each further term is at most
-    half of the one before, so that together they are at most the last one.
+    They are those of 1 / exp(x), whose series has positive terms. It ends at a term x^n / n! of at most one
+    unit. Up to n = 2 x terms are larger, as (n / 2)^n / n! >= 1/2. From there on each is at most half of the
+    one before it, so those left out are together at most the last one.
     """
     n, below, above = 0, 2**precision, 2**precision
     low, high = below, above
-    while above > 1 or n * denominator < 2 * numerator:
+    while above > 1:
         n += 1
         below = below * numerator // (n * denominator)
         above = -(-above * numerator // (n * denominator))
@@ -205,6 +206,8 @@ def _row(weights: _Weights, phase: int, phases: int, bits: int) -> list[int] | N
     """
     lower, upper = ([*part[phase::phases][::-1], *part[phases - phase :: phases]] for part in weights[:2])
     least, most, largest = sum(lower), sum(upper) + 2 * weights.tail, 2**bits - 1
+    if not least:
+        return None
     low = [(below << bits) // most for below in accumulate(lower, initial=0)]
     high = [min((above << bits) // least, largest) for above in accumulate(upper, initial=weights.tail)]
     if 2 * phase == phases:

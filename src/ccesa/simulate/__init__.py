@@ -2,7 +2,9 @@
 
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
 from ccesa.simulate.enrolment import Federation, chartered, enrol, federate
-from ccesa.simulate.models import AggregatedModels, aggregate, usual_plan
+from ccesa.simulate.models import aggregate, usual_plan
+from ccesa.simulate.noisy import NoisyVectors, noisy_config
+from ccesa.simulate.result import AggregatedModels
 from ccesa.simulate.simulation import Report, simulate
 
 __all__ = [
@@ -12,12 +14,14 @@ __all__ = [
     "Exactly",
     "Federation",
     "Independent",
+    "NoisyVectors",
     "Report",
     "StepProbabilities",
     "aggregate",
     "chartered",
     "enrol",
     "federate",
+    "noisy_config",
     "simulate",
     "usual_plan",
 ]

@@ -12,6 +12,8 @@ from ccesa.errors import ConfigError
 from ccesa.graphs import Complete
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
+from ccesa.privacy import Mechanism
+from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import ActiveServer, Server
@@ -69,8 +71,18 @@ def new_client(
     if not guard_named(config.guard).chartered:
         return Client(config, number, vector, **options)
     members = _given(config, federation)
-    options = {"tasks": None, **options}  # rounds in one process have no tasks that could be repeated
+    # Rounds in one process have no tasks that could be repeated, and nobody's data.
+    options = {"tasks": None, "account": fresh_account(members.charter), **options}
     return ActiveClient(config, members.identities[number], members.charter, vector, **options)
+
+
+def fresh_account(charter: Charter) -> Account | None:
+    """Return an account of a ledger that ends with it and has room for all the charter's rounds."""
+    if not isinstance(charter.privacy, Mechanism):
+        return None
+    budget = charter.privacy.demand
+    ledger = Ledger.in_memory(epsilon=budget.epsilon, delta=budget.delta)
+    return ledger.account(charter.privacy, charter.digest)
 
 
 def new_server(config: RoundConfig, federation: Federation | None = None, **options: Any) -> Server:

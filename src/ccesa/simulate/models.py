@@ -1,10 +1,9 @@
 """``ccesa.aggregate``: models in, their weighted mean out, through a real round in memory."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Generic, TypedDict, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,50 +15,22 @@ from ccesa.fields import WORD_BITS
 from ccesa.graphs import BEST, Graph
 from ccesa.guards import CURIOUS
 from ccesa.layout import Arrays, Layout
-from ccesa.parts import whole_number
-from ccesa.plan.planner import plan_or_complete
+from ccesa.parts import check_type, whole_number
+from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
-from ccesa.quantize import Clip, Model, Quantizer, T
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
+from ccesa.quantize import Clip, Quantized, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
-from ccesa.simulate.simulation import Report, simulate
+from ccesa.simulate.noisy import check_alone, noisy_config
+from ccesa.simulate.result import AggregatedModels
+from ccesa.simulate.simulation import simulate
 from ccesa.thresholds import Majority, Threshold
 
+Done = TypeVar("Done")
 #: Rounds are planned for at least this much, so that a round with one dropout is not lost.
 LEAST_DROPOUT = 0.05
 #: And for this much where a dropout model does not say.
 USUAL_DROPOUT = 0.1
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AggregatedModels(Generic[Model]):
-    """The weighted mean over the survivors, in the form of the models, and what came with it.
-
-    Attributes:
-        mean: A dict or a list, as the first model.
-        survivors: Clients in the mean, ascending.
-        weight: The sum of their weights.
-        clipped_by: How many values each client had to cut to the bound, whether it is in the mean or not.
-        values: How many values all clients have together.
-        report: What the round was like and what it cost.
-    """
-
-    mean: Model
-    survivors: tuple[int, ...]
-    weight: float
-    clipped_by: tuple[int, ...]
-    values: int
-    report: Report
-
-    @property
-    def clipped(self) -> int:
-        """How many values were clipped, over all clients."""
-        return sum(self.clipped_by)
-
-    def __repr__(self) -> str:
-        return (
-            f"AggregatedModels({len(self.survivors)} of {self.report.clients} clients in the mean, "
-            f"weight {self.weight:g}, {self.clipped} of {self.values} values clipped)"
-        )
 
 
 class Options(TypedDict, total=False):
@@ -70,6 +41,7 @@ class Options(TypedDict, total=False):
     clip: Clip | None
     bits: int | None
     precision: float | None
+    privacy: DifferentialPrivacy | None
     graph: Graph | None
     threshold: Threshold | None
     seed: int | None
@@ -98,6 +70,7 @@ def aggregate(
     clip: Clip | None = None,
     bits: int | None = None,
     precision: float | None = None,
+    privacy: DifferentialPrivacy | None = None,
     graph: Graph | None = None,
     threshold: Threshold | None = None,
     seed: int | None = None,
@@ -114,13 +87,17 @@ def aggregate(
         bits: Bits of one client's value, 2 to 53. By default each has 32 bits on the wire, enough for the
             sum over all clients.
         precision: In place of ``bits``: how far a value of an unweighted mean may be off.
+        privacy: Asks for noise in the mean, against a server that follows the protocol. Every client counts
+            one and is clipped to ``privacy.norm``; ``weights``, ``clip``, ``bits``, ``precision``, ``graph``
+            and ``threshold`` do not go with it. The round is one of ``privacy.rounds``: count them, there is
+            no ledger here.
         graph: Who holds shares of whom; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
-        seed: Repeats dropouts and rounding; keys are always random.
+        seed: Repeats dropouts and rounding; keys and noise are always random.
         threads: How many threads the round may use.
 
     Returns:
-        The mean in the form of the first model, who is in it, and what was clipped.
+        The mean in the form of the first model, who is in it, what was clipped, and what noise is in it.
 
     Raises:
         VectorError: Models or weights that do not fit together.
@@ -128,28 +105,62 @@ def aggregate(
         RoundFailed: Too many drop out for a sum.
     """
     models = _listed("models", models)
+    chance = _dropout_model(dropout)
+    if privacy is not None:
+        others = {"clip": clip, "bits": bits, "precision": precision, "graph": graph, "threshold": threshold}
+        check_alone(weights=weights, **others)
+        return _with_noise(models, privacy, chance, seed=seed, threads=threads)
     weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
     _check(models, weights, seed)
     quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
-    chance = _dropout_model(dropout)
     config = _config(quantizer, chance, graph, threshold)
     rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
     encoded = [
         quantizer.encode(model, weight, np.random.default_rng(own))
         for model, weight, own in zip(models, weights, rounding, strict=True)
     ]
-    report = simulate(config, lambda i: encoded[i].vector, dropout=chance, seed=seed, threads=threads)
+    played = _played(config, encoded, dropout=chance, seed=seed, threads=threads)
+    mean = quantizer.decode(played["report"].result.vector)
+    values = len(models) * quantizer.layout.size
+    return AggregatedModels(mean=mean.arrays, weight=mean.weight, values=values, **played)
+
+
+def _with_noise(
+    models: Sequence[Arrays],
+    privacy: DifferentialPrivacy,
+    dropout: Dropout,
+    *,
+    seed: int | None,
+    threads: int,
+) -> AggregatedModels[Any]:
+    check_type("privacy", privacy, DifferentialPrivacy)
+    _check(models, [1.0] * len(models), seed)
+    layout = Layout.of(models[0])
+    planned = usual_plan(len(models), _expected(dropout), length=layout.size, privacy=privacy)
+    config, mechanism = noisy_config(planned), cast(Mechanism, planned.mechanism)
+    quantizer: NoisyQuantizer[Any] = NoisyQuantizer(layout=layout, mechanism=mechanism)
+    encoded = [
+        _of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)
+    ]
+    played = _played(config, encoded, dropout=dropout, seed=seed, threads=threads)
+    found = played["report"].result
+    mean = quantizer.decode(found.vector, len(found.survivors), config.context)
+    values = len(models) * layout.size
+    return AggregatedModels(
+        mean=mean.arrays, weight=mean.weight, values=values, mechanism=mechanism, **played
+    )
+
+
+def _played(config: RoundConfig, encoded: Sequence[Quantized], **options: Any) -> dict[str, Any]:
+    """Run the round, and return what of its result does not depend on how models were encoded."""
+    report = simulate(config, lambda client: encoded[client].vector, **options)
     if isinstance(report.result, RoundFailed):
         raise report.result
-    mean = quantizer.decode(report.result.vector)
-    return AggregatedModels(
-        mean=mean.arrays,
-        survivors=report.result.survivors,
-        weight=mean.weight,
-        clipped_by=tuple(one.clipped for one in encoded),
-        values=len(models) * quantizer.layout.size,
-        report=report,
-    )
+    return {
+        "report": report,
+        "survivors": report.result.survivors,
+        "clipped_by": tuple(one.clipped for one in encoded),
+    }
 
 
 def usual_plan(
@@ -160,18 +171,22 @@ def usual_plan(
     dropout_per_step: float | Mapping[str, float] | None = None,
     agreement: str = DEFAULT,
     accept: bool = False,
+    length: int = 1,
+    privacy: DifferentialPrivacy | None = None,
 ) -> Plan:
-    """Plan a round where the user chooses nothing but who drops out, and which steps it has."""
-    total = None if dropout is None else max(dropout, LEAST_DROPOUT)
-    return plan_or_complete(
-        clients,
-        total,
-        graph=graph,
-        guard=guard,
-        dropout_per_step=dropout_per_step,
-        agreement=agreement,
-        accept=accept,
-    )
+    """Plan a round where the user chooses nothing but who drops out, which steps it has, and its noise."""
+    asked: dict[str, Any] = {
+        "clients": clients,
+        "dropout": None if dropout is None else max(dropout, LEAST_DROPOUT),
+        "graph": graph,
+        "guard": guard,
+        "dropout_per_step": dropout_per_step,
+        "agreement": agreement,
+        "accept": accept,
+    }
+    if privacy is not None:
+        return plan(**asked, length=length, privacy=privacy)
+    return plan_or_complete(**asked)
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:
@@ -199,13 +214,18 @@ def _quantizer(
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
-        try:
-            np.maximum(largest, np.abs(layout.flatten(model)), out=largest)
-        except VectorError as error:
-            raise VectorError(f"client {client}: {error}") from error
+        np.maximum(largest, np.abs(_of_client(client, layout.flatten, model)), out=largest)
     bound = _clip(layout, largest) if clip is None else clip
     heaviest = max(weights) or 1.0
     return Quantizer.for_model(models[0], clients=len(models), clip=bound, max_weight=heaviest, **wanted)
+
+
+def _of_client(client: int, work: Callable[..., Done], *arguments: Any) -> Done:
+    """Do this with a client's model; what is wrong with it is said with its number."""
+    try:
+        return work(*arguments)
+    except VectorError as error:
+        raise VectorError(f"client {client}: {error}") from error
 
 
 def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
@@ -225,14 +245,17 @@ def _dropout_model(dropout: float | Dropout) -> Dropout:
     return Independent(float(dropout))
 
 
+def _expected(dropout: Dropout) -> float:
+    return dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT
+
+
 def _config(
     quantizer: Quantizer[Any], dropout: Dropout, graph: Graph | None, threshold: Threshold | None
 ) -> RoundConfig:
     """Configure what the caller chose; where no graph was chosen, what the planner chooses."""
     rule: Threshold = Majority()
     if graph is None:
-        expected = dropout.total if isinstance(dropout, Independent) else USUAL_DROPOUT
-        planned = usual_plan(quantizer.clients, expected)
+        planned = usual_plan(quantizer.clients, _expected(dropout))
         graph, rule = planned.graph, planned.threshold
     return RoundConfig(
         clients=quantizer.clients,

@@ -10,7 +10,7 @@ from ccesa.errors import MalformedMessage
 #: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
 KEY = "ccesa"
 #: Error codes of replies, in the range that Flower leaves to applications.
-REFUSED, FAILED, SPENT = 2001, 2002, 2003
+REFUSED, FAILED, SPENT, BUDGET = 2001, 2002, 2003, 2004
 #: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
 INTRODUCE, FORGET = "introduce", "forget"
 
@@ -19,6 +19,7 @@ _SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
     SPENT: "this node has contributed to this model as often as it may",
+    BUDGET: "this node has spent its privacy budget",
 }
 _NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
 

@@ -1,6 +1,7 @@
 """The model in a message: arrays out of Flower's records, differences, and what digests are over."""
 
 import hashlib
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -28,6 +29,12 @@ def model_of(content: RecordDict) -> Arrays:
 def counters_of(model: Arrays) -> set[str]:
     """Return the names of the arrays that are whole numbers."""
     return {name for name, value in model.items() if value.dtype.kind != "f"}
+
+
+def real_numbers(model: Arrays, counters: Collection[str]) -> Arrays:
+    """Return the other arrays, without those that had whole numbers once."""
+    left_out = counters_of(model) | {*counters}
+    return {name: value for name, value in model.items() if name not in left_out}
 
 
 def differences(model: Arrays, reply: Arrays) -> Arrays:

@@ -12,6 +12,7 @@ from ccesa.fields import WORD_BITS, Fields
 from ccesa.flower.both import metrics
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import array_parts, content_parts
+from ccesa.privacy.mechanism import Mechanism
 
 #: What holds where nobody says otherwise.
 DEFAULTS = Learning()
@@ -42,6 +43,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
     metrics: list[str] | None = None
     #: Names of arrays that were integers once; their mean is a float, which strategies send on.
     counters: list[str] = []
+    #: The noise in every vector; left out where there is none. With it ``clip``, the weight and the fields
+    #: above mean nothing: every node counts one.
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_message_type(self.message_type)
@@ -75,12 +79,18 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
             metric_slots=len(slots),
             metrics=slots,
             counters=sorted(agreed.counters),
+            privacy=charter.privacy,
         )
+
+    @property
+    def noise(self) -> Mechanism | None:
+        """The noise in every vector; None where there is none."""
+        return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @property
     def fields(self) -> Fields:
         """How numbers lie in words; ConfigError where the sums of so many clients do not fit."""
-        return Fields(self.field_bits, self.clients)
+        return Fields(self.field_bits, self.clients) if self.noise is None else self.noise.fields
 
     @property
     def bits(self) -> int:

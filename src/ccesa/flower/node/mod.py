@@ -18,15 +18,35 @@ from flwr.app import Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError, TaskSpent, shown
+from ccesa.errors import (
+    BudgetSpent,
+    CcesaError,
+    ConfigError,
+    FaultyServer,
+    MalformedMessage,
+    OrderError,
+    TaskSpent,
+    shown,
+)
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import FAILED, FORGET, INTRODUCE, REFUSED, SPENT, Answer, Envelope, kind_of
+from ccesa.flower.both.envelope import (
+    BUDGET,
+    FAILED,
+    FORGET,
+    INTRODUCE,
+    REFUSED,
+    SPENT,
+    Answer,
+    Envelope,
+    kind_of,
+)
 from ccesa.flower.both.introduction import introduce
 from ccesa.flower.both.model import model_of
-from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.noisy import AnyPacking, packing_for
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.node import reply
 from ccesa.flower.node.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce, open_memory
+from ccesa.flower.node.noise import account_of, check_noise
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
 from ccesa.protocol import envelope as of_series
@@ -175,11 +195,19 @@ class _Node:
             return terms.round_task(envelope.without(self._message.content))
 
         own = self._settings
+        account = account_of(own, terms.noise)
         if own.has_charter:
             return ActiveClient(
-                config, own.identity, own.charter, vector, task=task, used_rounds=used, tasks=None
+                config,
+                own.identity,
+                own.charter,
+                vector,
+                task=task,
+                used_rounds=used,
+                tasks=None,
+                account=account,
             )
-        return Client(config, place, vector, task=task, floor=own.floor, used_rounds=used)
+        return Client(config, place, vector, task=task, floor=own.floor, used_rounds=used, account=account)
 
     def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
         """Return what this round is, and how replies become vectors in it.
@@ -193,13 +221,16 @@ class _Node:
                     "a request with terms; this node has a charter, and takes part only under it"
                 )
             charter = self._settings.charter
-            return charter.decode(request.config), Terms.under(charter, message_type)
+            config, terms = charter.decode(request.config), Terms.under(charter, message_type)
+            check_noise(self._settings, config, terms.noise)
+            return config, terms
         config, terms = RoundConfig.decode(request.config), Terms.decode(request.terms)
         for name in ("bits", "clients"):
             found, expected = getattr(terms, name), getattr(config, name)
             if found != expected:
                 raise ConfigError(f"terms for {found} {name} in a round of {expected}")
         self._settings.check_terms(message_type, terms)
+        check_noise(self._settings, config, terms.noise)
         return config, terms
 
     def _vector(self, config: RoundConfig, terms: Terms, memory: Memory) -> Vector:
@@ -208,7 +239,7 @@ class _Node:
         It trains at most once for one round: two vectors under the same masks tell their difference.
         """
         content = envelope.without(self._message.content)
-        packing = Packing(terms, model_of(content))
+        packing = packing_for(terms, model_of(content)).for_round(config.context)
         if packing.length != config.length:
             raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
         spend, counted = Spending(TaskCounts(memory), self._settings.attempts), terms.counted_task(content)
@@ -219,8 +250,11 @@ class _Node:
         spend(counted)
         return vector
 
-    def _contribution(self, packing: Packing) -> Vector:
-        """Run the app, and turn its reply into one vector; zeros and a count if there is nothing to turn."""
+    def _contribution(self, packing: AnyPacking) -> Vector:
+        """Run the app, and turn its reply into one vector.
+
+        If there is nothing to turn, it is zeros and a count, or noise and nothing else.
+        """
         try:
             return reply.packed(self._call_next(self._message, self._context), packing)
         except CcesaError as error:
@@ -234,7 +268,7 @@ def _refused(what: str, error: CcesaError) -> int:
     """Say why in the log of this node, and return the code, which is all that the server hears of it."""
     spent = isinstance(error, TaskSpent)
     log.warn(f"{what} refused: {_reason(error)}{_COUNTING * spent}")
-    return SPENT if spent else REFUSED
+    return SPENT if spent else BUDGET if isinstance(error, BudgetSpent) else REFUSED
 
 
 def _reason(error: CcesaError) -> str:

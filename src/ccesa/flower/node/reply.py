@@ -6,13 +6,17 @@ from ccesa.errors import VectorError, quoted, shown
 from ccesa.flower.both import log, metrics
 from ccesa.flower.both.metrics import Metrics
 from ccesa.flower.both.model import model_of
+from ccesa.flower.both.noisy import AnyPacking, NoisyPacking
 from ccesa.flower.both.packing import RECORDS, Packing, Reply
 from ccesa.words import Vector
 
 
-def packed(message: Message | None, packing: Packing) -> Vector:
+def packed(message: Message | None, packing: AnyPacking) -> Vector:
     """Return the vector; raise where the reply cannot be used. What is cut off is in the log of this node."""
-    reply, terms = _read(message, packing), packing.terms
+    content = _content(message)
+    if isinstance(packing, NoisyPacking):
+        return _noised(content, packing)
+    reply, terms = _read(content, packing), packing.terms
     vector, clipped = packing.pack(reply)
     if clipped:
         log.warn(f"{clipped} values were clipped at {terms.clip:g}")
@@ -21,13 +25,29 @@ def packed(message: Message | None, packing: Packing) -> Vector:
     return vector
 
 
-def _read(message: Message | None, packing: Packing) -> Reply:
+def _noised(content: RecordDict, packing: NoisyPacking) -> Vector:
+    terms, found = packing.terms, _metrics(content)
+    trains, named = terms.kind == "train", {slot[1:] for slot in terms.metrics or ()}
+    for name in sorted(found):
+        if trains or name not in named:
+            log.info_once(f"metric {quoted(name)} of a {terms.kind} round stays on this node")
+    arrays = model_of(content) if trains else {}
+    vector, clipped = packing.pack(Reply(arrays=arrays, metrics=found, weight=1.0))
+    if clipped:
+        log.info(f"what this node adds is cut down to the norm {packing.noise.norm:g}")
+    return vector
+
+
+def _content(message: Message | None) -> RecordDict:
     if message is None:
         raise VectorError("the app gave no reply")
     if message.has_error():
         raise VectorError(f"the app answered with an error: {shown(message.error.reason)}")
-    content, terms = message.content, packing.terms
-    found = _metrics(content)
+    return message.content
+
+
+def _read(content: RecordDict, packing: Packing) -> Reply:
+    terms, found = packing.terms, _metrics(content)
     weight = found.pop(terms.weighted_by, None)
     if weight is None or isinstance(weight, list):
         raise VectorError(f"the reply has no number {terms.weighted_by!r} in its metrics to weight it by")

@@ -18,11 +18,20 @@ from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
 from ccesa.identity import Identity
+from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.protocol.spending import ATTEMPTS
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 #: All that a charter leaves to its nodes.
-_BESIDE_CHARTER = {"ccesa-identity", "ccesa-charter", "ccesa-memory", "ccesa-forget-after"}
+_BESIDE_CHARTER = {
+    "ccesa-identity",
+    "ccesa-charter",
+    "ccesa-memory",
+    "ccesa-forget-after",
+    "ccesa-min-noise",
+    "ccesa-budget",
+    "ccesa-ledger",
+}
 
 
 def _key(field: str) -> str:
@@ -46,6 +55,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     memory: str | None = None
     #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
     forget_after: float = float(DEFAULT_TTL)
+    #: The least standard deviation of the noise in a sum, in units of the norm.
+    min_noise: float = 0.0
+    #: Epsilon and delta, separated by a comma: what one training may spend, if all its rounds come.
+    budget: str | None = None
+    #: The file to which every vector is charged; it has the budget of all trainings together.
+    ledger: str | None = None
+    #: So many of all nodes may work with the server: their noise does not count.
+    colluders: int = 0
     identity_file: str | None = msgspec.field(name="ccesa-identity", default=None)
     charter_file: str | None = msgspec.field(name="ccesa-charter", default=None)
     #: What this node says itself about rounds; the rest is up to the guard.
@@ -85,6 +102,31 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             raise ConfigError("ccesa-forget-after must be a positive number of seconds")
         for message_type in self._message_types:
             check_message_type(message_type)
+        if self.colluders < 0:
+            raise ConfigError(f"ccesa-colluders must be a number of nodes from 0 on, not {self.colluders}")
+        if not 0 <= self.min_noise < math.inf:
+            raise ConfigError(f"ccesa-min-noise must be a number from 0 on, not {self.min_noise}")
+        if self.needs_noise and self.answers_in_clear:
+            raise ConfigError("ccesa-plain beside noise that this node insists on: leave one of them out")
+        if self.budget is not None:
+            _ = self.allowed
+            if self.ledger is None:
+                raise ConfigError("ccesa-budget goes with ccesa-ledger: nobody else counts what has left")
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether this node takes part in rounds with noise only."""
+        return self.min_noise > 0 or self.budget is not None or self.ledger is not None
+
+    @property
+    def allowed(self) -> tuple[float, float]:
+        """Epsilon and delta that one training may spend."""
+        try:
+            epsilon, delta = map(float, (self.budget or "").split(","))
+            DifferentialPrivacy(epsilon=epsilon, delta=delta, rounds=1, norm=1.0)  # refuses what cannot be
+        except ValueError as error:  # ConfigError is one
+            raise ConfigError(f"ccesa-budget must be epsilon,delta as in 3.0,1e-6: {error}") from error
+        return epsilon, delta
 
     @property
     def has_charter(self) -> bool:
@@ -114,6 +156,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
                 f"a message of type {message_type!r}, this node answers {self._message_types} "
                 "(ccesa-message-types)"
             )
+        if terms.noise is not None:
+            return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
             raise ConfigError(
                 f"replies weighted by {terms.weighted_by!r}, this node weights by {self.weighted_by!r} "

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 
 from ccesa.errors import ConfigError, MalformedMessage, shown
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import FAILED, REFUSED, SPENT
+from ccesa.flower.both.envelope import BUDGET, FAILED, REFUSED, SPENT
 from ccesa.flower.server.report import Tally, nodes_text
 from ccesa.flower.server.waiting import Waiting
 
@@ -43,7 +43,7 @@ class Outcome(Enum):
     REFUSED = auto()
 
 
-_CODES = {REFUSED, FAILED, SPENT}
+_CODES = {REFUSED, FAILED, SPENT, BUDGET}
 
 
 @dataclass
@@ -147,7 +147,7 @@ class Exchange:
 
     def _lost(self, node: int, outcome: Outcome, reason: str, code: int = 0) -> None:
         self.outcomes[node] = outcome
-        if code == SPENT:
+        if code in (SPENT, BUDGET):
             self.spent.add(node)
         if outcome is Outcome.WITHOUT_MOD:
             self._without_mod = self._without_mod or reason

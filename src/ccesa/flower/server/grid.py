@@ -1,6 +1,6 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -13,17 +13,20 @@ from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import model_of
-from ccesa.flower.both.packing import Packing
+from ccesa.flower.both.noisy import AnyMean, AnyPacking, NoisyMean, packing_for
+from ccesa.flower.both.terms import Terms
 from ccesa.flower.server import strategy
 from ccesa.flower.server.client_ids import ClientIds
 from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
 from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
 from ccesa.flower.server.preparing import Asked, Preparing
-from ccesa.flower.server.report import log_evidence, log_result
-from ccesa.flower.server.rounds import CharteredRounds, PlannedRounds, Rounds
+from ccesa.flower.server.releases import Releases
+from ccesa.flower.server.report import log_evidence, log_noise, log_result
 from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, SingleRound
+from ccesa.flower.server.settings import rounds_of
 from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
+from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.protocol.series import Series
 
 
@@ -40,7 +43,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     Args:
         grid: The grid that Flower gives to the ServerApp.
         charter: What the federation has agreed on: rounds are under the guard ``active``, and none of the
-            settings from ``dropout`` to ``post_quantum`` may be given besides.
+            settings from ``privacy`` to ``post_quantum`` may be given besides.
+        privacy: How little all rounds together tell about any one node (none). Nodes add noise, and every
+            node counts one.
+        metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
+        reliability_bits: With ``privacy``, the -log2 of how many rounds may be lost (20): fewer bits need
+            less noise.
         dropout: The fraction of nodes that rounds are planned to lose (0.1).
         collusion: The fraction of nodes that may work with the server (0).
         clip: The bound on the change of a single parameter (2.0).
@@ -63,7 +71,10 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         secure_evaluate: Whether evaluate messages go through secure rounds, too.
 
     Attributes:
-        error_bound: By how much rounding can have moved any value of the last model; None before the first.
+        error_bound: By how much rounding can have moved any value of the last model; None before the first,
+            and with ``privacy``.
+        noise: The standard deviation of the noise in every parameter of the last model; None before the
+            first, and without ``privacy``.
 
     Raises:
         ConfigError: A setting is out of range, stands beside a charter, or the charter has expired.
@@ -74,6 +85,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         grid: Grid,
         *,
         charter: Charter | None = None,
+        privacy: DifferentialPrivacy | None = None,
+        metrics: Sequence[str] | None = None,
+        reliability_bits: float | None = None,
         dropout: float | None = None,
         collusion: float | None = None,
         clip: float | None = None,
@@ -92,6 +106,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         secure_evaluate: bool = True,
     ) -> None:
         settings = {
+            "privacy": privacy,
+            "metrics": metrics,
+            "reliability_bits": reliability_bits,
             "dropout": dropout,
             "collusion": collusion,
             "clip": clip,
@@ -106,7 +123,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
-        self._rounds = _rounds(charter, settings, secure_evaluate)
+        self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
         self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
@@ -114,7 +131,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._mod_seen: set[str] = set()
         #: By type of message.
         self._preparing: dict[str, Preparing] = {}
+        self._releases = None if self._rounds.privacy is None else Releases(self._rounds.privacy)
         self.error_bound: float | None = None
+        self.noise: float | None = None
         self._waiting.check(self._rounds.dropout)
 
     def send_and_receive(
@@ -132,7 +151,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         Raises:
             RoundsLost: In the last round of a strategy none of whose rounds went well, and after
                 ``give_up_after`` lost rounds in a row.
-            AttemptsSpent: Nodes have contributed to the same model as often as they allow.
+            AttemptsSpent: Nodes have contributed to the same model as often as they allow, or have spent
+                their privacy budget.
+            BudgetSpent: With ``privacy``, a node would be asked for more vectors than the noise is made for.
             ConfigError: No node has ``secure_mod``, the strategy needs single updates, or messages differ.
         """
         by_type: dict[str, list[Message]] = {}
@@ -175,15 +196,20 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     def _secure(
         self, message_type: str, messages: list[Message], timeout: float | None, start: strategy.Start | None
     ) -> list[Message]:
-        """Return one reply, or none if the round is lost."""
+        """Return one reply, or none if the round is lost, or would release nothing."""
         check_alike(messages)
-        content = messages[0].content
-        model = model_of(content)
-        terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
-        log.info_once(terms.fields.in_words)
-        packing, preparing = Packing(terms, model), self._preparing.setdefault(message_type, Preparing())
+        if not self._rounds.releases(message_type):
+            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named before")
+            return []
+        model, kind = model_of(messages[0].content), kind_of(message_type)
+        preparing = self._preparing.setdefault(message_type, Preparing())
         nodes = frozenset(int(message.metadata.dst_node_id) for message in messages)
         try:
+            terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
+            log.info_once(terms.fields.in_words)
+            if kind == "train" and start is not None:
+                self._check_ahead(start.left, len(messages))
+            packing = packing_for(terms, model)
             preparing.enter(
                 Asked(nodes, terms, packing.length),
                 None if start is None else start.left,
@@ -191,11 +217,20 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             )
             reply = self._repeated(partial(self._round, preparing, packing, messages), Deadline(timeout))
         except RoundLost as lost:
-            log.warn(f"the {terms.kind} round with {len(messages)} nodes is lost: {lost}")
-            self._lost_rounds.lost(terms.kind, str(lost))
+            log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
+            self._lost_rounds.lost(kind, str(lost))
             return []
-        self._lost_rounds.went_well(terms.kind)
+        self._lost_rounds.went_well(kind)
         return [reply]
+
+    def _check_ahead(self, left: int, asked: int) -> None:
+        """With noise, refuse a training that is longer than it is made for, before its first vector."""
+        if self._releases is not None:
+            self._releases.check_ahead(
+                left,
+                evaluates=self._rounds.releases("evaluate"),
+                everyone=lambda: asked == len(list(self._grid.get_node_ids())),
+            )
 
     def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
         """Return the reply of the first round that is not lost; each has keys of its own."""
@@ -208,12 +243,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 log.warn(f"a round is lost, and repeated: {lost}")
         return one_round(deadline)
 
-    def _new_series(self, packing: Packing, rounds: int | None) -> KeptSeries:
+    def _new_series(self, packing: AnyPacking, rounds: int | None) -> KeptSeries:
         config = self._rounds.config(packing, accept=True)
         series = Series(config, server=self._rounds.server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
-    def _single_round(self, packing: Packing) -> Running:
+    def _single_round(self, packing: AnyPacking) -> Running:
         config, message_type = self._rounds.config(packing, accept=False), packing.terms.message_type
         if config.accept:  # the agreement needs it
             series = Series(config, server=self._rounds.server, rounds=1)
@@ -221,9 +256,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return SingleRound(self._grid, message_type, self._rounds.server(config))
 
     def _round(
-        self, preparing: Preparing, packing: Packing, messages: list[Message], deadline: Deadline
+        self, preparing: Preparing, packing: AnyPacking, messages: list[Message], deadline: Deadline
     ) -> Message:
         terms, task = packing.terms, packing.terms.round_task(messages[0].content)
+        if self._releases is not None and terms.noise is not None:
+            self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.noise)
         by_client = self._client_ids.assign(messages, self._waiting, deadline)
         running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing))
         transport = RoundTransport(
@@ -241,22 +278,31 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         try:
             aggregate = running.run(transport, task)
             survivors = len(aggregate.survivors)
-            mean = packing.unpack(aggregate.vector, survivors)
+            mean = packing.for_round(running.context).unpack(aggregate.vector, survivors)
             check_contributors(survivors, mean.nothing)
             lost = False
         except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
             raise transport.failed(failure) from failure
         finally:
+            if self._releases is not None and terms.noise is not None:
+                self._releases.add(transport.asked_for_vectors, terms.noise)
             transport.report()
             running.end(lost=lost)
             if transport.has_answers:
                 self._mod_seen.add(terms.message_type)
-        if terms.kind == "train":
-            self.error_bound = mean.bound
         neighbours = running.config.graph.mean_degree(len(messages))
-        log_result(terms, survivors, mean, len(messages), neighbours)
+        self._report(terms, survivors, mean, len(messages), neighbours)
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return mean_reply(messages[0], terms, mean)
+
+    def _report(self, terms: Terms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
+        noise = mean.noise if isinstance(mean, NoisyMean) else None
+        if terms.kind == "train":
+            self.error_bound, self.noise = mean.bound, noise
+        if isinstance(mean, NoisyMean):
+            log_noise(terms, survivors, mean, asked, neighbours)
+        else:
+            log_result(terms, survivors, mean, asked, neighbours)
 
     # What is not ours goes to the wrapped grid.
 
@@ -289,18 +335,3 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         return self._grid.pull_messages(message_ids)
-
-
-def _rounds(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
-    """Make rounds from the charter, or from what is given; never from both."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    if charter is None:
-        return PlannedRounds(**given)
-    if given:
-        raise ConfigError(
-            f"{', '.join(given)} beside a charter: the charter says this, and nodes take nothing else; leave "
-            "it out, or agree on another charter"
-        )
-    if not secure_evaluate:
-        raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
-    return CharteredRounds(charter)

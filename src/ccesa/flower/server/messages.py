@@ -7,7 +7,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from ccesa.errors import ConfigError, TooFewClients
-from ccesa.flower.both.packing import MeanReply
+from ccesa.flower.both.noisy import AnyMean
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.rounds import LEAST_NODES
 
@@ -26,7 +26,7 @@ def check_alike(messages: list[Message]) -> None:
             )
 
 
-def mean_reply(asked: Message, terms: Terms, mean: MeanReply) -> Message:
+def mean_reply(asked: Message, terms: Terms, mean: AnyMean) -> Message:
     """Make one reply that stands for all: mean and total weight, under the names that the apps use."""
     arrays, metrics = mean.records
     content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: mean.weight, **mean.metrics})}

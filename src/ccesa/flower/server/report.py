@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
 from ccesa.evidence import Evidence, Naming, by_id, counted
 from ccesa.flower.both import log
+from ccesa.flower.both.noisy import NoisyMean
 from ccesa.flower.both.packing import MeanReply
 from ccesa.flower.both.terms import Terms
 
@@ -95,6 +96,15 @@ def log_result(terms: Terms, survivors: int, mean: MeanReply, asked: int, neighb
             f"metric '{shown(name)}' is left out: on some node it is not a finite number, or beyond "
             f"{terms.metric_clip:g}"
         )
+
+
+def log_noise(terms: Terms, survivors: int, mean: NoisyMean, asked: int, neighbours: float) -> None:
+    """Log how many nodes are in the sum, and how much noise is in their mean."""
+    what = "every parameter" if terms.kind == "train" else "every metric"
+    log.info(
+        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; in {what} "
+        f"of the mean there is noise with a standard deviation of {mean.noise:.2g}"
+    )
 
 
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:

@@ -1,5 +1,6 @@
 """Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,12 +13,14 @@ from ccesa.fields import Fields
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import Arrays, counters_of
+from ccesa.flower.both.noisy import AnyPacking
 from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.guards import CURIOUS
 from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
 
@@ -33,6 +36,7 @@ class PlannedRounds:
 
     #: Nobody has agreed on how many of anyone's neighbours lie at most.
     around: None = None
+    privacy: None = None
 
     def __init__(
         self,
@@ -55,7 +59,11 @@ class PlannedRounds:
         _ = Packing(self._terms, {}).length, self._field_bits(LEAST_NODES)
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
-        self._has_planned = False
+        self._planning = Planning()
+
+    def releases(self, message_type: str) -> bool:
+        """Return whether there is anything to ask the nodes for."""
+        return True
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
         """Return the terms for so many messages with this model; the strategy weights by ``of_strategy``."""
@@ -73,9 +81,10 @@ class PlannedRounds:
         """Return the width for so many nodes. A counter has a bound of its own, and is as precise as that."""
         return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
 
-    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+    def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        planned = self._plan(packing.terms.clients, packing.length)
+        nodes, length = packing.terms.clients, packing.length
+        planned = self._planning.of(nodes, lambda: self._plan(nodes, length))
         return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
     def server(self, config: RoundConfig) -> Server:
@@ -83,13 +92,21 @@ class PlannedRounds:
         return Server(config, dropout=self.dropout)
 
     def _plan(self, nodes: int, length: int) -> Plan:
-        """Too few nodes for any plan are an error before the first round; later the round is lost."""
+        return plan_or_complete(nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits)
+
+
+class Planning:
+    """Remembers whether there was a plan: too few nodes for any are an error at first, and later a loss."""
+
+    def __init__(self) -> None:
+        self._has_planned = False
+
+    def of(self, nodes: int, make: Callable[[], Plan]) -> Plan:
+        """Return the plan that is made for so many nodes."""
         if self._has_planned and nodes < LEAST_NODES:
             raise RoundLost(f"{nodes} nodes, a round needs at least {LEAST_NODES}", repeatable=False)
         try:
-            planned = plan_or_complete(
-                nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits
-            )
+            planned = make()
         except ImpossiblePlan as error:
             if not self._has_planned:
                 raise
@@ -105,17 +122,23 @@ class CharteredRounds:
 
     def __init__(self, charter: Charter) -> None:
         charter.check_current()
-        for message_type in learning_of(charter).message_types:
+        self._learning = learning_of(charter)
+        for message_type in self._learning.message_types:
             Terms.under(charter, message_type)  # refuses what is not a type of message
         self._charter = charter
+        self.privacy = charter.privacy.demand if isinstance(charter.privacy, Mechanism) else None
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
+
+    def releases(self, message_type: str) -> bool:
+        """Return whether there is anything to ask the nodes for: with noise metrics have to be named."""
+        return kind_of(message_type) == "train" or self.privacy is None or bool(self._learning.metrics)
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> Terms:
         """Return the charter's terms; every member has a place, whoever was sampled."""
         self._charter.check_current()
         terms = Terms.under(self._charter, message_type)
         _one_weight(of_strategy, terms.weighted_by, "the charter")
-        if terms.kind == "train":
+        if terms.kind == "train" and terms.noise is None:
             for name in sorted(counters_of(model) - {*terms.counters}):
                 log.info_once(
                     f"array {quoted(name)} is of whole numbers and not a counter of the charter: a change "
@@ -123,7 +146,7 @@ class CharteredRounds:
                 )
         return terms
 
-    def config(self, packing: Packing, *, accept: bool) -> RoundConfig:
+    def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
         accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
@@ -131,9 +154,6 @@ class CharteredRounds:
     def server(self, config: RoundConfig) -> Server:
         """Make the server of one round."""
         return ActiveServer(config, self._charter, dropout=self.dropout)
-
-
-Rounds = PlannedRounds | CharteredRounds
 
 
 def _one_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:

@@ -8,7 +8,7 @@ from ccesa.flower.both import log
 from ccesa.flower.server.report import in_nodes
 from ccesa.flower.server.transport import RoundTransport, forget
 from ccesa.protocol.round import run_round
-from ccesa.protocol.schedule import Schedule
+from ccesa.protocol.schedule import Schedule, numbered
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
@@ -25,6 +25,11 @@ class SingleRound:
 
     def __str__(self) -> str:
         return f"a single round: {len(steps_of(self.config))} exchanges"
+
+    @property
+    def context(self) -> bytes:
+        """Of the round."""
+        return self.config.context
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
         """Say what the round works on; there always is one."""
@@ -65,6 +70,11 @@ class KeptSeries:
     def finished(self) -> bool:
         """Whether no round is left in it."""
         return self._series.finished
+
+    @property
+    def context(self) -> bytes:
+        """Of the round that was entered."""
+        return numbered(self.config, self._number).context
 
     def __str__(self) -> str:
         """Say which round was entered, and what it takes if it goes well."""

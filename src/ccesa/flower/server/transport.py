@@ -66,6 +66,8 @@ class RoundTransport:
     #: they are out of all rounds that were in flight then, and may hold keys of them.
     answered_last: set[int] = field(default_factory=set)
     left_behind: set[int] = field(default_factory=set)
+    #: Nodes that were asked for a vector, which counts as released whether it came or not.
+    asked_for_vectors: set[int] = field(default_factory=set)
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
     _refused: Tally = field(default_factory=Tally)
@@ -77,6 +79,8 @@ class RoundTransport:
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
         exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
         self.holding.update(asked)
+        if _trains(step):
+            self.asked_for_vectors.update(asked)
         began = time.monotonic()
         for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
             self.has_answers = True
@@ -99,8 +103,8 @@ class RoundTransport:
         if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost):
             why = (
                 f"{nodes_text(self._spent)} may not contribute to this task again, and the round fails "
-                f"without them: {why}. Nodes answer the same model only so often (attempts): start anew from "
-                "another"
+                f"without them: {why}. Nodes answer the same model only so often (attempts), and with noise "
+                "as long as their budget lasts: start anew from another model, or with more noise"
             )
             return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
         return RoundLost(why, repeatable=isinstance(failure, RoundFailed))

@@ -1,0 +1,66 @@
+"""How many vectors each node was asked for: the noise is made for so many, and none is asked for beyond.
+
+The number of nodes, and with it the noise, can differ from round to round. Each release was made for the same
+demand, so all of them together keep it; that is computed, not assumed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import fsum
+
+from ccesa.errors import BudgetSpent, ConfigError
+from ccesa.flower.both import log
+from ccesa.flower.server.report import nodes_text
+from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.mechanism import Mechanism, composed
+
+
+class Releases:
+    """The vectors that each node was asked for, those of evaluations and of lost rounds included."""
+
+    def __init__(self, demand: DifferentialPrivacy) -> None:
+        self._demand = demand
+        #: By node, how many with which noise.
+        self._vectors: dict[int, Counter[Mechanism]] = {}
+
+    def check_ahead(self, left: int, *, evaluates: bool, everyone: Callable[[], bool]) -> None:
+        """Refuse a training that is certain to end early, before its first vector; warn where it may.
+
+        It has so many rounds left, and is certain to if ``everyone`` is asked in each.
+        """
+        if self._vectors or left * (1 + evaluates) <= self._demand.rounds:
+            return
+        what = f"a training of {left} rounds" + ", with evaluations" * evaluates
+        text = f"{what}, and noise that is made for {self._demand.rounds} vectors of a node"
+        if left > self._demand.rounds and everyone():
+            raise ConfigError(f"{text}: ask for privacy of as many rounds")
+        log.warn(f"{text}: it ends with an error when one node is asked for more")
+
+    def check(self, nodes: Iterable[int], noise: Mechanism) -> None:
+        """Refuse to ask these nodes for one more vector, where that would be one too many for any."""
+        after = {node: frozenset((self._of(node) + Counter([noise])).items()) for node in nodes}
+        fits = {vectors: self._fits(vectors) for vectors in {*after.values()}}
+        spent = [node for node, vectors in after.items() if not fits[vectors]]
+        if spent:
+            raise BudgetSpent(
+                f"{nodes_text(spent)} can be asked for no further vector: the noise is made for "
+                f"{self._demand.rounds} of them, those of evaluations and lost rounds included. Ask for "
+                "privacy of more rounds, which takes more noise in each"
+            )
+
+    def add(self, nodes: Iterable[int], noise: Mechanism) -> None:
+        """Count one vector of each of these nodes, whatever became of it."""
+        for node in nodes:
+            self._vectors[node] = self._of(node) + Counter([noise])
+
+    def _of(self, node: int) -> Counter[Mechanism]:
+        return self._vectors.get(node, Counter())
+
+    def _fits(self, vectors: frozenset[tuple[Mechanism, int]]) -> bool:
+        """Tell whether so many vectors keep the demand together."""
+        every = [(noise.release, count) for noise, count in vectors]
+        mu2 = fsum(count * one.mu2 for one, count in every)
+        delta = fsum(count * one.delta for one, count in every)
+        slack = fsum(count * one.slack for one, count in every)
+        few = sum(count for _, count in every) <= self._demand.rounds
+        return few and composed(mu2, delta, slack, self._demand.delta) <= self._demand.epsilon

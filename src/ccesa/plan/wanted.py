@@ -1,0 +1,87 @@
+"""Which graphs may be taken, and the search among them: only a default reliability gives way."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ccesa.errors import ConfigError, ImpossiblePlan
+from ccesa.graphs import BEST, Complete, Harary, kind_named
+from ccesa.plan.explanation import explain, reachable
+from ccesa.plan.search import Found, cheapest, fitted, sparsest
+from ccesa.probability.assumptions import SHORT_BITS
+from ccesa.probability.demand import Demand
+
+
+class Wanted(NamedTuple):
+    """Which graphs may be taken: those of a family, or one of so many neighbours."""
+
+    graph: str
+    degree: int | None = None
+
+    @classmethod
+    def checked(cls, graph: str, degree: int | None, clients: int) -> "Wanted":
+        kind = kind_named(graph)
+        if degree is not None:
+            if kind is not Harary:
+                raise ConfigError(f"degree is that of a harary graph, not of graph = {graph}")
+            Harary(degree=degree).check(clients)
+        return cls(graph, degree)
+
+    def found(self, demand: Demand) -> Found | None:
+        return (
+            cheapest(demand, self.graph)
+            if self.degree is None
+            else fitted(demand, Harary(degree=self.degree))
+        )
+
+    def explained(self, demand: Demand) -> ImpossiblePlan:
+        """Say why there is none, and what would work."""
+        other = None if self.degree is None else cheapest(demand, Harary(degree=2).name)
+        if other is None:
+            return explain(demand, self.graph)
+        n = demand.assumptions.clients
+        option = {"degree": other.graph.max_degree(n)} if isinstance(other.graph, Harary) else {"graph": BEST}
+        ((name, value),) = option.items()
+        return ImpossiblePlan(
+            f"with degree = {self.degree} no threshold keeps the demand; what would work: --{name} {value}",
+            (option,),
+        )
+
+
+def search(
+    demand: Demand, wanted: Wanted, *, gives_way: bool, shares: tuple[float, ...] = ()
+) -> tuple[Found, Demand]:
+    """Return the cheapest graph for the demand, or for a lower reliability than the default.
+
+    ``shares`` are the bits by which it should be more reliable than the round, tried in turn.
+    """
+    for share in (*shares, 0.0):
+        shared = replace(demand, share=share)
+        found = wanted.found(shared)
+        if found is not None:
+            return found, shared
+    failure = wanted.explained(demand)
+    # Only a default gives way, and only in reliability: a lost round can be run again.
+    lower = _lowered(demand, min(shares, default=0.0)) if gives_way and wanted.degree is None else None
+    all_with_all = None if lower is None else sparsest(lower, Complete)
+    if lower is None or all_with_all is None:
+        raise failure
+    note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
+    return replace(all_with_all, notes=(note,)), lower
+
+
+def all_needed(demand: Demand) -> Iterator[str]:
+    """Say that no client may be missing, where that follows from steps that were not named."""
+    roster = demand.roster
+    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
+        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
+
+
+def _lowered(demand: Demand, share: float) -> Demand | None:
+    """Return the demand with as much reliability as there is; None where that is less than a bit."""
+    bits = reachable(demand) or 0.0
+    if share:  # what is set aside for small rosters weighs more then
+        bits -= share + 2.0 ** (share - SHORT_BITS + 1)
+    if bits < 1:
+        return None
+    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), share=share)
