@@ -204,10 +204,8 @@ def _say(row: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "50 clients, two seeds", arguments)
-    started, key = (
-        time.time(),
-        record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick)),
-    )
+    started = time.time()
+    key = record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     effort, file = QUICK if wanted.quick else FULL, wanted.output / "results.json"
     stored = None if wanted.again else record.earlier(file, key)
     result: dict[str, Any] = {"seeds": {}, "rows": [], "informed": {}, "difference": {}}
