@@ -5,11 +5,16 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from ccesa.identity import Admission, Member
+from ccesa.plan import charter, plan
+from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.ledger import Ledger
+from rounds import identity
 from test_ledger import ROUND, TASK, mechanism
 
 COMMAND = [str(Path(sys.executable).with_name("ccesa")), "ledger"]
@@ -34,8 +39,8 @@ def fails(done: subprocess.CompletedProcess, says: str, code: int = 2) -> None:
 def path(tmp_path) -> Path:
     """A ledger with two vectors under a charter, and one without."""
     ledger = Ledger.new(tmp_path / "ledger", epsilon=3.0, delta=1e-6)
-    for charter in (b"\7" * 32, b"\7" * 32, None):
-        ledger.account(mechanism(), charter).charge(TASK, ROUND)
+    for digest in (b"\7" * 32, b"\7" * 32, None):
+        ledger.account(mechanism(), digest).charge(TASK, ROUND)
     return tmp_path / "ledger"
 
 
@@ -77,6 +82,25 @@ def test_show_says_what_is_spent_and_what_is_left(path):
     assert "no charter 1 vector(s) have spent" in text
 
 
+def test_show_says_whether_a_charter_fits(path, tmp_path):
+    identities = [Member(f"site-{i}", identity(i).public) for i in range(20)]
+    asked = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=5, norm=1.0)
+    for privacy in (asked, None):
+        planned = plan(20, 0.1, guard="active", length=10, privacy=privacy)
+        agreed = charter(planned, Admission(identities), expires=date(2100, 1, 1))
+        (tmp_path / ("noisy" if privacy else "plain")).write_text(str(agreed), encoding="utf-8")
+    Ledger.new(tmp_path / "wide", epsilon=8.0, delta=1e-5)
+    for ledger, room in ((tmp_path / "wide", 5), (path, 0)):
+        done = run("show", ledger, "--charter", tmp_path / "noisy")
+        assert f"room for {room} more vector(s) under this charter, which is made for 5" in " ".join(
+            done.stdout.split()
+        )
+        assert (
+            json.loads(run("show", ledger, "--charter", tmp_path / "noisy", "--json").stdout)["room"] == room
+        )
+    fails(run("show", path, "--charter", tmp_path / "plain"), "is a charter without noise")
+
+
 def test_show_has_the_same_as_json(path):
     found, ledger = json.loads(run("show", path, "--json").stdout), Ledger(path)
     assert (found["epsilon"], found["delta"], found["left"]) == (3.0, 1e-6, 2)
@@ -98,7 +122,10 @@ def test_a_damaged_ledger_is_said_to_be(path):
 
 @pytest.mark.parametrize("command", ["show", "check"])
 def test_a_ledger_that_is_not_there(command, tmp_path):
-    fails(run(command, tmp_path / "ledger"), "No such file or directory")
+    fails(
+        run(command, tmp_path / "ledger"),
+        "No such file or directory; if there never was one: ccesa ledger new",
+    )
 
 
 @pytest.mark.parametrize("arguments", [[], ["new"], ["show"], ["check"]])

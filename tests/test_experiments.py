@@ -11,11 +11,12 @@ from pathlib import Path
 import experiments.__main__ as runner
 import numpy as np
 import pytest
-from experiments import cost_curve, faces, record, rounds, softmax
+from experiments import arguments, cost_curve, faces, record, rounds, softmax
 from experiments.cifar_reliability import outcomes
 from experiments.costs import run as costs
 from experiments.faces_inversion import run as inversion
 from experiments.faces_reliability import run as reliability
+from experiments.privacy.audit import run as audit
 from experiments.running_time import run as running_time
 
 from ccesa.crypto import shamir
@@ -494,6 +495,11 @@ def test_runner_goes_on_with_what_was_broken_off(fake_run, tmp_path):
 def test_runner_keeps_quick_results_apart():
     kept = {runner.arguments([]).output, runner.arguments(["--quick"]).output}
     assert {folder.name for folder in kept} == {"reproduce", "reproduce-quick"}
+    for part in (audit, costs):
+        parser = arguments.parser("", part.HERE, "")
+        assert parser.parse_args([]).output == part.HERE
+        assert runner.ROOT / "build" in parser.parse_args(["--quick"]).output.parents
+        assert parser.parse_args(["--quick", "--output", "elsewhere"]).output == Path("elsewhere")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"about": 3}', '{"about": {"quick": true}}', "\xff"])

@@ -138,6 +138,7 @@ def test_what_is_left_is_what_can_be_charged():
     charge(ledger)
     left = ledger.left()
     assert 1 < left < 100
+    assert ledger.account(mechanism()).left() == left
     for _ in range(left):
         charge(ledger)
     assert ledger.left() == 0

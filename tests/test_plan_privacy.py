@@ -400,7 +400,7 @@ def test_advice_works_when_it_is_followed(asked):
     made = plan(**asked)
     assert figures(made, made.mechanism).drowns
     options = advice(made, asked)
-    assert [name for option in options for name in option] == ["clients", "epsilon"]
+    assert [name for option in options for name in option] == ["clients", "epsilon", "length"]
     for option in options:
         better = plan(**changed(asked, option))
         assert not figures(better, better.mechanism).drowns
@@ -411,7 +411,17 @@ def test_no_advice_where_none_is_needed_or_helps():
     assert advice(noisy(1000), {}) == ()
     assert advice(plan(100, 0.1), {}) == ()
     asked = {"clients": 100, "dropout": 0.1, "length": 10**8, "privacy": DEMAND, "graph": "complete"}
-    assert advice(plan(**asked), asked) == ()
+    assert [*map(dict.keys, advice(plan(**asked), asked))] == [{"length"}]
+    asked |= {"length": 1, "privacy": msgspec.structs.replace(DEMAND, epsilon=0.1)}
+    assert not any(
+        "length" in option for option in advice(plan(**asked), asked)
+    )  # fewer than one there are not
+
+
+@pytest.mark.parametrize(("delta", "says"), [(0.01, True), (0.009, False)])
+def test_a_delta_that_promises_little_is_named(delta, says):
+    made = plan(100, 0.1, length=10, privacy=msgspec.structs.replace(DEMAND, delta=delta))
+    assert any("not below one over 100 clients" in note for note in made.notes) == says
 
 
 # The charter
@@ -571,7 +581,7 @@ def test_a_charter_with_noise_is_written_and_checked(tmp_path):
     assert (agreed.privacy.against, agreed.privacy.rounds, agreed.privacy.dimension) == ("lies", 3, 50)
     assert run("charter", "check", str(path)).returncode == 0
     shown = " ".join(run("charter", "show", str(path)).stdout.split())
-    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vectors of a client" in shown
+    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vector(s) of a client" in shown
     assert f"counts on {agreed.privacy.honest} honest members in every sum" in shown
     told = json.loads(run("charter", "show", str(path), "--json").stdout, parse_constant=pytest.fail)
     assert (told["privacy"]["honest"], told["privacy"]["fails"]) == (agreed.privacy.honest, -1e9)

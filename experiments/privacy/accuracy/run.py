@@ -195,6 +195,15 @@ def picture(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def _in_words(row: dict[str, Any]) -> str:
+    with_noise = (
+        f"epsilon {name}: {one['distributed']:.1%} (trusted server {one['trusted']:.1%})"
+        for name, one in row.items()
+        if name != "inf"
+    )
+    return ", ".join((*with_noise, f"without noise {row['inf']:.1%}"))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "100 clients and two seeds: half a minute", arguments)
     started, asked = time.time(), settings(wanted.quick)
@@ -206,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for number in range(len(rows[str(clients)]), asked["seeds"]):
             real = asked["real"][clients] if number == 0 else 0
             rows[str(clients)].append(one_seed(clients, wanted.seed, number, real))
-            print(f"n = {clients}, seed {number}: {json.dumps(rows[str(clients)][-1])}", flush=True)
+            print(f"n = {clients}, seed {number}: {_in_words(rows[str(clients)][-1])}", flush=True)
             complete = all(len(some) == asked["seeds"] for some in rows.values())
             found = {n: summary(int(n), some) for n, some in rows.items() if len(some) > 1}
             result = {"summary": found, "seeds": rows}

@@ -2,22 +2,35 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from ccesa.charter import Charter
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import lines
-from ccesa.errors import DamagedLedger
+from ccesa.errors import ConfigError, DamagedLedger
+from ccesa.privacy import Mechanism
 from ccesa.privacy.ledger import Ledger, Spent
 
 ledger = typer.Typer(
     help="What was spent on a site's data, for rounds with differential privacy.", no_args_is_help=True
 )
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the ledger.", show_default=False)]
+_Charter = Annotated[
+    Path | None, typer.Option(help="A charter with noise: does it fit the budget?", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many vectors under a charter the budget has room for, of how many it is made for."""
+
+    left: int
+    rounds: int
 
 
 @ledger.command()
@@ -38,13 +51,17 @@ def new(
 
 
 @ledger.command()
-def show(path: _File, as_json: options.Json = False) -> None:
-    """Print the budget, what is spent of it, under which charters, and how many vectors are left."""
+def show(path: _File, charter: _Charter = None, as_json: options.Json = False) -> None:
+    """Print the budget, what is spent of it, under which charters, and how many vectors are left.
+
+    With --charter also how many vectors under that charter the budget has room for: see it before you agree.
+    """
     found = Ledger(path)
+    room = None if charter is None else _room(found, charter)
     if as_json:
-        typer.echo(json.dumps(_plain(found)))
+        typer.echo(json.dumps(_plain(found) | ({} if room is None else {"room": room.left})))
     else:
-        Console().print(lines(_in_words(found)))
+        Console().print(lines(_in_words(found, room)))
 
 
 @ledger.command()
@@ -62,10 +79,27 @@ def _sum(spent: Spent) -> str:
     return f"{spent.vectors:,} vector(s) have spent epsilon = {spent.epsilon:.4g}"
 
 
-def _in_words(found: Ledger) -> Iterator[tuple[str, str]]:
+def _room(found: Ledger, path: Path) -> _Room:
+    charter = Charter.load(path)
+    if not isinstance(charter.privacy, Mechanism):
+        raise ConfigError(f"{path} is a charter without noise; nothing is charged under it")
+    return _Room(found.account(charter.privacy, charter.digest).left(), charter.privacy.rounds)
+
+
+def _in_words(found: Ledger, room: _Room | None) -> Iterator[tuple[str, str]]:
     spent, left = found.spent(), found.left()
     yield "[bold]ledger[/bold]", f"budget epsilon = {found.epsilon:g} at delta = {found.delta:g}"
-    yield "spent", f"[bold]{_sum(spent)}[/bold], mu = {spent.mu:.4g}; {spent.outright:.2g} of delta outright"
+    yield "spent", f"[bold]{_sum(spent)}[/bold]"
+    if spent.vectors:
+        yield (
+            "of which",
+            f"mu = {spent.mu:.4g} by noise, and {spent.outright:.2g} of delta by draws and graphs",
+        )
+    if room is not None:
+        yield (
+            "room",
+            f"for {room.left:,} more vector(s) under this charter, which is made for {room.rounds:,}",
+        )
     if left is not None:
         yield "left", f"{left:,} more vector(s) with the noise of the last one"
     for charter, part in found.spent_by_charter().items():

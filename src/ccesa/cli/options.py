@@ -83,12 +83,17 @@ def agreement(post_quantum: bool) -> str:
 
 
 def privacy(
-    epsilon: float | None, delta: float | None, rounds: int | None, norm: float | None, against: str | None
+    epsilon: float | None,
+    delta: float | None,
+    rounds: int | None,
+    norm: float | None,
+    against: str | None,
+    field_bits: int | None = None,
 ) -> DifferentialPrivacy | None:
     """Return what was asked of the noise; refuse a part of it."""
     told = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "norm": norm}
     missing = [f"--{name}" for name, value in told.items() if value is None]
-    if missing and len(missing) < len(told) + (against is not None):
+    if missing and len(missing) < len(told) + ((against, field_bits) != (None, None)):
         raise ConfigError(
             f"noise takes --epsilon, --delta, --rounds and --norm; say {', '.join(missing)} too"
         )

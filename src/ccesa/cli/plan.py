@@ -164,7 +164,8 @@ def plan(
     listed = None if members is None else Admission.load(members)
     new_charter = NewCharter(charter, replaces, expires, attempts, learning)
     new_charter.check(listed, guard)
-    count, asked = _count(clients, listed), options.privacy(epsilon, delta, rounds, norm, against)
+    count = _count(clients, listed)
+    asked = options.privacy(epsilon, delta, rounds, norm, against, field_bits)
     values = Values(count, value_bits, precision, clip)
     if asked and values.asked:
         raise ConfigError(

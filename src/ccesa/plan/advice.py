@@ -1,4 +1,4 @@
-"""Which number of clients, or which epsilon, would do where noise drowns the mean; each was tried."""
+"""How many clients, which epsilon or how few parameters would do where noise drowns the mean, each tried."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -25,13 +25,16 @@ def advice(made: Plan, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], ..
         arguments: Those of ``plan`` that it was made with, by name.
 
     Returns:
-        Dicts of one number each, ``clients`` or ``epsilon``; none where the noise does not drown the mean, or
-        no such change helps.
+        Dicts of one number each, ``clients``, ``epsilon`` or ``length``; none where the noise does not drown
+        the mean, or no such change helps.
     """
-    drowning = _drowning(made)
-    if drowning <= 1:
+    if made.mechanism is None or (drowning := _drowning(made)) <= 1:
         return ()
-    return (*_more_clients(made.clients, drowning, arguments), *_epsilon(drowning, arguments))
+    return (
+        *_more_clients(made.clients, drowning, arguments),
+        *_epsilon(drowning, arguments),
+        *_length(made.mechanism.dimension, drowning, arguments),
+    )
 
 
 def changed(arguments: Mapping[str, Any], option: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +74,15 @@ def _epsilon(drowning: float, arguments: Mapping[str, Any]) -> Iterator[dict[str
             return
 
 
+def _length(length: int, drowning: float, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a number of parameters that is small enough: the noise grows with its root."""
+    for margin in (1.001, 1.05):
+        fewer = _rounded_down(length / (margin * drowning) ** 2)
+        if fewer >= 1 and _tried(arguments, {"length": fewer}) <= 1:
+            yield {"length": fewer}
+            return
+
+
 def _tried(arguments: Mapping[str, Any], option: Mapping[str, Any]) -> float:
     try:
         return _drowning(plan(**changed(arguments, option)))
@@ -88,3 +100,9 @@ def _rounded_up(number: float) -> float:
         return number
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return round(math.ceil(number / unit * (1 - 1e-12)) * unit, 9)
+
+
+def _rounded_down(number: float) -> int:
+    """Return a whole number that has two digits and is not above this one."""
+    unit = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
+    return math.floor(number / unit) * unit

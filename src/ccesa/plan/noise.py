@@ -42,7 +42,7 @@ class Noise:
         found, demand = self._counted(demand, wanted, gives_way=gives_way)
         made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
-        notes = (*made.notes, *self._lossier(demand, wanted, mechanism))
+        notes = (*made.notes, *self._careless(made.clients), *self._lossier(demand, wanted, mechanism))
         return replace(made, offers=tuple(offers), notes=notes)
 
     def _counted(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
@@ -78,6 +78,14 @@ class Noise:
             found = fitted(demand, graph)
             if found is not None:
                 yield Offer.of(*self._on(demand, raised(demand, found)))
+
+    def _careless(self, clients: int) -> Iterator[str]:
+        """Say so where delta promises little: showing one client of all, by chance, would keep it."""
+        if self.privacy.delta * clients >= 1:
+            yield (
+                f"delta = {self.privacy.delta:g} is not below one over {clients:,} clients: publishing one "
+                f"of their vectors at random would keep that promise; take {0.01 / clients:.0e} or less"
+            )
 
     def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
         """Say how much less noise a small federation has that can bear to lose more rounds."""

@@ -186,8 +186,8 @@ def demand_in_words(mechanism: Mechanism) -> str:
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
     return (
         f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
-        f"{mechanism.rounds:,} vectors of a client, {mechanism.dimension:,} parameters of L2 norm "
-        f"{mechanism.norm:g} each"
+        f"{mechanism.rounds:,} vector(s) of a client: {mechanism.dimension:,} parameters, clipped to an L2 "
+        f"norm of {mechanism.norm:g} together"
     )
 
 
@@ -220,8 +220,9 @@ def _kept_in_words(kept: Kept | None) -> str:
 
 def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -> str:
     """Say that there is more noise than signal, and what would do."""
-    would = " or ".join(f"--{name} {value}" for option in options for name, value in option.items())
+    said = [f"--{name} {value}" for option in options for name, value in option.items()]
+    would = " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
     return (
         f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector; it drowns "
-        f"what clients say; what would do: {would or 'neither more clients nor a larger epsilon'}"
+        f"what clients say; what would do: {would or 'nothing that was tried'}"
     )

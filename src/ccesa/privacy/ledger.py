@@ -156,9 +156,7 @@ class Ledger:
         book = self._pages.read()
         if not book.entries:
             return None
-        last = book.entries[-1]
-        most = max(0, last.rounds - book.vectors(last.account))
-        return bisect(range(1, most + 1), False, key=lambda count: not book.fits(last, count))
+        return _left(book, book.entries[-1])
 
 
 @dataclass(frozen=True)
@@ -197,10 +195,24 @@ class Account:
         """
         self.pages.add(partial(self._following, task, round_id))
 
+    def left(self) -> int:
+        """Return how many more vectors may leave, if nothing else is charged to the ledger.
+
+        Raises:
+            ConfigError: The ledger is damaged or cannot be read.
+        """
+        book = self.pages.read()
+        return _left(book, self._entry(b"", b"", book))
+
     def _following(self, task: bytes, round_id: bytes, book: Book) -> bytes:
         """Return the line that a vector becomes, if it may leave."""
+        entry = self._entry(task, round_id, book)
+        _check(book, entry)
+        return next_line(book, entry)
+
+    def _entry(self, task: bytes, round_id: bytes, book: Book) -> Entry:
         release = self.mechanism.released(self.mechanism.honest, book.budget.epsilon)
-        entry = Entry(
+        return Entry(
             number=len(book.entries) + 1,
             time=int(time.time()),
             charter=None if self.charter is None else self.charter.hex(),
@@ -212,8 +224,6 @@ class Account:
             delta=release.delta,
             slack=release.slack,
         )
-        _check(book, entry)
-        return next_line(book, entry)
 
 
 def _opened(epsilon: float, delta: float) -> bytes:
@@ -227,12 +237,18 @@ def _spent(book: Book, entries: Sequence[Entry]) -> Spent:
     )
 
 
+def _left(book: Book, entry: Entry) -> int:
+    """Return how many vectors like this one may leave."""
+    most = max(0, entry.rounds - book.vectors(entry.account))
+    return bisect(range(1, most + 1), False, key=lambda count: not book.fits(entry, count))
+
+
 def _check(book: Book, entry: Entry) -> None:
     """Refuse a vector for which the mechanism is not made, or the budget has no room."""
     if book.vectors(entry.account) >= entry.rounds:
         raise BudgetSpent(
             f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "
-            "made for: no vector leaves; agree on a new charter, with noise for more rounds"
+            "made for: no vector leaves; plan for more rounds, with the noise that they need"
         )
     if not book.fits(entry):
         spent, after = book.epsilon(book.entries), book.epsilon([*book.entries, entry])

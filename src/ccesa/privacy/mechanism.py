@@ -270,7 +270,7 @@ def chosen(
             )
     raise ConfigError(
         f"fields of {field_bits} bits are too narrow for the noise of {clients} clients over {dimension} "
-        "parameters: take more bits"
+        "parameters: take more bits, or do not say how many, and they are chosen"
         if field_bits
         else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
         "parameters: take a larger epsilon, fewer rounds or more clients"
