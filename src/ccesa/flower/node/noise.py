@@ -10,7 +10,7 @@ from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.privacy.ledger import Account, Ledger
-from ccesa.privacy.mechanism import Mechanism, composed
+from ccesa.privacy.mechanism import Mechanism
 
 
 def check_noise(own: NodeSettings, config: RoundConfig, noise: Mechanism | None) -> None:
@@ -62,10 +62,9 @@ def _check_honest(own: NodeSettings, config: RoundConfig, noise: Mechanism) -> N
 
 def _check_budget(noise: Mechanism, epsilon: float, delta: float) -> None:
     """Refuse a training that would spend more than this, if all its rounds come."""
-    one, rounds = noise.released(noise.honest, epsilon), noise.rounds
-    spent = composed(rounds * one.mu2, rounds * one.delta, rounds * one.slack, delta)
+    spent = noise.released(noise.honest, epsilon).times(noise.rounds).epsilon(delta)
     if not spent <= epsilon:
         raise ConfigError(
-            f"{rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, this node "
-            f"allows {epsilon:g} (ccesa-budget)"
+            f"{noise.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, this "
+            f"node allows {epsilon:g} (ccesa-budget)"
         )

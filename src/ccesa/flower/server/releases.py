@@ -6,13 +6,13 @@ demand, so all of them together keep it; that is computed, not assumed.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from math import fsum
 
 from ccesa.errors import BudgetSpent, ConfigError
 from ccesa.flower.both import log
 from ccesa.flower.server.report import nodes_text
 from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import Mechanism, composed
+from ccesa.privacy.mechanism import Mechanism
+from ccesa.privacy.release import total
 
 
 class Releases:
@@ -58,9 +58,6 @@ class Releases:
 
     def _fits(self, vectors: frozenset[tuple[Mechanism, int]]) -> bool:
         """Tell whether so many vectors keep the demand together."""
-        every = [(noise.release, count) for noise, count in vectors]
-        mu2 = fsum(count * one.mu2 for one, count in every)
-        delta = fsum(count * one.delta for one, count in every)
-        slack = fsum(count * one.slack for one, count in every)
-        few = sum(count for _, count in every) <= self._demand.rounds
-        return few and composed(mu2, delta, slack, self._demand.delta) <= self._demand.epsilon
+        few = sum(count for _, count in vectors) <= self._demand.rounds
+        spent = total(noise.release.times(count) for noise, count in vectors)
+        return few and spent.epsilon(self._demand.delta) <= self._demand.epsilon
