@@ -420,7 +420,7 @@ def test_a_model_without_real_numbers_is_refused():
 
 def test_more_lost_rounds_need_less_noise():
     usual, often = (
-        NoisyRounds(privacy=DEMAND, reliability_bits=bits).terms("train", 30, new_model(), None).noise
+        NoisyRounds(privacy=DEMAND, reliability_bits=bits).terms("train", 30, new_model(), None).mechanism
         for bits in (None, 3)
     )
     assert often.noise(30) < 0.9 * usual.noise(30)

@@ -156,7 +156,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
                 f"a message of type {message_type!r}, this node answers {self._message_types} "
                 "(ccesa-message-types)"
             )
-        if terms.noise is not None:
+        if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
             raise ConfigError(

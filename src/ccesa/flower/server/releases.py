@@ -36,9 +36,9 @@ class Releases:
             raise ConfigError(f"{text}: ask for privacy of as many rounds")
         log.warn(f"{text}: it ends with an error when one node is asked for more")
 
-    def check(self, nodes: Iterable[int], noise: Mechanism) -> None:
+    def check(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
         """Refuse to ask these nodes for one more vector, where that would be one too many for any."""
-        after = {node: frozenset((self._of(node) + Counter([noise])).items()) for node in nodes}
+        after = {node: frozenset((self._of(node) + Counter([mechanism])).items()) for node in nodes}
         fits = {vectors: self._fits(vectors) for vectors in {*after.values()}}
         spent = [node for node, vectors in after.items() if not fits[vectors]]
         if spent:
@@ -48,10 +48,10 @@ class Releases:
                 "privacy of more rounds, which takes more noise in each"
             )
 
-    def add(self, nodes: Iterable[int], noise: Mechanism) -> None:
+    def add(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
         """Count one vector of each of these nodes, whatever became of it."""
         for node in nodes:
-            self._vectors[node] = self._of(node) + Counter([noise])
+            self._vectors[node] = self._of(node) + Counter([mechanism])
 
     def _of(self, node: int) -> Counter[Mechanism]:
         return self._vectors.get(node, Counter())
@@ -59,5 +59,5 @@ class Releases:
     def _fits(self, vectors: frozenset[tuple[Mechanism, int]]) -> bool:
         """Tell whether so many vectors keep the demand together."""
         few = sum(count for _, count in vectors) <= self._demand.rounds
-        spent = total(noise.release.times(count) for noise, count in vectors)
+        spent = total(mechanism.release.times(count) for mechanism, count in vectors)
         return few and spent.epsilon(self._demand.delta) <= self._demand.epsilon
