@@ -2,9 +2,9 @@
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves, whatever
 becomes of its round, and none leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That holds
-whoever chooses what comes next in view of what came out; where the choice is between several mechanisms, with
-delta + ``Spent.outright`` in place of delta.
+Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That also holds
+where the next release is chosen in view of what earlier ones gave; if the choice is between several
+mechanisms, with delta + ``Spent.outright`` in place of delta.
 
 Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
 that.
@@ -167,7 +167,7 @@ class Account:
     """What the vectors of one mechanism under one charter are charged to; ``Ledger.account`` makes it.
 
     Attributes:
-        pages: Of the ledger.
+        pages: Where the ledger is kept.
         mechanism: The noise in every vector.
         charter: The digest of the charter, if there is one.
     """

@@ -16,7 +16,7 @@ import msgspec
 from ccesa import labels
 from ccesa.errors import ConfigError, DamagedLedger
 from ccesa.parts import Part
-from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.demand import check_budget
 from ccesa.privacy.release import Release, total
 
 _ENCODER = msgspec.json.Encoder()
@@ -32,8 +32,7 @@ class Budget(Part, frozen=True, kw_only=True):
     delta: float
 
     def __post_init__(self) -> None:
-        # Made for its checks: what is no demand is no budget.
-        DifferentialPrivacy(epsilon=self.epsilon, delta=self.delta, rounds=1, norm=1.0)
+        check_budget(self.epsilon, self.delta)
         for name in ("epsilon", "delta"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 

@@ -1,6 +1,6 @@
 """``Mechanism``: the numbers that every client has in common, and what they promise.
 
-All of them are public and none comes in a message: they stand in the charter, or in what was agreed on else.
+All of them are public and none comes in a message: they stand in the charter, or in whatever else was agreed on.
 A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
 2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
 integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
@@ -29,7 +29,7 @@ _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
 _MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
 #: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
 _SIDES = 4.5
-#: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
+#: How much more noise the fine grid may cost, and the integers; and how much of epsilon the slack.
 _ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
 _GRID_BITS = range(6, 13)
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
@@ -47,7 +47,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         against: As above.
         honest: H: honest clients in every sum that can be opened, whose noise is counted on.
         dimension: Parameters of the model, d.
-        variance: The variance of one client's noise, in parts of 1/256 of the integers' own unit.
+        variance: The variance of one client's noise, in units of 1/256.
         grid_bits: The fine grid has the step 2^-grid_bits.
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.

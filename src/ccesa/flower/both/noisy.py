@@ -116,7 +116,7 @@ class NoisyPacking:
         slots, most = self.terms.metrics or [], self.mechanism.dimension
         if not 1 <= len(slots) <= most or any(slot[:1] != "=" for slot in slots):
             raise ConfigError(
-                f"an evaluation with noise releases 1 to {most} metrics, numbers that are named before, not "
+                f"an evaluation with noise releases 1 to {most} metrics, numbers that are named first, not "
                 f"{len(slots)}"
             )
         return {_METRICS: (most,)}

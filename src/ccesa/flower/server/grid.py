@@ -199,7 +199,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         """Return one reply, or none if the round is lost, or would release nothing."""
         check_alike(messages)
         if not self._rounds.releases(message_type):
-            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named before")
+            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named first")
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
