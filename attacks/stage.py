@@ -162,12 +162,13 @@ def active(
     make_charter: Callable[..., Charter] = chartered,
     vectors: Vectors | None = None,
     length: int = LENGTH,
+    accept: bool = False,
     **agreed: Any,
 ) -> Stage:
     """A round under the guard ``active``, among the members of one charter."""
     identities = enrol(clients)
     charter = make_charter(identities, **agreed)
-    config = charter.config(length=length)
+    config = charter.config(length=length, accept=accept)
     vectors = vectors or inputs(config)
     made = {
         i: (colluder if i in colluders else kind)(

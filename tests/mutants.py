@@ -87,7 +87,7 @@ def _changed(tree, number, change):
 
 SECOND = (
     *("second_config", "second_lists", "second_messages", "second_hybrid", "second_client"),
-    *("second_quantizer", "second_series"),
+    *("second_quantizer", "second_noise", "second_series"),
 )
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
@@ -95,7 +95,8 @@ FIRST = {
     "second_lists": ("lists", "charters", "signatures", "configurations", "joining", "exchanges"),
     "second_messages": ("messages", "sharing", "trees", "exchanges", "active_refused"),
     "second_client": ("joining", "exchanges", "active_refused", "many"),
-    "second_quantizer": ("quantizers",),
+    "second_quantizer": ("quantizers", "noises"),
+    "second_noise": ("noises",),
     "second_series": ("series",),
     "second_hybrid": ("hybrid", "hybrid_rounds"),
 }

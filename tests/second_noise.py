@@ -9,11 +9,11 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
-from second import bytes_of, hashed, keystream, packed, words_of
+from second import LABELS, bytes_of, hashed, keystream, packed, words_of
 from second_config import Refused, whole
 from second_quantizer import leaves, number, shape_of
 
-ROTATION, MECHANISM = b"ccesa/2/24 rotation", b"ccesa/2/25 mechanism"
+ROTATION, MECHANISM = LABELS["rotation"], LABELS["mechanism"]
 BITS = 128
 UNITS = 256
 R = 1.75
@@ -46,13 +46,17 @@ def row_of(variance, grid_bits, phase):
     return row[0][0], [threshold for _, threshold in row]
 
 
-def table_of(variance, grid_bits):
+def check_table(variance, grid_bits):
     if not 0 <= whole(grid_bits) <= 16:
         raise Refused("ConfigError")
     if whole(variance) < 1:
         raise Refused("ConfigError")
     if variance * 4**grid_bits > UNITS * 2**36:
         raise Refused("ConfigError")
+
+
+def table_of(variance, grid_bits):
+    check_table(variance, grid_bits)
     return [row_of(variance, grid_bits, phase) for phase in range(2**grid_bits)]
 
 
@@ -141,7 +145,7 @@ class Mechanism:
             raise Refused("ConfigError")
 
     def check_demand(self, epsilon, delta, rounds, norm, against):
-        if not 0 < epsilon <= 50:
+        if not epsilon <= 50:  # no noise keeps 0 or less
             raise Refused("ConfigError")
         if not 1e-12 <= delta < 1:
             raise Refused("ConfigError")
@@ -158,8 +162,6 @@ class Mechanism:
                 raise Refused("ConfigError")
         if not 2 <= whole(self.fields["field_bits"]) <= 64:
             raise Refused("ConfigError")
-        if not self.fields["fails"] <= 0:
-            raise Refused("ConfigError")
 
     def slack(self):
         """L of all rounds; sums of more than a few are nearer to a Gaussian than the first ones."""
@@ -173,7 +175,7 @@ class Mechanism:
         )
 
     def epsilon(self):
-        """By halving; the Gaussian mechanism of variance H s^2 - R^2, exactly."""
+        """By halving; the Gaussian mechanism of variance H s^2 - R^2. With fails above 0 there is none."""
         fields, slack = self.fields, self.slack()
         change = fields["bound"] / 2 ** fields["grid_bits"]
         mu = change * math.sqrt(fields["rounds"] / (fields["honest"] * self.s**2 - R**2))

@@ -13,6 +13,7 @@ import second_config as config
 import second_hybrid as hybrid_of
 import second_lists as lists_of
 import second_messages as parts
+import second_noise as noise
 import second_quantizer as quantizer
 import second_series as series_of
 from second import raw
@@ -341,6 +342,62 @@ def quantizers():
         yield from compared(case["name"], (all(close), weight), (True, case["weight"]))
 
 
+def noises():
+    """Refusals first: they are what a mutant lacks."""
+    told = loaded("noise")
+    made = []
+    for case in told["mechanisms"]:
+        fields = {name: value for name, value in case.items() if name not in ("gives", "error")}
+        found = outcome(lambda fields=fields: noise.Mechanism(fields))
+        made.append(found)
+        digest = found if isinstance(found, str) else found.digest().hex()
+        yield from compared(f"mechanism {case}", digest, case.get("error") or case["gives"]["digest"])
+    parts = ("tables", "draws", "encoded", "decoded")
+    every = [(part, case) for part in parts for case in told[part]]
+    for part, case in sorted(every, key=lambda one: "error" not in one[1]):
+        found, wanted = _NOISE[part](made, case)
+        yield from compared(f"{part} {case}", found, case.get("error", wanted))
+
+
+def _noise_table(made, case):
+    given = case["variance"], case["grid_bits"]
+    if "error" in case:
+        return outcome(noise.check_table, *given), None
+    rows = [
+        [one.to_bytes(16, "little").hex() for one in noise.row_of(*given, row["phase"])[1]]
+        for row in case["rows"]
+    ]
+    return rows, [row["thresholds"] for row in case["rows"]]
+
+
+def _noise_draws(made, case):
+    given = case["variance"], case["grid_bits"], case["fine"], raw(case["key"])
+    return outcome(noise.draws_of, *given), case.get("drawn")
+
+
+def _noise_encoded(made, case):
+    given = case["arrays"], case["shapes"], raw(case["context"]), raw(case["key"])
+    wanted = "error" not in case and (case["fine"], case["clipped"], raw(case["words"]))
+    return outcome(made[case["mechanism"]].encode, *given), wanted
+
+
+def _noise_decoded(made, case):
+    given = raw(case["sum"]), case["survivors"], raw(case["context"])
+    found = outcome(made[case["mechanism"]].decode, *given)
+    if isinstance(found, str):
+        return found, None
+    due = zip(found, case.get("mean", []), strict=False)
+    return all(math.isclose(one, other, rel_tol=1e-8, abs_tol=1e-8) for one, other in due), True
+
+
+_NOISE = {
+    "tables": _noise_table,
+    "draws": _noise_draws,
+    "encoded": _noise_encoded,
+    "decoded": _noise_decoded,
+}
+
+
 SECTIONS = {
     "messages": messages,
     "configurations": configurations,
@@ -353,6 +410,7 @@ SECTIONS = {
     "joining": joining,
     "active_refused": active_refused,
     "quantizers": quantizers,
+    "noises": noises,
     "series": series,
     "hybrid": hybrid,
     "hybrid_rounds": hybrid_rounds,

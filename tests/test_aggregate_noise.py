@@ -159,6 +159,14 @@ def test_a_simulated_round_has_the_noise_of_its_plan():
     assert vectors.measured(report.result) == pytest.approx(planned.mechanism.noise(27), rel=0.07)
 
 
+@pytest.mark.parametrize("collusion", [0.0, 0.1])
+def test_where_clients_collude_its_rounds_have_the_step_accept(collusion):
+    planned = plan(30, 0.1, collusion, length=4000, privacy=ASKED)
+    config = noisy_config(planned)
+    assert config.accept == (collusion > 0)
+    assert config.min_survivors - planned.colluders == planned.mechanism.honest
+
+
 def test_its_models_follow_from_the_seed_and_its_noise_does_not():
     planned = noisy("curious")
     config = planned.config()

@@ -78,7 +78,7 @@ def test_guesses_bound_nothing():
 
 
 def test_where_a_single_sum_shows_nothing_the_threshold_still_divides():
-    """At epsilon = 1 all bounds from 802 canaries lie below zero: an audit that calls everybody in is none."""
+    """At epsilon = 1 bounds from 802 canaries may all lie below zero; calling everybody in is no audit."""
     rng, mu = np.random.default_rng(5), gaussian_mu(1.0, DELTA)
     for _ in range(20):
         inside = rng.random(802) < 0.5

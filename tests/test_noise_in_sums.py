@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from attacks import server_cut
 from attacks.client_cut import Garbler
 from attacks.client_noise import around_an_arc, honest_sums
+from attacks.colluders import ActiveColluder
 from attacks.stage import Stage, active, ids
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients
@@ -375,6 +376,67 @@ def test_nor_in_a_round_of_the_planners(clients, against):
     found = counted(stage, mechanism, given.noise, colluders)
     assert enough(found, mechanism)
     assert [size for size, _ in found] == [cut.size]
+
+
+class ActiveLiar(Liar, ActiveColluder):
+    """The same liar under a charter."""
+
+
+@settings(max_examples=15)
+@given(st.data(), seeds)
+def test_liars_under_a_charter_cost_noise_only_up_to_s(data, seed):
+    """On the complete graph, against a server that follows the protocol; each liar can take one along."""
+    clients, colluders, survivors = 14, {0, 6, 11}, 9
+    mechanism = noise_of(clients, survivors - len(colluders))
+    given = Contributions.of(mechanism, clients, bytes(32), seed)
+    promise = {"colluders": len(colluders), "around": len(colluders)}
+    stage = active(
+        clients,
+        untold,
+        colluders=colluders,
+        colluder=ActiveLiar,
+        accept=True,
+        vectors=given.vectors,
+        length=mechanism.length,
+        bits=64,
+        min_survivors=survivors,
+        certificate=msgspec.structs.replace(NOTHING, **promise),
+        privacy=mechanism,
+    )
+    everyone = st.frozensets(st.integers(0, clients - 1))
+    for i in colluders:
+        stage.clients[i].targets, stage.clients[i].accused = data.draw(everyone), data.draw(everyone)
+    names = ["share", "accept", "mask", "confirm", "unmask"]
+    gone = {name: data.draw(st.frozensets(st.integers(0, clients - 1), max_size=2)) for name in names}
+    stage.to_the_end(gone)
+    found = counted(stage, mechanism, given.noise, colluders)
+    assert enough(found, mechanism)
+    assert len(found) <= 1
+    if stage.server.aggregate is not None:
+        assert stage.is_right
+        assert found
+
+
+# Two sums that differ by one client
+
+
+def test_two_sums_that_differ_by_one_client_have_the_noise_of_both():
+    """S33, S36: every vector that leaves has fresh noise, so that nothing cancels out."""
+    setting, victim = SETTINGS[1], 7
+    model = [np.full(DIMENSION, 1.0 / math.sqrt(DIMENSION))]
+    quantizer = NoisyQuantizer.for_model(model, setting.mechanism)
+    means, many = [], []
+    for gone in ((), (victim,)):
+        config = setting.config(accept=True)
+        vectors = {i: quantizer.encode(model, config.context).vector for i in range(setting.clients)}
+        clients = {i: Client(config, i, vectors[i]) for i in range(setting.clients)}
+        found = Stage(Server(config), clients, vectors, untold).finish({"mask": gone})
+        many.append(len(found.survivors))
+        means.append(quantizer.decode(found.vector, many[-1], config.context).arrays[0] * many[-1])
+    difference = means[0] - means[1]  # the victim's vector, and noise
+    noise = np.sqrt(np.mean((difference - model[0]) ** 2))
+    assert noise == pytest.approx(setting.mechanism.noise(sum(many)), rel=0.1)
+    assert noise > setting.mechanism.noise(2 * setting.mechanism.honest) * 0.9
 
 
 def test_noise_for_more_honest_clients_than_the_certificate_has_is_no_charter():

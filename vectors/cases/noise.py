@@ -14,9 +14,10 @@ from ccesa.privacy.rotation import _passes, rotate, unrotate
 from ccesa.privacy.table import tables
 
 DESCRIPTION = (
-    "Noise in vectors. mechanisms: all public numbers, with their encoding, a map of msgpack in this order, "
-    "and its digest; the words of a vector; the epsilon that all rounds keep; and the standard deviation of "
-    "a coordinate of the sum of as many clients as are counted on. Or the name of the refusal. "
+    "Section 15 of docs/protocol.md. mechanisms: all public numbers, with their encoding, a map of msgpack "
+    "in this order, and its digest; the words of a vector; the epsilon that all rounds keep; and the "
+    "standard deviation of a coordinate of the sum of as many clients as are counted on. Or the name of the "
+    "refusal. "
     "tables: the thresholds of the discrete Gaussian with variance / 256 and the fine grid of step "
     "2^-grid_bits, or a refusal. The digest is SHA-256 over all thresholds of all phases in order, 16 "
     "little-endian bytes each; first and lengths are of the rows, of which some are there in full. "
@@ -33,7 +34,7 @@ DESCRIPTION = (
 _NUDGE = 1e-9
 
 TABLES = [(1240, 0, [0]), (1240, 1, [0, 1]), (2304, 6, [0, 1, 31, 32, 63]), (4999, 3, [5]), (256, 2, [3])]
-BAD_TABLES = [(0, 6), (-1, 6), (1240, -1), (1240, 17), (2**40, 6), (1240.0, 6)]
+BAD_TABLES = [(0, 6), (-1, 6), (1240, -1), (1240, 17), (256, 17), (2**40, 6), (1240.0, 6)]
 
 
 def make() -> Case:
@@ -87,8 +88,10 @@ def _bad_mechanisms(good: Case) -> list[Case]:
         {"delta": 0.0},
         {"delta": 1.0},
         {"delta": 1e-13},
+        {"delta": 1e-13, "honest": 2**20, "fails": "-inf"},
         {"rounds": 0},
         {"rounds": 10**9 + 1},
+        {"rounds": 10**9 + 1, "honest": 2**32, "fails": -128.0},
         {"rounds": 1.5},
         {"norm": 0.0},
         {"norm": "inf"},
@@ -98,6 +101,7 @@ def _bad_mechanisms(good: Case) -> list[Case]:
         {"dimension": 2**36 + 1},
         {"variance": 0},
         {"variance": 1239},
+        {"variance": 1239, "honest": 10**4},
         {"variance": 2**18 + 1},
         {"grid_bits": 0},
         {"grid_bits": 13},
@@ -115,7 +119,7 @@ def _bad_mechanisms(good: Case) -> list[Case]:
         {"epsilon": 7.9},
         {"delta": 9e-7},
         # Small noise over many coordinates and rounds is not Gaussian enough.
-        {"variance": 1240, "bound": 5, "honest": 10**6, "dimension": 2**36, "rounds": 10**9},
+        {"variance": 1240, "bound": 5, "honest": 10**6, "dimension": 2**36, "rounds": 10**9, "fails": -128.0},
     ]
     return [{**good, **change} for change in changes]
 

@@ -6,12 +6,13 @@ clipped. Epsilon is for a client and for all rounds together. Graph, survivors a
 server that follows the protocol, a twentieth of the clients collude. The trusted server adds the noise that
 tight accounting asks for to the sum of the same clients' vectors. Without noise epsilon is infinite.
 
-In some rounds (the first few of the first seed, for each epsilon) the sum comes from a real
-round, every byte of it; in others the same vectors are added up, which is the same (see ``noisy``). Beside
+In some rounds (the first few of the first seed, for each epsilon) the sum comes from a real round, every
+byte of it; in others the same vectors are added up, which is the same (see ``noisy``). Beside
 the accuracy stands the noise that was measured in the sums, over the trusted server's: where noise hardly
-matters for the accuracy, this shows what distributing it costs. Rate, norm and rounds were chosen on other
-seeds, the same for every epsilon; that choice is not paid for. Writes results.json, after each seed, and
-accuracy.png. The next call goes on with what is missing.
+matters for the accuracy, this shows what distributing it costs. Rate and rounds are the same for every
+epsilon: chosen among nine pairs on three other draws of the same images, then fewer rounds than were best at
+n = 1,000, for the sake of running time. That choice is not paid for by any epsilon. Writes results.json,
+after each seed, and accuracy.png. The next call goes on with what is missing.
 """
 
 import json

@@ -37,7 +37,7 @@ def weighed(total: Floats, asked: Floats, others: Floats, members: int, noise: f
     mean, covariance = others.mean(axis=0), members * np.cov(others.T)
     flat = noise**2 + _RIDGE * np.trace(covariance) / mean.size
     covariance[np.diag_indices_from(covariance)] += flat
-    return np.asarray((asked - mean) @ np.linalg.solve(covariance, total - members * mean))
+    return np.asarray(asked @ np.linalg.solve(covariance, total - members * mean))
 
 
 def loss(data: Federation, model: Floats, asked: NDArray[np.int64]) -> Floats:

@@ -36,8 +36,10 @@ def _lines(panel: Any, rows: list[dict[str, Any]], kind: str) -> None:
         panel.errorbar(places, heights, errors, label=label, capsize=3, **chart.style(number))
     most = [row["limit"][kind] for row in rows]
     panel.plot(places, most, color="black", lw=6, alpha=0.2, label="the most that ε allows")
-    if kind == "area":
-        panel.plot(places, [row["accuracy"][0] for row in rows], "k+", ms=12, label="accuracy of the model")
-    names = ["no noise" if row["epsilon"] == "inf" else f"ε = {row['epsilon']}" for row in rows]
-    panel.set_xticks(places, names)
+    panel.set_xticks(places, [_caption(row) for row in rows])
     panel.set_ylim(0.4 if kind == "area" else -0.02, 1.03)
+
+
+def _caption(row: dict[str, Any]) -> str:
+    noise = "no noise" if row["epsilon"] == "inf" else f"ε = {row['epsilon']}"
+    return f"{noise}\naccuracy {row['accuracy'][0]:.0%}"

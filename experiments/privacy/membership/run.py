@@ -141,7 +141,7 @@ def difference(clients: int, epsilon: str, tag: list[int]) -> dict[str, float]:
     }
 
 
-def summary(effort: Effort, clients: int, epsilon: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(clients: int, epsilon: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return means over the seeds with twice their standard errors, and the most that epsilon allows."""
     names = rows[0]["attacks"]
     found = {
@@ -204,10 +204,8 @@ def _say(row: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parse(__doc__, HERE, "50 clients, two seeds", arguments)
-    started, key = (
-        time.time(),
-        record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick)),
-    )
+    started = time.time()
+    key = record.Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     effort, file = QUICK if wanted.quick else FULL, wanted.output / "results.json"
     stored = None if wanted.again else record.earlier(file, key)
     result: dict[str, Any] = {"seeds": {}, "rows": [], "informed": {}, "difference": {}}
@@ -229,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"{name}, epsilon {epsilon}: {result[name][epsilon]}", flush=True)
                 save(complete=False)
     result["rows"] = [
-        summary(effort, clients, epsilon, [row[epsilon] for row in result["seeds"][str(clients)]])
+        summary(clients, epsilon, [row[epsilon] for row in result["seeds"][str(clients)]])
         for clients in effort.sizes
         for epsilon in EPSILONS
     ]
