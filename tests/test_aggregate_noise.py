@@ -162,7 +162,7 @@ def test_a_simulated_round_has_the_noise_of_its_plan():
 @pytest.mark.parametrize("collusion", [0.0, 0.1])
 def test_where_clients_collude_its_rounds_have_the_step_accept(collusion):
     planned = plan(30, 0.1, collusion, length=4000, privacy=ASKED)
-    config = noisy_config(planned)
+    config = planned.config()
     assert config.accept == (collusion > 0)
     assert config.min_survivors - planned.colluders == planned.mechanism.honest
 

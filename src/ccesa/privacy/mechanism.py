@@ -1,6 +1,6 @@
 """``Mechanism``: the numbers that every client has in common, and what they promise.
 
-All of them are public and none comes in a message: they stand in the charter, or in whatever else was agreed on.
+All of them are public and none comes in a message: they stand in the charter, or whatever was agreed on.
 A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
 2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
 integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
