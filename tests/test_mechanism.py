@@ -270,6 +270,13 @@ def test_fewer_honest_clients_tell_more():
     assert by[-1] > 3 * by[0]
 
 
+def test_graphs_that_fail_more_often_tell_more():
+    by = [MADE.certified(fails=fails) for fails in (MADE.fails, -28.0, -27.0)]
+    assert by[0] == MADE.certified() < by[1] < by[2] < math.inf
+    assert by[1] == with_(fails=-28.0, epsilon=MADE.epsilon + 1).certified()
+    assert MADE.certified(fails=-20.0) == math.inf  # a hundred of them are more than delta
+
+
 def test_the_draws_distance_counts_at_the_epsilon_that_is_claimed():
     """Above its own epsilon a mechanism asks once more, where the distance weighs more."""
     assert MADE.released(802, 20.0).delta > MADE.released(802).delta

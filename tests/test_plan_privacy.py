@@ -386,6 +386,12 @@ def test_both_servers_have_their_epsilon():
     assert found.drowning == pytest.approx(100 * found.in_mean)
 
 
+def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
+    made = noisy(1000, collusion=0.05, privacy_bits=40)
+    flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
+    assert figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
+
+
 @pytest.mark.parametrize(
     "asked",
     [
