@@ -167,38 +167,41 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         """What one vector spends, if ``honest`` clients are in every sum."""
         return self.released(self.honest)
 
-    def released(self, honest: int, epsilon: float | None = None) -> Release:
+    def released(self, honest: int, epsilon: float | None = None, fails: float | None = None) -> Release:
         """Return what one vector spends if every sum has the noise of so many honest clients.
 
         Args:
             honest: At least 1.
             epsilon: At which delta is asked for, where that is not the mechanism's own.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
         factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=factor * draws * float(most_distance(self.variance)) + 2.0**self.fails,
+            delta=factor * draws * float(most_distance(self.variance))
+            + 2.0 ** (self.fails if fails is None else fails),
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
-    def certified(self, honest: int | None = None) -> float:
+    def certified(self, honest: int | None = None, fails: float | None = None) -> float:
         """Return the epsilon that all rounds together keep at ``delta``, rounded up; infinity if none.
 
         Args:
             honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         honest = self.honest if honest is None else honest
-        kept = self._kept(honest, self.epsilon)
+        kept = self._kept(honest, self.epsilon, fails)
         if kept <= self.epsilon or kept == math.inf:
             return kept
-        again = self._kept(honest, kept + 1)  # the draws' distance counts e^epsilon times
+        again = self._kept(honest, kept + 1, fails)  # the draws' distance counts e^epsilon times
         return again if again <= kept + 1 else math.inf
 
-    def _kept(self, honest: int, most: float) -> float:
+    def _kept(self, honest: int, most: float, fails: float | None) -> float:
         """Return epsilon, which holds if it is at most ``most``."""
-        one = self.released(honest, most)
+        one = self.released(honest, most, fails)
         return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
 
 
