@@ -172,6 +172,7 @@ def test_a_demand_that_cannot_be_is_refused_before_and_with_its_noise(changes, m
         ({"fails": 0.5}, "fails must be the log2 of a probability"),
         ({"fails": math.nan}, "fails must be the log2 of a probability"),
         ({"fails": "-40"}, "fails must be the log2 of a probability"),
+        ({"fails": -(10**400)}, "fails must be the log2 of a probability"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(changes, match):
@@ -216,7 +217,10 @@ def test_noise_whose_slack_is_not_negligible_is_refused():
         ({"dimension": 2.0}, "dimension must be a whole number"),
         ({"honest": True}, "honest must be a whole number"),
         ({"fails": -20.0}, "more than delta = 1e-06 in all"),
-        ({"fails": math.nan}, "more than delta = 1e-06 in all"),
+        ({"fails": math.nan}, "fails must be the log2 of a probability"),
+        ({"fails": 2000}, "fails must be the log2 of a probability"),
+        ({"fails": -(10**400)}, "fails must be the log2 of a probability"),
+        ({"fails": None}, "fails must be the log2 of a probability"),
         ({"field_bits": 0}, "a field has 2 to 64 bits"),
         ({"field_bits": "10"}, "bits must be a whole number"),
         ({"field_bits": 4}, "fields of 4 bits are too narrow"),
