@@ -76,8 +76,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
             check_integer(name, getattr(self, name))
             if not 1 <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} of the noise must lie in 1..{most}, not {getattr(self, name)}")
-        if not isinstance(self.fails, int | float) or not self.fails <= 0:
-            raise ConfigError(f"fails must be the log2 of a probability, not {quoted(self.fails)}")
+        _check_fails(self.fails)
         for name in _FLOATS:  # 3 and 3.0 would have two digests
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         _ = self.fields
@@ -156,7 +155,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         Args:
             honest: At least 1.
             epsilon: At which delta is asked for, where that is not the mechanism's own.
-            fails: Of the graph, where that is not the mechanism's own.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
@@ -173,7 +172,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
 
         Args:
             honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
-            fails: Of the graph, where that is not ``fails`` of the mechanism.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         honest = self.honest if honest is None else honest
 
@@ -214,6 +213,7 @@ def chosen(
         check_integer(name, value)
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
+    _check_fails(fails)
     if field_bits is not None:
         Fields(field_bits, 1)  # refuses what cannot be
     draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
@@ -250,6 +250,12 @@ def chosen(
         else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
         "parameters: take a larger epsilon, fewer rounds or more clients"
     )
+
+
+def _check_fails(fails: object) -> None:
+    """Refuse what is not the log2 of a probability, or an integer that is no float."""
+    if not isinstance(fails, int | float) or not (-1e300 < fails <= 0 or fails == -math.inf):
+        raise ConfigError(f"fails must be the log2 of a probability, not {quoted(fails)}")
 
 
 def _widths(field_bits: int | None) -> Iterator[tuple[int, float]]:

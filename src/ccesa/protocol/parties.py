@@ -6,6 +6,7 @@ from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
@@ -44,4 +45,21 @@ def check_account(charter: Charter, account: Account | None) -> None:
     if account is not None and (account.mechanism, account.charter) != (charter.mechanism, charter.digest):
         raise ConfigError(
             "an account for other noise, or for another charter, than the one that this client holds"
+        )
+
+
+def check_noise(config: RoundConfig, account: Account | None) -> None:
+    """Refuse a round without a charter whose sums may have less noise than its vectors are charged for."""
+    if account is None:
+        return
+    noise = account.mechanism
+    if (config.length, config.bits) != (noise.length, WORD_BITS):
+        raise ConfigError(
+            f"a round of {config.length} words of {config.bits} bits, and the noise of this client's account "
+            f"is made for {noise.length} of {WORD_BITS}"
+        )
+    if noise.honest > config.min_survivors:
+        raise ConfigError(
+            f"the noise of this client's account counts on {noise.honest} honest clients in every sum, and "
+            f"this round opens sums of {config.min_survivors}"
         )

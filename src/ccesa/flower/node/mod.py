@@ -80,18 +80,18 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
     Returns:
         The answer of the protocol, or a refusal that says no more than a code; the node's log has the reason.
     """
-    if kind_of(message.metadata.message_type) == "query":
-        return call_next(message, context)
+    queried = kind_of(message.metadata.message_type) == "query"
     try:
         settings = NodeSettings.read(context.node_config)
-        request = envelope.request_in(message)
+        request = None if queried else envelope.request_in(message)
     except CcesaError as error:
         log.warn(f"a message was refused: {_reason(error)}")
         return envelope.refusal(message, REFUSED)
     if request is None:
-        if settings.answers_in_clear:
+        if settings.answers_in_clear or (queried and not settings.needs_noise):
             return call_next(message, context)
-        log.warn("a message in the clear was refused" + _ALLOWING * (not settings.has_charter))
+        allowed = not (settings.has_charter or settings.needs_noise)
+        log.warn("a message in the clear was refused" + _ALLOWING * allowed)
         return envelope.not_in_clear(message)
     try:
         answer = _Node(message, context, call_next, settings).answer(request)
