@@ -167,6 +167,7 @@ class RosterServer(ActiveServer):
         super().__init__(charter.config(length=config.length, series_id=config.series_id), charter)
         self.config, self.colluders = config, colluders  # its own check is no obstacle to a liar
         self._round = replace(self._round, config=config)
+        self._limits = {kind: m.limit(kind, config) for kind in self._limits}
         self._steps = (self._steps[0]._replace(close=self._grind), *self._steps[1:])
         self.tries = 0
         self.split: Split | None = None

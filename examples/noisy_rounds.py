@@ -12,7 +12,6 @@ import numpy as np
 import ccesa
 from ccesa.plan import plan
 from ccesa.protocol.round import run_round
-from ccesa.simulate import noisy_config
 
 SITES, PARAMETERS = 30, 2000
 ASKED = ccesa.DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=3, norm=1.0)
@@ -28,7 +27,7 @@ def main() -> None:
     ledgers = [ccesa.Ledger.in_memory(epsilon=ASKED.epsilon, delta=ASKED.delta) for _ in range(SITES)]
     print(f"no sum of fewer than {planned.least_survivors} sites is opened, {quantizer.length} words each")
     for number in range(4):
-        config = noisy_config(planned)  # with a fresh series_id
+        config = planned.config()  # with a fresh series_id
         sites = [site(config, i, models[i], quantizer, ledgers[i], planned.floor) for i in range(SITES)]
         try:
             found = run_round(ccesa.Server(config), partial(carry, sites))

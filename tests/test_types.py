@@ -35,6 +35,9 @@ assert_type(ccesa.aggregate((np.zeros(3), np.ones(2)) for _ in range(4)).mean, l
 assert_type(ccesa.aggregate([{"count": np.arange(3)}] * 4).mean["count"], Array)  # their mean is no integer
 assert_type(ccesa.aggregate([{"w": Tensor()}] * 4).mean, dict[str, Tensor])
 assert_type(ccesa.aggregate([[Tensor()]] * 4).mean, list[Tensor])
+asked = ccesa.DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=1, norm=1.0)
+assert_type(ccesa.aggregate(named, privacy=asked).noise, float)
+ccesa.aggregate(named, privacy=8.0)  # type: ignore[call-overload]
 ccesa.aggregate([["no array"]] * 4)  # type: ignore[list-item]
 ccesa.aggregate(named, weight=[1.0])  # type: ignore[call-overload]
 ccesa.aggregate(named, graph="complete")  # type: ignore[call-overload]

@@ -1,6 +1,6 @@
 """``Mechanism``: the numbers that every client has in common, and what they promise.
 
-All of them are public and none comes in a message: they stand in the charter, or in what was agreed on else.
+All of them are public and none comes in a message: they stand in the charter, or whatever was agreed on.
 A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
 2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
 integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
@@ -8,7 +8,6 @@ integers with variance ``variance`` / 256, and the draws lie in fields of ``fiel
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,6 +19,7 @@ from ccesa.fields import WORD_BITS, Fields
 from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
+from ccesa.privacy.release import Release
 from ccesa.privacy.rotation import mixed
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 
@@ -29,28 +29,11 @@ _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
 _MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
 #: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
 _SIDES = 4.5
-#: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
+#: How much more noise the fine grid may cost, and the integers; and how much of epsilon the slack.
 _ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
 _GRID_BITS = range(6, 13)
-#: More than the sums and roots of floats here can flatter.
-_ROUNDING = 2.0**-40
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
 _FLOATS = ("epsilon", "delta", "norm", "fails")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """What one vector that leaves spends.
-
-    Attributes:
-        mu2: The square of its mu, which adds up over releases.
-        delta: What it adds to delta besides: the table's distance, and the chance that the graph fails.
-        slack: What it adds to L.
-    """
-
-    mu2: float
-    delta: float
-    slack: float
 
 
 class Mechanism(Part, frozen=True, kw_only=True, dict=True):
@@ -64,7 +47,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         against: As above.
         honest: H: honest clients in every sum that can be opened, whose noise is counted on.
         dimension: Parameters of the model, d.
-        variance: The variance of one client's noise, in parts of 1/256 of the integers' own unit.
+        variance: The variance of one client's noise, in units of 1/256.
         grid_bits: The fine grid has the step 2^-grid_bits.
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.
@@ -177,10 +160,10 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
         factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
+        failing = 2.0 ** (self.fails if fails is None else fails)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=factor * draws * float(most_distance(self.variance))
-            + 2.0 ** (self.fails if fails is None else fails),
+            delta=factor * draws * float(most_distance(self.variance)) + failing,
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
@@ -192,27 +175,16 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
             fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         honest = self.honest if honest is None else honest
-        kept = self._kept(honest, self.epsilon, fails)
-        if kept <= self.epsilon or kept == math.inf:
-            return kept
-        again = self._kept(honest, kept + 1, fails)  # the draws' distance counts e^epsilon times
-        return again if again <= kept + 1 else math.inf
 
-    def _kept(self, honest: int, most: float, fails: float | None) -> float:
-        """Return epsilon, which holds if it is at most ``most``."""
-        one = self.released(honest, most, fails)
-        return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
+        def kept(most: float) -> float:
+            """Return epsilon, which holds if it is at most ``most``."""
+            return self.released(honest, most, fails).times(self.rounds).epsilon(self.delta)
 
-
-def composed(mu2: float, delta: float, slack: float, allowed: float) -> float:
-    """Return epsilon at ``allowed`` of releases whose squared mu, deltas and slacks add up to these.
-
-    It holds if it is at most the epsilon at which the deltas were asked for.
-    """
-    left = (allowed * (1 - _ROUNDING) - delta) * math.exp(-slack)
-    if left <= 0:
-        return math.inf
-    return accounting.gaussian_epsilon(left, math.sqrt(mu2) * (1 + _ROUNDING)) + 2 * slack
+        found = kept(self.epsilon)
+        if found <= self.epsilon or found == math.inf:
+            return found
+        again = kept(found + 1)  # the draws' distance counts e^epsilon times
+        return again if again <= found + 1 else math.inf
 
 
 def chosen(

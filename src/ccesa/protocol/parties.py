@@ -10,7 +10,6 @@ from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
-from ccesa.privacy.mechanism import Mechanism
 
 
 def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
@@ -38,13 +37,12 @@ def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> N
 
 def check_account(charter: Charter, account: Account | None) -> None:
     """Refuse vectors under a charter with noise that nobody charges, or that are charged as others."""
-    noise = charter.privacy if isinstance(charter.privacy, Mechanism) else None
-    if account is None and noise is not None:
+    if account is None and charter.mechanism is not None:
         raise ConfigError(
             "the charter has noise, and this client no ledger: give it an account, "
             "Ledger(path).account(charter.privacy, charter.digest)"
         )
-    if account is not None and (account.mechanism, account.charter) != (noise, charter.digest):
+    if account is not None and (account.mechanism, account.charter) != (charter.mechanism, charter.digest):
         raise ConfigError(
             "an account for other noise, or for another charter, than the one that this client holds"
         )

@@ -195,7 +195,7 @@ class _Node:
             return terms.round_task(envelope.without(self._message.content))
 
         own = self._settings
-        account = account_of(own, terms.noise)
+        account = account_of(own, terms.mechanism)
         if own.has_charter:
             return ActiveClient(
                 config,
@@ -222,7 +222,7 @@ class _Node:
                 )
             charter = self._settings.charter
             config, terms = charter.decode(request.config), Terms.under(charter, message_type)
-            check_noise(self._settings, config, terms.noise)
+            check_noise(self._settings, config, terms.mechanism)
             return config, terms
         config, terms = RoundConfig.decode(request.config), Terms.decode(request.terms)
         for name in ("bits", "clients"):
@@ -230,7 +230,7 @@ class _Node:
             if found != expected:
                 raise ConfigError(f"terms for {found} {name} in a round of {expected}")
         self._settings.check_terms(message_type, terms)
-        check_noise(self._settings, config, terms.noise)
+        check_noise(self._settings, config, terms.mechanism)
         return config, terms
 
     def _vector(self, config: RoundConfig, terms: Terms, memory: Memory) -> Vector:
