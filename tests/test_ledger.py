@@ -290,6 +290,18 @@ def test_a_link_leads_to_the_same_ledger_and_head(tmp_path):
     assert os.listdir(tmp_path / "other") == ["link"]
 
 
+@pytest.mark.parametrize("name", ["circle", "a\0b", "", "."])
+def test_what_cannot_be_a_file_is_no_ledger(tmp_path, name, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(ConfigError, match="cannot be"):  # a ledger, or used: as the version of Python sees it
+        Ledger(name)
+    with pytest.raises(ConfigError):
+        Ledger.new(name, epsilon=8.0, delta=1e-5)
+    assert os.listdir(tmp_path) == ["circle"]
+    assert not tmp_path.with_name(f"{tmp_path.name}.head").exists()
+
+
 def test_without_file_locks_there_is_no_ledger_on_disk(tmp_path, monkeypatch):
     ledger = ledger_of(tmp_path)
     monkeypatch.setattr(ledger_file, "fcntl", None)

@@ -2,6 +2,8 @@
 
 from typing import Literal, get_args
 
+import msgspec
+
 from ccesa.errors import ConfigError, quoted
 from ccesa.fields import is_positive
 from ccesa.parts import Part, check_integer
@@ -38,6 +40,8 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_demand(self)
+        for name in ("epsilon", "delta", "norm"):  # numpy's narrower floats would round what follows
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 
 
 def check_demand(asked: Part) -> None:
@@ -65,7 +69,7 @@ def check_budget(epsilon: float, delta: float) -> None:
     Raises:
         ConfigError: One of them is out of range; the text names it.
     """
-    if not is_positive(epsilon) or epsilon > MOST_EPSILON:
+    if not is_positive(epsilon) or float(epsilon) > MOST_EPSILON:
         raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
-    if not is_positive(delta) or not LEAST_DELTA <= delta < 1:
+    if not is_positive(delta) or not LEAST_DELTA <= float(delta) < 1:
         raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")
