@@ -12,7 +12,6 @@ import numpy as np
 import ccesa
 from ccesa.plan import plan
 from ccesa.protocol.round import run_round
-from ccesa.simulate import noisy_config
 
 SITES, PARAMETERS = 30, 2000
 ASKED = ccesa.DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=3, norm=1.0)
@@ -28,8 +27,8 @@ def main() -> None:
     ledgers = [ccesa.Ledger.in_memory(epsilon=ASKED.epsilon, delta=ASKED.delta) for _ in range(SITES)]
     print(f"no sum of fewer than {planned.least_survivors} sites is opened, {quantizer.length} words each")
     for number in range(4):
-        config = noisy_config(planned)  # with a fresh series_id
-        sites = [site(config, i, models[i], quantizer, ledgers[i]) for i in range(SITES)]
+        config = planned.config()  # with a fresh series_id
+        sites = [site(config, i, models[i], quantizer, ledgers[i], planned.floor) for i in range(SITES)]
         try:
             found = run_round(ccesa.Server(config), partial(carry, sites))
         except ccesa.BudgetSpent as refusal:
@@ -43,12 +42,16 @@ def main() -> None:
         print(f"  site 0 has spent epsilon = {ledgers[0].spent().epsilon:.2f} of {ASKED.epsilon}")
 
 
-def site(config, number, model, quantizer, ledger):
-    """A site's client: it draws noise when it is asked for its vector, which is charged before it leaves."""
+def site(config, number, model, quantizer, ledger, floor):
+    """A site's client: it draws noise when it is asked for its vector, which is charged before it leaves.
+
+    It insists on as many survivors as the noise counts on, whatever the server proposes.
+    """
     return ccesa.Client(
         config,
         number,
         lambda: quantizer.encode([model], config.context).vector,
+        floor=floor,
         account=ledger.account(quantizer.mechanism),
     )
 

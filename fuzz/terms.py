@@ -22,8 +22,8 @@ def one(data: bytes) -> None:
     except ConfigError:
         return
     room = length * terms.fields.per_word
-    if terms.noise is not None:
-        if room < terms.noise.dimension:
+    if terms.mechanism is not None:
+        if room < terms.mechanism.dimension:
             raise AssertionError("terms without room for the noise")
     elif room <= sum(value.size for value in MODEL.values()) * (terms.kind == "train"):
         raise AssertionError("terms without room for the weight")

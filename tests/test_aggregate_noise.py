@@ -19,7 +19,6 @@ from ccesa.simulate import (
     chartered,
     enrol,
     federate,
-    noisy_config,
     simulate,
     usual_plan,
 )
@@ -152,7 +151,7 @@ def noisy(guard: str, clients: int = 30, against: str = "follows"):
 
 def test_a_simulated_round_has_the_noise_of_its_plan():
     planned = noisy("curious")
-    config = noisy_config(planned)
+    config = planned.config()
     vectors = NoisyVectors(planned.mechanism, config, seed=5)
     report = simulate(config, vectors, dropout=Exactly({"share": [1], "mask": [3, 4]}), seed=5)
     assert report.exact
@@ -163,14 +162,14 @@ def test_a_simulated_round_has_the_noise_of_its_plan():
 @pytest.mark.parametrize("collusion", [0.0, 0.1])
 def test_where_clients_collude_its_rounds_have_the_step_accept(collusion):
     planned = plan(30, 0.1, collusion, length=4000, privacy=ASKED)
-    config = noisy_config(planned)
+    config = planned.config()
     assert config.accept == (collusion > 0)
     assert config.min_survivors - planned.colluders == planned.mechanism.honest
 
 
 def test_its_models_follow_from_the_seed_and_its_noise_does_not():
     planned = noisy("curious")
-    config = noisy_config(planned)
+    config = planned.config()
     one, other = (NoisyVectors(planned.mechanism, config, seed=5) for _ in range(2))
     assert np.array_equal(one.model(3), other.model(3))
     assert not np.array_equal(one.model(3), one.model(4))
@@ -180,7 +179,7 @@ def test_its_models_follow_from_the_seed_and_its_noise_does_not():
 
 def test_vectors_of_another_round_are_refused():
     planned = noisy("curious")
-    other = noisy_config(usual_plan(30, 0.1, length=5000, privacy=planned.mechanism.demand))
+    other = usual_plan(30, 0.1, length=5000, privacy=planned.mechanism.demand).config()
     with pytest.raises(ConfigError, match="and noise that is made for"):
         NoisyVectors(planned.mechanism, other, seed=0)
 

@@ -212,8 +212,8 @@ def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
     words = " ".join(run("charter", "show", path).stdout.split())
     server = {"follows": "follows the protocol", "lies": "lies"}[against]
     for says in (
-        f"epsilon = 6 at delta = 1e-06 if the server {server}, for 20 vectors of a client, 1,000 parameters "
-        "of L2 norm 1.5 each",
+        f"epsilon = 6 at delta = 1e-06 if the server {server}, for 20 vectors of a client, each with 1,000 "
+        "parameters and an L2 norm of at most 1.5",
         f"{noise.honest} honest members in every sum that can be opened, and on ledgers",
         f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
         f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(MEMBERS):.3g} if all",

@@ -138,7 +138,7 @@ def test_what_is_left_is_what_can_be_charged():
     charge(ledger)
     left = ledger.left()
     assert 1 < left < 100
-    assert ledger.account(mechanism()).left() == left
+    assert ledger.account(mechanism(rounds=100)).left() == left
     for _ in range(left):
         charge(ledger)
     assert ledger.left() == 0
@@ -289,6 +289,18 @@ def test_a_link_leads_to_the_same_ledger_and_head(tmp_path):
     charge(ledger)
     assert len(Ledger(tmp_path / "other" / "link").entries()) == 3
     assert os.listdir(tmp_path / "other") == ["link"]
+
+
+@pytest.mark.parametrize("name", ["circle", "a\0b", "", "."])
+def test_what_cannot_be_a_file_is_no_ledger(tmp_path, name, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(ConfigError, match="cannot be"):  # a ledger, or used: as the version of Python sees it
+        Ledger(name)
+    with pytest.raises(ConfigError):
+        Ledger.new(name, epsilon=8.0, delta=1e-5)
+    assert os.listdir(tmp_path) == ["circle"]
+    assert not tmp_path.with_name(f"{tmp_path.name}.head").exists()
 
 
 def test_without_file_locks_there_is_no_ledger_on_disk(tmp_path, monkeypatch):

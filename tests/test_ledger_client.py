@@ -27,9 +27,9 @@ CLIENTS = 5
 guards = pytest.mark.parametrize("guard", ["curious", "active"])
 
 
-def mechanism(rounds: int = 3, epsilon: float = 3.0) -> Mechanism:
+def mechanism(rounds: int = 3, epsilon: float = 3.0, honest: int = 2) -> Mechanism:
     demand = DifferentialPrivacy(epsilon=epsilon, delta=1e-6, rounds=rounds, norm=1.0)
-    return chosen(demand, clients=CLIENTS, honest=2, dimension=20)
+    return chosen(demand, clients=CLIENTS, honest=honest, dimension=20)
 
 
 NOISE = mechanism()
@@ -322,6 +322,33 @@ def test_an_account_is_for_the_noise_of_the_charter_and_for_this_charter():
         site.client(plain, np.ones(5, np.uint64), account=ledger.account(NOISE, plain.charter))
     site.client(plain, np.ones(5, np.uint64), account=None)
     assert not drawn
+
+
+# Without a charter the server proposes the round
+
+
+@pytest.mark.parametrize(
+    ("proposed", "match"),
+    [
+        ({"min_survivors": NOISE.honest}, r"counts on 3 honest clients in every sum, .* opens sums of 2"),
+        (
+            {"length": NOISE.length + 1},
+            r"a round of \d+ words of 64 bits, and the noise .* made for \d+ of 64",
+        ),
+        ({"bits": 32}, r"words of 32 bits, and the noise .* of 64"),
+    ],
+)
+def test_a_round_with_less_noise_than_is_charged_is_refused_before_a_key_exists(proposed, match):
+    """S29: a server proposes sums of fewer clients than the noise of everyone's account counts on."""
+    config = configure(CLIENTS, **{"bits": 64, "length": NOISE.length, **proposed})
+    more = NOISE if "min_survivors" not in proposed else mechanism(honest=NOISE.honest + 1)
+    ledger, drawn = Ledger.in_memory(epsilon=3.0, delta=1e-6), []
+    vector = np.ones(config.length, f"u{config.bits // 8}")
+    Client(config, 0, vector)
+    with pytest.raises(ConfigError, match=match):
+        Client(config, 0, vector, account=ledger.account(more), random=drawn.append)
+    assert not drawn
+    assert not ledger.entries()
 
 
 # Series

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ccesa.errors import ConfigError
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import MOST_SLACK, Mechanism, Release, chosen, composed
+from ccesa.privacy.mechanism import MOST_SLACK, Mechanism, chosen
+from ccesa.privacy.release import Release
 from ccesa.privacy.table import tables
 
 ASKED = {"epsilon": 8.0, "delta": 1e-6, "rounds": 100, "norm": 1.0}
@@ -171,6 +172,7 @@ def test_a_demand_that_cannot_be_is_refused_before_and_with_its_noise(changes, m
         ({"fails": 0.5}, "fails must be the log2 of a probability"),
         ({"fails": math.nan}, "fails must be the log2 of a probability"),
         ({"fails": "-40"}, "fails must be the log2 of a probability"),
+        ({"fails": -(10**400)}, "fails must be the log2 of a probability"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(changes, match):
@@ -215,7 +217,10 @@ def test_noise_whose_slack_is_not_negligible_is_refused():
         ({"dimension": 2.0}, "dimension must be a whole number"),
         ({"honest": True}, "honest must be a whole number"),
         ({"fails": -20.0}, "more than delta = 1e-06 in all"),
-        ({"fails": math.nan}, "more than delta = 1e-06 in all"),
+        ({"fails": math.nan}, "fails must be the log2 of a probability"),
+        ({"fails": 2000}, "fails must be the log2 of a probability"),
+        ({"fails": -(10**400)}, "fails must be the log2 of a probability"),
+        ({"fails": None}, "fails must be the log2 of a probability"),
         ({"field_bits": 0}, "a field has 2 to 64 bits"),
         ({"field_bits": "10"}, "bits must be a whole number"),
         ({"field_bits": 4}, "fields of 4 bits are too narrow"),
@@ -238,25 +243,27 @@ def test_a_hopeless_demand_says_what_would_help():
 
 def test_releases_add_up_to_what_all_rounds_spend():
     one = MADE.release
-    total = composed(100 * one.mu2, 100 * one.delta, 100 * one.slack, MADE.delta)
+    total = one.times(100).epsilon(MADE.delta)
     assert total == MADE.certified() <= MADE.epsilon
     assert total > MADE.epsilon * 0.99
-    half = composed(50 * one.mu2, 50 * one.delta, 50 * one.slack, MADE.delta)
+    half = one.times(50).epsilon(MADE.delta)
     assert MADE.epsilon / 2 < half < MADE.epsilon * 0.75  # it grows like a root, and more
 
 
 def test_a_delta_that_is_used_up_leaves_no_epsilon():
-    assert composed(0.0, 1e-6, 0.0, 1e-6) == math.inf
-    assert composed(0.0, 2e-6, 0.0, 1e-6) == math.inf
-    assert composed(1e9, 0.0, 0.0, 1e-6) == math.inf
-    assert composed(1.0, 0.0, math.inf, 1e-6) == math.inf
-    assert composed(0.0, 0.0, 0.0, 1e-6) < 1e-9
+    for spent in ((0.0, 1e-6, 0.0), (0.0, 2e-6, 0.0), (1e9, 0.0, 0.0), (1.0, 0.0, math.inf)):
+        assert release(*spent).epsilon(1e-6) == math.inf
+    assert release(0.0, 0.0, 0.0).epsilon(1e-6) < 1e-9
+
+
+def release(mu2, delta, slack):
+    return Release(mu2=mu2, delta=delta, slack=slack)
 
 
 @given(st.floats(0, 0.2), st.floats(-6, 0.5))
 def test_slack_counts_twice_in_epsilon_and_once_in_delta(slack, log_mu):
     mu = 10**log_mu
-    found = composed(mu**2, 0.0, slack, 1e-6)
+    found = release(mu**2, 0.0, slack).epsilon(1e-6)
     exact = accounting.gaussian_epsilon(1e-6 * math.exp(-slack), mu) + 2 * slack
     assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-9) + 1e-9
 
@@ -273,7 +280,7 @@ def test_the_draws_distance_counts_at_the_epsilon_that_is_claimed():
     far = with_(fails=-math.inf)
     claimed = far.certified(100)
     again = far.released(100, claimed)
-    assert composed(100 * again.mu2, 100 * again.delta, 100 * again.slack, far.delta) <= claimed
+    assert again.times(100).epsilon(far.delta) <= claimed
     assert far.certified(20) == math.inf  # where e^epsilon draws are off by more than delta
 
 
@@ -319,6 +326,12 @@ def test_whole_numbers_and_numpys_floats_are_the_same_numbers():
     assert with_(**asked) == MADE
     assert with_(**asked).digest == MADE.digest
     assert with_(norm=np.float32(1)).digest == MADE.digest
+    third = DifferentialPrivacy(epsilon=np.float32(8.1), delta=Fraction(1, 3), rounds=3, norm=1)
+    assert all(type(getattr(third, name)) is float for name in ("epsilon", "delta", "norm"))
+    with pytest.raises(ConfigError, match="delta must be at least 1e-12 and below 1"):
+        DifferentialPrivacy(
+            epsilon=1.0, delta=1 - Fraction(1, 10**30), rounds=3, norm=1
+        )  # as a float it is 1
 
 
 def test_decoding_checks_as_making_does():

@@ -171,7 +171,7 @@ def test_zero_has_noise_and_is_not_the_packed_zero():
     plain = made.mechanism.fields.pack(np.zeros(64, np.int64))
     both = [made.encode([np.zeros(64)], CONTEXT).vector for _ in range(2)]
     for one, other in pairwise([plain, *both, plain]):
-        assert (one != other).mean() > 0.9
+        assert (one != other).mean() > 0.8  # the last word has one number only
 
 
 def test_two_encodings_of_one_model_differ_by_the_noise_of_two():

@@ -386,6 +386,32 @@ def test_both_servers_have_their_epsilon():
     assert found.drowning == pytest.approx(100 * found.in_mean)
 
 
+def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
+    made = noisy(1000, collusion=0.05, privacy_bits=40)
+    flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
+    assert figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
+
+
+def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
+    """The distance of the draws counts e^epsilon times, and the epsilon that is printed may be larger."""
+    asked = msgspec.structs.replace(DEMAND, epsilon=50.0, delta=1e-5, rounds=1)
+    made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=asked)
+    found, honest = figures(made, made.mechanism), made.promised("lies").honest
+    one = made.mechanism.released(honest, found.lies.epsilon)
+    assert one.epsilon(asked.delta) <= found.lies.epsilon
+    smaller = msgspec.structs.replace(asked, delta=1e-6)
+    made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=smaller)
+    assert figures(made, made.mechanism).lies is None  # all of delta is spent on draws
+
+
+def test_a_graph_that_fails_more_often_costs_epsilon():
+    mechanism = noisy(20, 0.2, guard="active", graph="complete").mechanism
+    one = mechanism.released(9, fails=-21.0)
+    assert one.delta == pytest.approx(2.0**-21)
+    assert mechanism.certified(9) < mechanism.certified(9, -40.0) < mechanism.certified(9, -30.0) < math.inf
+    assert mechanism.certified(9, -1.0) == math.inf
+
+
 @pytest.mark.parametrize(
     "asked",
     [

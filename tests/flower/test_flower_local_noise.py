@@ -28,7 +28,7 @@ def local(nodes: int) -> float:
 
 
 def ours(nodes: int) -> float:
-    noise = NoisyRounds(privacy=DEMAND).terms("train", nodes, large_model(), None).noise
+    noise = NoisyRounds(privacy=DEMAND).terms("train", nodes, large_model(), None).mechanism
     return noise.noise(nodes) / nodes
 
 

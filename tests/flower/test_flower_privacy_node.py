@@ -92,6 +92,17 @@ def test_a_node_that_insists_on_noise_takes_part_in_nothing_else(key, tmp_path, 
     assert any("a round without noise, and this node takes part with noise only" in line for line in said)
 
 
+@pytest.mark.parametrize("key", ["ccesa-min-noise", "ccesa-ledger"])
+def test_nor_does_it_answer_a_query(key, tmp_path, said):
+    """S31: what an app says to one has no noise, and would be charged nowhere."""
+    own = ledgers(tmp_path)[1002] if key == "ccesa-ledger" else {key: 0.1}
+    grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: own})
+    replies = grid.send_and_receive(messages(grid, new_model(), "query"))
+    assert [one.metadata.src_node_id for one in replies if one.has_error()] == [1002]
+    assert {node for _, node in grid.app.calls} == OTHERS
+    assert any(line.endswith("in the clear was refused") for line in said)  # nothing would allow it
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [

@@ -183,13 +183,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             if self.bits != WORD_BITS:
                 raise ConfigError(f"a charter with learning has words of {WORD_BITS} bits, not {self.bits}")
             Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
-        if isinstance(self.privacy, Mechanism):
-            self._check_noise(self.privacy)
+        if self.mechanism is not None:
+            self._check_noise(self.mechanism)
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        length = self.privacy.length if isinstance(self.privacy, Mechanism) else 1
+        length = self.mechanism.length if self.mechanism else 1
         BARE_FLOOR.check(self._config(length=length, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
 
-    def _check_noise(self, noise: Mechanism) -> None:
+    def _check_noise(self, mechanism: Mechanism) -> None:
         """Refuse noise of more honest clients than the certificate has in every sum that can be opened.
 
         Against a server that lies it is its least number. Against one that follows the protocol colluders may
@@ -198,13 +198,18 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if self.bits != WORD_BITS:
             raise ConfigError(f"a charter with privacy has words of {WORD_BITS} bits, not {self.bits}")
         honest = self.certificate.least_honest
-        if noise.against == "follows" and isinstance(self.graph, Complete):
+        if mechanism.against == "follows" and isinstance(self.graph, Complete):
             honest = self.min_survivors - self.certificate.colluders
-        if noise.honest > honest:
+        if mechanism.honest > honest:
             raise ConfigError(
-                f"the charter's noise counts on {noise.honest} honest clients in every sum, and its "
+                f"the charter's noise counts on {mechanism.honest} honest clients in every sum, and its "
                 f"certificate has {honest}"
             )
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """The noise in every vector; None where sums are released as they are."""
+        return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @cached_property
     def admission(self) -> Admission:
@@ -241,9 +246,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: One of them cannot be.
         """
-        if isinstance(self.privacy, Mechanism) and length != self.privacy.length:
+        if self.mechanism and length != self.mechanism.length:
             raise ConfigError(
-                f"a round of {length} words, and the charter's noise is made for {self.privacy.length}: a "
+                f"a round of {length} words, and the charter's noise is made for {self.mechanism.length}: a "
                 "model of another size needs another charter"
             )
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}

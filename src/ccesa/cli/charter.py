@@ -214,27 +214,27 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)
-    if isinstance(found.privacy, Mechanism):
-        yield from _noise_in_words(found.privacy, len(found.members))
+    if found.mechanism is not None:
+        yield from _noise_in_words(found.mechanism, len(found.members))
     elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
 
 
-def _noise_in_words(noise: Mechanism, members: int) -> Iterator[tuple[str, str]]:
+def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
     """Yield what the noise promises, and how much of it there is."""
-    yield "noise", report.demand_in_words(noise)
+    fields, noise = mechanism.fields, mechanism.noise
+    yield "noise", report.demand_in_words(mechanism)
     yield (
         "counts on",
-        f"{noise.honest:,} honest members in every sum that can be opened, and on ledgers: every vector that "
-        "leaves is charged to its member's",
+        f"{mechanism.honest:,} honest members in every sum that can be opened, and on ledgers: every vector "
+        "that leaves is charged to its member's",
     )
     yield (
         "a member adds",
-        f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
-        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(members):.3g} if all "
-        f"members are in it; a trusted curator would add {noise.curator:.3g}",
+        f"noise with a standard deviation of {noise(1):.3g} to each parameter; a sum has "
+        f"{noise(mechanism.honest):.3g} by those that are counted on, {noise(members):.3g} if all "
+        f"members are in it; a trusted curator would add {mechanism.curator:.3g}",
     )
-    fields = noise.fields
     yield (
         "words",
         f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per "

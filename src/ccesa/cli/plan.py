@@ -29,10 +29,9 @@ _MEANING = {
     "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
     "exposed": "with its own share, colluding neighbours can open a client",
     "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
+    "parted": "accusations leave an honest client out, and colluders could part the masks",
 }
-
-
-_PARTED = "accusations leave an honest client out, and colluders could part the masks"
+_OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
 _Dropout = Annotated[
@@ -52,7 +51,7 @@ _Collusion = Annotated[
 _PrivacyBits = Annotated[
     float | None,
     typer.Option(
-        help="A privacy event has probability 2^-P at most; 40, with noise and colluders 80, or 128 "
+        help="A privacy event has probability 2^-P at most; 40, or 80 with noise and colluders, or 128 "
         "under active."
     ),
 ]
@@ -198,9 +197,6 @@ def plan(
         new_charter.write(made, listed, values)
 
 
-_OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
-
-
 def _count(clients: int | None, listed: Admission | None) -> int:
     if listed is None:
         if clients is None:
@@ -214,12 +210,12 @@ def _count(clients: int | None, listed: Admission | None) -> int:
 
 
 def _show(
-    made: Plan, fields: Fields | None, rates: Rates | None, options: tuple[dict[str, Any], ...], as_json: bool
+    made: Plan, fields: Fields | None, rates: Rates | None, advised: tuple[dict[str, Any], ...], as_json: bool
 ) -> None:
     if as_json:
         lie = {} if fields is None else {"fields": fields.as_dict()}
-        would = {} if made.mechanism is None else {"advice": list(options)}
-        typer.echo(json.dumps(report.as_json(made, rates) | lie | would))
+        tried = {} if made.mechanism is None else {"advice": list(advised)}
+        typer.echo(json.dumps(report.as_json(made, rates) | lie | tried))
         return
     console = Console()
     console.print(lines(_recommendation(made, fields)))
@@ -232,7 +228,7 @@ def _show(
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     if made.mechanism is not None and (found := figures(made, made.mechanism)).drowns:
-        console.print(f"[red]too much noise[/red]  {report.drowning_in_words(found, options)}")
+        console.print(f"[red]too much noise[/red]  {report.drowning_in_words(found, advised)}")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")
 
@@ -256,8 +252,8 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
 
 def _offers(made: Plan) -> Iterator[list[str]]:
     for one in made.offers:
-        figures = [f"{one.ratio:.2f}", f"{one.degree:,}", _bytes(one.sent_bytes), f"{one.agreements:,.0f}"]
-        yield [one.graph.name, *figures]
+        price = [_bytes(one.sent_bytes), f"{one.agreements:,.0f}"]
+        yield [one.graph.name, f"{one.ratio:.2f}", f"{one.degree:,}", *price]
 
 
 def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
@@ -268,9 +264,8 @@ def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
     if "disconnected" not in promised and made.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {made.least_honest:,} honest clients"
         yield "least honest", report.probability_in_words(made.least_honest_fails), fewer
-
     if made.mechanism is not None and made.parted > -math.inf and not guard_named(made.guard).chooses_roster:
-        yield "parted", report.probability_in_words(made.parted), _PARTED
+        yield "parted", report.probability_in_words(made.parted), _MEANING["parted"]
 
 
 def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:

@@ -37,7 +37,7 @@ _MaskDegree = Annotated[int | None, typer.Option(help="Neighbours to mask with, 
 _Threshold = Annotated[
     int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
 ]
-_Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys.")]
+_Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys or noise.")]
 
 
 def simulate(

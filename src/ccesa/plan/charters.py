@@ -84,9 +84,8 @@ def recomputed(agreed: Charter) -> Plan:
         if told.dropout_per_step is msgspec.UNSET
         else dict(zip(ORDER, told.dropout_per_step, strict=True))
     )
-    noise = _noise(agreed)
     return check(
-        agreed.config(length=noise.length if noise else 1),
+        agreed.config(length=agreed.mechanism.length if agreed.mechanism else 1),
         told.dropout if steps is None else None,
         told.collusion,
         privacy_bits=told.privacy_bits,
@@ -112,19 +111,17 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
         if flatters:
             lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
-    noise = _noise(agreed)
-    return (*lines, *(() if noise is None else _flattering(noise, found)))
+    if agreed.mechanism is not None:
+        lines.extend(_flattering(agreed.mechanism, found))
+    return tuple(lines)
 
 
-def _flattering(noise: Mechanism, found: Plan) -> Iterator[str]:
+def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
     """Yield in what the noise counts on more than the graph keeps; by itself it keeps its epsilon."""
-    promise = found.promised(noise.against)
+    promise = found.promised(mechanism.against)
     honest, fails = (0, 0.0) if promise is None else promise
-    if noise.honest > honest:
-        yield f"its noise counts on {noise.honest} honest clients in every sum, computed anew it is {honest}"
-    if noise.fails < fails - _ROUNDING:
-        yield f"its noise counts on fails = {noise.fails:g}, computed anew it is {fails:g}"
-
-
-def _noise(agreed: Charter) -> Mechanism | None:
-    return None if agreed.privacy is msgspec.UNSET else agreed.privacy
+    if mechanism.honest > honest:
+        counted = f"{mechanism.honest} honest clients in every sum"
+        yield f"its noise counts on {counted}, computed anew it is {honest}"
+    if mechanism.fails < fails - _ROUNDING:
+        yield f"its noise counts on fails = {mechanism.fails:g}, computed anew it is {fails:g}"

@@ -14,15 +14,15 @@ from ccesa.probability.demand import Demand
 from ccesa.thresholds import Fixed, Linear, Threshold
 
 #: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
-SHARES = (3.0, 1.0)
+MARGINS = (3.0, 1.0)
 #: No more neighbours are taken for the sake of the noise alone.
 MOST_NEIGHBOURS = 1000
 
 
-def shares(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
+def margins(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
     """Return how the reliability may be divided: there is nothing to divide where S does not decide."""
     whole = graph == Complete().name and against == "follows"
-    return () if demand.guard.chooses_roster and not whole else SHARES
+    return () if demand.guard.chooses_roster and not whole else MARGINS
 
 
 def counted(demand: Demand, found: Found, *, settled: bool) -> Found:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from ccesa.plan.promises import ratio
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
-from ccesa.privacy.mechanism import composed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,5 @@ def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Kept | None:
     promise = plan.promised(against)
     if promise is None:
         return None
-    one, rounds = mechanism.released(promise.honest), mechanism.rounds
-    delta = one.delta - 2.0**mechanism.fails + 2.0**promise.fails
-    epsilon = composed(rounds * one.mu2, rounds * delta, rounds * one.slack, mechanism.delta)
+    epsilon = mechanism.certified(promise.honest, promise.fails)
     return None if epsilon == math.inf else Kept(epsilon=epsilon, honest=promise.honest)

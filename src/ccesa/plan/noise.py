@@ -11,7 +11,7 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, Graph, Harary, kind_named
-from ccesa.plan.counting import counted, raised, shares
+from ccesa.plan.counting import counted, margins, raised
 from ccesa.plan.making import certified, surviving
 from ccesa.plan.promises import Offer, ratio
 from ccesa.plan.result import Plan
@@ -28,7 +28,7 @@ _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise:
+class WantedNoise:
     """What is asked of rounds with noise, besides a graph."""
 
     privacy: DifferentialPrivacy
@@ -47,8 +47,12 @@ class Noise:
 
     def _counted(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
         """Return the graph and the rule with the most honest clients in every sum."""
-        divided = shares(demand, wanted.graph, self.privacy.against)
-        found, demand = search(demand, wanted, gives_way=gives_way, shares=divided)
+        found, demand = search(
+            demand,
+            wanted,
+            gives_way=gives_way,
+            margins=margins(demand, wanted.graph, self.privacy.against),
+        )
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
         found = counted(demand, found, settled=settled)
         if demand.assumptions.colluders == 0:

@@ -12,7 +12,7 @@ from ccesa.guards import CURIOUS, guard_named
 from ccesa.parts import check_type
 from ccesa.plan.explanation import everyone
 from ccesa.plan.making import certified, surviving
-from ccesa.plan.noise import Noise
+from ccesa.plan.noise import WantedNoise
 from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, thinned
 from ccesa.plan.wanted import Wanted, all_needed, search
@@ -59,8 +59,8 @@ def plan(
         guard: ``curious`` or ``active``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
-        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40, with
-            noise and colluders 80, or 128 under ``active``.
+        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40,
+            or 80 with noise and colluders, or 128 under ``active``.
         reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
             default 20, or what the complete graph reaches, with a note, where that is less.
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
@@ -84,11 +84,12 @@ def plan(
         ConfigError: An argument is out of range.
     """
     accept = accept or needs_accept(agreement)
-    liars = guard == CURIOUS.name and bool(collusion) and privacy is not None
-    if liars and privacy_bits is None:
-        privacy_bits = _AGAINST_PICKED_KEYS
-    liars = liars and not accept
-    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept or liars)
+    notes: tuple[str, ...] = ()
+    if privacy is not None and collusion and guard == CURIOUS.name:
+        privacy_bits = _AGAINST_PICKED_KEYS if privacy_bits is None else privacy_bits
+        if not accept:
+            accept, notes = True, (_ACCEPTS,)
+    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept)
     demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
     wanted = Wanted.checked(graph, degree, clients)
     RoundConfig(  # refuses what cannot be
@@ -102,15 +103,15 @@ def plan(
     gives_way = reliability_bits is None
     if privacy is not None:
         _check_against(privacy, guard)
-        noise = Noise(
+        noise = WantedNoise(
             privacy=privacy,
             dimension=length,
             field_bits=field_bits,
             agreement=agreement,
-            accept=accept or liars,
+            accept=accept,
         )
         made = noise.planned(demand, wanted, gives_way=gives_way)
-        return replace(made, notes=(*made.notes, *([_ACCEPTS] if liars else [])))
+        return replace(made, notes=(*made.notes, *notes))
     if field_bits is not None:
         raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
     found, demand = search(demand, wanted, gives_way=gives_way)

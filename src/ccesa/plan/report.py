@@ -19,22 +19,22 @@ from ccesa.probability.per_step import ORDER
 IMPOSSIBLE = -1e9
 #: What a plan has under the same name.
 _FIGURES = (
-    *(
-        "clients",
-        "guard",
-        "agreement",
-        "accept",
-        "privacy_bits",
-        "reliability_bits",
-        "length",
-        "bits",
-        "degree",
-        "mask_degree",
-    ),
-    *("least_honest", "least_roster", "least_survivors", "colluders", "around"),
+    "clients",
+    "guard",
+    "agreement",
+    "accept",
+    "privacy_bits",
+    "reliability_bits",
+    "length",
+    "bits",
+    "degree",
+    "mask_degree",
+    "least_honest",
+    "least_roster",
+    "least_survivors",
+    "colluders",
+    "around",
 )
-
-
 #: What JSON says of an offer, besides the name of its graph.
 _OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
 
@@ -186,8 +186,8 @@ def demand_in_words(mechanism: Mechanism) -> str:
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
     return (
         f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
-        f"{mechanism.rounds:,} vector(s) of a client: {mechanism.dimension:,} parameters, clipped to an L2 "
-        f"norm of {mechanism.norm:g} together"
+        f"{mechanism.rounds:,} vector(s) of a client, each with {mechanism.dimension:,} parameters and an L2 "
+        f"norm of at most {mechanism.norm:g}"
     )
 
 

@@ -49,20 +49,20 @@ class Wanted(NamedTuple):
 
 
 def search(
-    demand: Demand, wanted: Wanted, *, gives_way: bool, shares: tuple[float, ...] = ()
+    demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()
 ) -> tuple[Found, Demand]:
     """Return the cheapest graph for the demand, or for a lower reliability than the default.
 
-    ``shares`` are the bits by which it should be more reliable than the round, tried in turn.
+    ``margins`` are the bits by which it should be more reliable than the round, tried in turn.
     """
-    for share in (*shares, 0.0):
-        shared = replace(demand, share=share)
-        found = wanted.found(shared)
+    for margin in (*margins, 0.0):
+        stricter = replace(demand, margin=margin)
+        found = wanted.found(stricter)
         if found is not None:
-            return found, shared
+            return found, stricter
     failure = wanted.explained(demand)
     # Only a default gives way, and only in reliability: a lost round can be run again.
-    lower = _lowered(demand, min(shares, default=0.0)) if gives_way and wanted.degree is None else None
+    lower = _lowered(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
     all_with_all = None if lower is None else sparsest(lower, Complete)
     if lower is None or all_with_all is None:
         raise failure
@@ -77,11 +77,11 @@ def all_needed(demand: Demand) -> Iterator[str]:
         yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
 
 
-def _lowered(demand: Demand, share: float) -> Demand | None:
+def _lowered(demand: Demand, margin: float) -> Demand | None:
     """Return the demand with as much reliability as there is; None where that is less than a bit."""
     bits = reachable(demand) or 0.0
-    if share:  # what is set aside for small rosters weighs more then
-        bits -= share + 2.0 ** (share - SHORT_BITS + 1)
+    if margin:  # what is set aside for small rosters weighs more then
+        bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
     if bits < 1:
         return None
-    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), share=share)
+    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

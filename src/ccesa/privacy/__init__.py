@@ -1,7 +1,8 @@
 """Differential privacy: noise that clients add before they mask, and what it promises about the sum.
 
-``demand`` is what is asked for, ``mechanism`` the numbers that keep it by ``accounting``, ``quantizer`` a
-client's part with ``rotation``, ``noise`` and its ``table``; ``ledger`` counts what a site has spent.
+``demand`` is what is asked for, ``mechanism`` the numbers that keep it by ``accounting``, ``release`` what a
+vector spends, ``quantizer`` a client's part with ``rotation``, ``noise`` and its ``table``; ``ledger`` counts
+what a site has spent.
 """
 
 from importlib import import_module

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 #: The standard deviation that is given away so that the continuous Gaussian comes to lie on the integers.
 R = 1.75
-#: Beyond, nothing is private.
-MOST_EPSILON = 300.0
+#: Searches for an epsilon end here; what is asked for ends long before.
+_FARTHEST = 300.0
 #: Thirty-two roundings of floats. Each counts as often as a function's value follows its argument.
 _ROUNDING = 2.0**-48
-#: Above all that is lost where floats run out near zero.
+#: More than all that is lost where floats run out near zero.
 _NOTHING = 1e-190
 #: Terms of the slack that are added one by one; they only get smaller.
 _TERMS = 64
@@ -54,9 +54,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Return the least epsilon for this delta, rounded up; infinity where it is above 300."""
-    if gaussian_delta(MOST_EPSILON, mu) > delta:
+    if gaussian_delta(_FARTHEST, mu) > delta:
         return math.inf
-    return _end(lambda epsilon: gaussian_delta(epsilon, mu) <= delta, MOST_EPSILON, 0.0)
+    return _end(lambda epsilon: gaussian_delta(epsilon, mu) <= delta, _FARTHEST, 0.0)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -2,6 +2,8 @@
 
 from typing import Literal, get_args
 
+import msgspec
+
 from ccesa.errors import ConfigError, quoted
 from ccesa.fields import is_positive
 from ccesa.parts import Part, check_integer
@@ -38,9 +40,11 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_demand(self)
+        for name in ("epsilon", "delta", "norm"):  # numpy's narrower floats would round what follows
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 
 
-def check_demand(asked: "DifferentialPrivacy | Part") -> None:
+def check_demand(asked: Part) -> None:
     """Check the five fields of a demand, wherever they are.
 
     Raises:
@@ -49,10 +53,7 @@ def check_demand(asked: "DifferentialPrivacy | Part") -> None:
     epsilon, delta, rounds, norm, against = (
         getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
     )
-    if not is_positive(epsilon) or epsilon > MOST_EPSILON:
-        raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
-    if not is_positive(delta) or not LEAST_DELTA <= delta < 1:
-        raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")
+    check_budget(epsilon, delta)
     check_integer("rounds", rounds)
     if not 1 <= rounds <= MOST_ROUNDS:
         raise ConfigError(f"rounds must lie in 1..{MOST_ROUNDS}, not {rounds}")
@@ -60,3 +61,15 @@ def check_demand(asked: "DifferentialPrivacy | Part") -> None:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
         raise ConfigError(f"against must be one of {', '.join(get_args(Against))}, not {quoted(against)}")
+
+
+def check_budget(epsilon: float, delta: float) -> None:
+    """Check an epsilon with its delta.
+
+    Raises:
+        ConfigError: One of them is out of range; the text names it.
+    """
+    if not is_positive(epsilon) or float(epsilon) > MOST_EPSILON:
+        raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
+    if not is_positive(delta) or not LEAST_DELTA <= float(delta) < 1:
+        raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")

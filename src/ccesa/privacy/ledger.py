@@ -2,9 +2,9 @@
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves, whatever
 becomes of its round, and none leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That holds
-whoever chooses what comes next in view of what came out; where the choice is between several mechanisms, with
-delta + ``Spent.outright`` in place of delta.
+Gaussians do: squares of mu add up, and so do what each adds to delta outright and its slack. That also holds
+where the next release is chosen in view of what earlier ones gave; if the choice is between several
+mechanisms, with delta + ``Spent.outright`` in place of delta.
 
 Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
 that.
@@ -21,8 +21,9 @@ from pathlib import Path
 from ccesa.errors import BudgetSpent, ConfigError, quoted
 from ccesa.parts import check_type
 from ccesa.privacy.ledger_file import InMemory, OnDisk, Pages
-from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line, total
+from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line
 from ccesa.privacy.mechanism import Mechanism
+from ccesa.privacy.release import total
 
 _DIGEST_BYTES = 32
 
@@ -164,7 +165,7 @@ class Account:
     """What the vectors of one mechanism under one charter are charged to; ``Ledger.account`` makes it.
 
     Attributes:
-        pages: Of the ledger.
+        pages: Where the ledger is kept.
         mechanism: The noise in every vector.
         charter: The digest of the charter, if there is one.
     """
@@ -196,7 +197,7 @@ class Account:
         self.pages.add(partial(self._following, task, round_id))
 
     def left(self) -> int:
-        """Return how many more vectors may leave, if nothing else is charged to the ledger.
+        """Return how many more vectors may leave, if nothing else is charged.
 
         Raises:
             ConfigError: The ledger is damaged or cannot be read.
@@ -231,16 +232,15 @@ def _opened(epsilon: float, delta: float) -> bytes:
 
 
 def _spent(book: Book, entries: Sequence[Entry]) -> Spent:
-    added = total(entries)
-    return Spent(
-        vectors=len(entries), epsilon=book.epsilon(entries), mu=sqrt(added.mu2), outright=added.delta
-    )
+    added = total(entry.release for entry in entries)
+    epsilon = added.epsilon(book.budget.delta)
+    return Spent(vectors=len(entries), epsilon=epsilon, mu=sqrt(added.mu2), outright=added.delta)
 
 
 def _left(book: Book, entry: Entry) -> int:
     """Return how many vectors like this one may leave."""
     most = max(0, entry.rounds - book.vectors(entry.account))
-    return bisect(range(1, most + 1), False, key=lambda count: not book.fits(entry, count))
+    return bisect(range(1, most + 1), False, key=lambda count: not book.fits(entry.release.times(count)))
 
 
 def _check(book: Book, entry: Entry) -> None:
@@ -250,8 +250,8 @@ def _check(book: Book, entry: Entry) -> None:
             f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "
             "made for: no vector leaves; plan for more rounds, with the noise that they need"
         )
-    if not book.fits(entry):
-        spent, after = book.epsilon(book.entries), book.epsilon([*book.entries, entry])
+    if not book.fits(entry.release):
+        spent, after = book.spent.epsilon(book.budget.delta), book.epsilon_after(entry.release)
         raise BudgetSpent(
             f"{len(book.entries)} vector(s) have spent epsilon = {spent:.4g} of this site's "
             f"{book.budget.epsilon:g} at delta = {book.budget.delta:g}, and one more would make it "

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import IO, NamedTuple, Protocol
 
 from ccesa import files
-from ccesa.errors import ConfigError, DamagedLedger
+from ccesa.errors import ConfigError, DamagedLedger, quoted
 from ccesa.privacy.ledger_lines import Book, longer, read
 
 try:
@@ -63,8 +63,7 @@ class OnDisk:
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
-        #: Beside the file itself, also where the path is a link to it.
-        self._head = _head_of(self._path.resolve())
+        self._head = _head_of(self._path)
 
     @classmethod
     def new(cls, path: Path | str, first: bytes) -> "OnDisk":
@@ -140,7 +139,14 @@ class OnDisk:
 
 
 def _head_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.head")
+    """Return the path of the head: beside the file itself, also where the path is a link to it."""
+    try:
+        real = path.resolve()
+    except (RuntimeError, ValueError) as error:  # links in a circle, or a name that no file can have
+        raise ConfigError(f"{quoted(str(path))} cannot be a ledger: {error}") from error
+    if not path.name:
+        raise ConfigError(f"{quoted(str(path))} cannot be a ledger: it is a folder")
+    return real.with_name(f"{real.name}.head")
 
 
 def _append(file: IO[bytes], data: bytes) -> None:

@@ -16,10 +16,9 @@ import msgspec
 from ccesa import labels
 from ccesa.errors import ConfigError, DamagedLedger
 from ccesa.parts import Part
-from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import Release, composed
+from ccesa.privacy.demand import check_budget
+from ccesa.privacy.release import Release, total
 
-_PARTS = ("mu2", "delta", "slack")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -33,8 +32,7 @@ class Budget(Part, frozen=True, kw_only=True):
     delta: float
 
     def __post_init__(self) -> None:
-        # Made for its checks: what is no demand is no budget.
-        DifferentialPrivacy(epsilon=self.epsilon, delta=self.delta, rounds=1, norm=1.0)
+        check_budget(self.epsilon, self.delta)
         for name in ("epsilon", "delta"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
 
@@ -63,10 +61,13 @@ class Entry(Part, frozen=True, kw_only=True):
         """Charter and mechanism: the rounds of a mechanism are counted for both together."""
         return self.charter, self.mechanism
 
+    @property
+    def release(self) -> Release:
+        """What the vector spends."""
+        return Release(mu2=self.mu2, delta=self.delta, slack=self.slack)
+
 
 _KINDS: tuple[msgspec.json.Decoder[Any], ...] = (msgspec.json.Decoder(Budget), msgspec.json.Decoder(Entry))
-#: One vector, or several together.
-Spends = Entry | Release
 
 
 @dataclass(frozen=True)
@@ -78,33 +79,22 @@ class Book:
     #: The hash of the last line.
     tip: bytes
 
-    def epsilon(self, releases: Iterable[Spends]) -> float:
-        """Return what these spend together, at the delta of the budget."""
-        all_of_them = total(releases)
-        return composed(all_of_them.mu2, all_of_them.delta, all_of_them.slack, self.budget.delta)
-
     @cached_property
-    def total(self) -> Release:
+    def spent(self) -> Release:
         """What all entries spend together."""
-        return total(self.entries)
+        return total(entry.release for entry in self.entries)
 
     def vectors(self, account: tuple[str | None, str]) -> int:
         """Return how many vectors were charged to this charter and mechanism."""
         return sum(entry.account == account for entry in self.entries)
 
-    def fits(self, release: Spends, count: int = 1) -> bool:
-        """Tell whether so many more vectors stay within the budget."""
-        more = Release(**{name: count * getattr(release, name) for name in _PARTS})
-        return self.epsilon([self.total, more]) <= self.budget.epsilon
+    def epsilon_after(self, release: Release) -> float:
+        """Return epsilon of all entries and of this, at the delta of the budget."""
+        return total([self.spent, release]).epsilon(self.budget.delta)
 
-
-def total(releases: Iterable[Spends]) -> Release:
-    """Add up what vectors spend; each sum is exact, and then rounded up."""
-    every = list(releases)
-    sums = {name: math.fsum(getattr(one, name) for one in every) for name in _PARTS}
-    return Release(
-        **{name: math.nextafter(value, math.inf) if value else 0.0 for name, value in sums.items()}
-    )
+    def fits(self, release: Release) -> bool:
+        """Tell whether one more release, of one vector or several, stays within the budget."""
+        return self.epsilon_after(release) <= self.budget.epsilon
 
 
 def first_line(budget: Budget) -> bytes:

@@ -1,6 +1,6 @@
 """``Mechanism``: the numbers that every client has in common, and what they promise.
 
-All of them are public and none comes in a message: they stand in the charter, or in what was agreed on else.
+All of them are public and none comes in a message: they stand in the charter, or whatever was agreed on.
 A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
 2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
 integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
@@ -8,7 +8,6 @@ integers with variance ``variance`` / 256, and the draws lie in fields of ``fiel
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,6 +19,7 @@ from ccesa.fields import WORD_BITS, Fields
 from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
+from ccesa.privacy.release import Release
 from ccesa.privacy.rotation import mixed
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 
@@ -29,28 +29,11 @@ _LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
 _MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
 #: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
 _SIDES = 4.5
-#: So much more noise the fine grid may cost, and the integers; and the slack so much of epsilon.
+#: How much more noise the fine grid may cost, and the integers; and how much of epsilon the slack.
 _ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
 _GRID_BITS = range(6, 13)
-#: More than the sums and roots of floats here can flatter.
-_ROUNDING = 2.0**-40
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
 _FLOATS = ("epsilon", "delta", "norm", "fails")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """What one vector that leaves spends.
-
-    Attributes:
-        mu2: The square of its mu, which adds up over releases.
-        delta: What it adds to delta besides: the table's distance, and the chance that the graph fails.
-        slack: What it adds to L.
-    """
-
-    mu2: float
-    delta: float
-    slack: float
 
 
 class Mechanism(Part, frozen=True, kw_only=True, dict=True):
@@ -64,7 +47,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         against: As above.
         honest: H: honest clients in every sum that can be opened, whose noise is counted on.
         dimension: Parameters of the model, d.
-        variance: The variance of one client's noise, in parts of 1/256 of the integers' own unit.
+        variance: The variance of one client's noise, in units of 1/256.
         grid_bits: The fine grid has the step 2^-grid_bits.
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.
@@ -93,8 +76,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
             check_integer(name, getattr(self, name))
             if not 1 <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} of the noise must lie in 1..{most}, not {getattr(self, name)}")
-        if not isinstance(self.fails, int | float) or not self.fails <= 0:
-            raise ConfigError(f"fails must be the log2 of a probability, not {quoted(self.fails)}")
+        _check_fails(self.fails)
         for name in _FLOATS:  # 3 and 3.0 would have two digests
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         _ = self.fields
@@ -167,50 +149,42 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         """What one vector spends, if ``honest`` clients are in every sum."""
         return self.released(self.honest)
 
-    def released(self, honest: int, epsilon: float | None = None) -> Release:
+    def released(self, honest: int, epsilon: float | None = None, fails: float | None = None) -> Release:
         """Return what one vector spends if every sum has the noise of so many honest clients.
 
         Args:
             honest: At least 1.
             epsilon: At which delta is asked for, where that is not the mechanism's own.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
         factor = 1 + math.exp(self.epsilon if epsilon is None else epsilon)
+        failing = 2.0 ** (self.fails if fails is None else fails)
         return Release(
             mu2=(self.bound / 2.0**self.grid_bits) ** 2 / variance,
-            delta=factor * draws * float(most_distance(self.variance)) + 2.0**self.fails,
+            delta=factor * draws * float(most_distance(self.variance)) + failing,
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
-    def certified(self, honest: int | None = None) -> float:
+    def certified(self, honest: int | None = None, fails: float | None = None) -> float:
         """Return the epsilon that all rounds together keep at ``delta``, rounded up; infinity if none.
 
         Args:
             honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
+            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
         """
         honest = self.honest if honest is None else honest
-        kept = self._kept(honest, self.epsilon)
-        if kept <= self.epsilon or kept == math.inf:
-            return kept
-        again = self._kept(honest, kept + 1)  # the draws' distance counts e^epsilon times
-        return again if again <= kept + 1 else math.inf
 
-    def _kept(self, honest: int, most: float) -> float:
-        """Return epsilon, which holds if it is at most ``most``."""
-        one = self.released(honest, most)
-        return composed(self.rounds * one.mu2, self.rounds * one.delta, self.rounds * one.slack, self.delta)
+        def kept(most: float) -> float:
+            """Return epsilon, which holds if it is at most ``most``."""
+            return self.released(honest, most, fails).times(self.rounds).epsilon(self.delta)
 
-
-def composed(mu2: float, delta: float, slack: float, allowed: float) -> float:
-    """Return epsilon at ``allowed`` of releases whose squared mu, deltas and slacks add up to these.
-
-    It holds if it is at most the epsilon at which the deltas were asked for.
-    """
-    left = (allowed * (1 - _ROUNDING) - delta) * math.exp(-slack)
-    if left <= 0:
-        return math.inf
-    return accounting.gaussian_epsilon(left, math.sqrt(mu2) * (1 + _ROUNDING)) + 2 * slack
+        found = kept(self.epsilon)
+        if found <= self.epsilon or found == math.inf:
+            return found
+        again = kept(found + 1)  # the draws' distance counts e^epsilon times
+        return again if again <= found + 1 else math.inf
 
 
 def chosen(
@@ -239,6 +213,7 @@ def chosen(
         check_integer(name, value)
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
+    _check_fails(fails)
     if field_bits is not None:
         Fields(field_bits, 1)  # refuses what cannot be
     draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
@@ -275,6 +250,12 @@ def chosen(
         else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
         "parameters: take a larger epsilon, fewer rounds or more clients"
     )
+
+
+def _check_fails(fails: object) -> None:
+    """Refuse what is not the log2 of a probability, or an integer that is no float."""
+    if not isinstance(fails, int | float) or not (-1e300 < fails <= 0 or fails == -math.inf):
+        raise ConfigError(f"fails must be the log2 of a probability, not {quoted(fails)}")
 
 
 def _widths(field_bits: int | None) -> Iterator[tuple[int, float]]:

@@ -23,7 +23,7 @@ class Demand:
     guard: Guard
     roster: Roster
     #: Bits by which a graph has to be more reliable than a round, which may fail for other reasons too.
-    share: float = 0.0
+    margin: float = 0.0
 
     @classmethod
     def of(
@@ -70,7 +70,7 @@ class Demand:
     @property
     def graph_bits(self) -> float:
         """Return how reliable the graph has to be, in bits."""
-        return self.reliability_bits + self.share
+        return self.reliability_bits + self.margin
 
     @property
     def log_unreliable(self) -> float:

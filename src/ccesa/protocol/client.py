@@ -24,7 +24,7 @@ from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import check_account, check_round, check_unused, checked_threads
+from ccesa.protocol.parties import check_account, check_noise, check_round, check_unused, checked_threads
 from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
@@ -50,8 +50,8 @@ class Client:
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
     Raises:
-        ConfigError: A round of another guard, below the floor, or used before; or a client id, ``task``,
-            ``attempts`` or ``threads`` out of range.
+        ConfigError: A round of another guard, below the floor, not for the account's noise, or used before;
+            or a client id, ``task``, ``attempts`` or ``threads`` out of range.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -75,6 +75,7 @@ class Client:
         if member is None:
             floor = (floor or Floor()).over(BARE_FLOOR)
             floor.check(config)
+            check_noise(config, account)
         client, threads = whole_number("client id", client), checked_threads(threads)
         spending = Spending(tasks, whole_number("attempts", attempts), account, config.round_id)
         if not 0 <= client < config.clients:

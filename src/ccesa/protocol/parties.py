@@ -6,10 +6,10 @@ from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.errors import ConfigError
+from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
-from ccesa.privacy.mechanism import Mechanism
 
 
 def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
@@ -37,13 +37,29 @@ def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> N
 
 def check_account(charter: Charter, account: Account | None) -> None:
     """Refuse vectors under a charter with noise that nobody charges, or that are charged as others."""
-    noise = charter.privacy if isinstance(charter.privacy, Mechanism) else None
-    if account is None and noise is not None:
+    if account is None and charter.mechanism is not None:
         raise ConfigError(
             "the charter has noise, and this client no ledger: give it an account, "
             "Ledger(path).account(charter.privacy, charter.digest)"
         )
-    if account is not None and (account.mechanism, account.charter) != (noise, charter.digest):
+    if account is not None and (account.mechanism, account.charter) != (charter.mechanism, charter.digest):
         raise ConfigError(
             "an account for other noise, or for another charter, than the one that this client holds"
+        )
+
+
+def check_noise(config: RoundConfig, account: Account | None) -> None:
+    """Refuse a round without a charter whose sums may have less noise than its vectors are charged for."""
+    if account is None:
+        return
+    noise = account.mechanism
+    if (config.length, config.bits) != (noise.length, WORD_BITS):
+        raise ConfigError(
+            f"a round of {config.length} words of {config.bits} bits, and the noise of this client's account "
+            f"is made for {noise.length} of {WORD_BITS}"
+        )
+    if noise.honest > config.min_survivors:
+        raise ConfigError(
+            f"the noise of this client's account counts on {noise.honest} honest clients in every sum, and "
+            f"this round opens sums of {config.min_survivors}"
         )

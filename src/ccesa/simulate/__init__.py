@@ -3,7 +3,7 @@
 from ccesa.simulate.dropout import Burst, Dropout, Exactly, Independent, StepProbabilities
 from ccesa.simulate.enrolment import Federation, chartered, enrol, federate
 from ccesa.simulate.models import aggregate, usual_plan
-from ccesa.simulate.noisy import NoisyVectors, noisy_config
+from ccesa.simulate.noisy import NoisyVectors
 from ccesa.simulate.result import AggregatedModels
 from ccesa.simulate.simulation import Report, simulate
 
@@ -21,7 +21,6 @@ __all__ = [
     "chartered",
     "enrol",
     "federate",
-    "noisy_config",
     "simulate",
     "usual_plan",
 ]

@@ -12,7 +12,6 @@ from ccesa.errors import ConfigError
 from ccesa.graphs import Complete
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
-from ccesa.privacy import Mechanism
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import VectorSource
@@ -78,11 +77,11 @@ def new_client(
 
 def fresh_account(charter: Charter) -> Account | None:
     """Return an account of a ledger that ends with it and has room for all the charter's rounds."""
-    if not isinstance(charter.privacy, Mechanism):
+    mechanism = charter.mechanism
+    if mechanism is None:
         return None
-    budget = charter.privacy.demand
-    ledger = Ledger.in_memory(epsilon=budget.epsilon, delta=budget.delta)
-    return ledger.account(charter.privacy, charter.digest)
+    ledger = Ledger.in_memory(epsilon=mechanism.epsilon, delta=mechanism.delta)
+    return ledger.account(mechanism, charter.digest)
 
 
 def new_server(config: RoundConfig, federation: Federation | None = None, **options: Any) -> Server:

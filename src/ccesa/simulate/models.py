@@ -21,7 +21,7 @@ from ccesa.plan.result import Plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
 from ccesa.quantize import Clip, Quantized, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
-from ccesa.simulate.noisy import check_alone, noisy_config
+from ccesa.simulate.noisy import check_alone
 from ccesa.simulate.result import AggregatedModels
 from ccesa.simulate.simulation import simulate
 from ccesa.thresholds import Majority, Threshold
@@ -137,7 +137,7 @@ def _with_noise(
     _check(models, [1.0] * len(models), seed)
     layout = Layout.of(models[0])
     planned = usual_plan(len(models), _expected(dropout), length=layout.size, privacy=privacy)
-    config, mechanism = noisy_config(planned), cast(Mechanism, planned.mechanism)
+    config, mechanism = planned.config(), cast(Mechanism, planned.mechanism)
     quantizer: NoisyQuantizer[Any] = NoisyQuantizer(layout=layout, mechanism=mechanism)
     encoded = [
         _of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)

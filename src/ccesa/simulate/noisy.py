@@ -1,4 +1,4 @@
-"""Rounds with noise in one process: planned, configured, and with made-up models where there are none."""
+"""Rounds with noise in one process: what goes with them, and made-up models where there are none."""
 
 import os
 from typing import Any
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
-from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism, NoisyQuantizer
 from ccesa.protocol.server import Aggregate
 from ccesa.words import Vector
@@ -26,20 +25,6 @@ def check_alone(**others: object) -> None:
                 f"{name} does not go with privacy: every client counts one, models are clipped to "
                 "privacy.norm, and graph, threshold and fields are planned with the noise"
             )
-
-
-def noisy_config(planned: Plan) -> RoundConfig:
-    """Return the configuration of a round without a charter, which opens no sum with too little noise."""
-    return RoundConfig(
-        clients=planned.clients,
-        length=planned.length,
-        bits=WORD_BITS,
-        graph=planned.graph,
-        threshold=planned.threshold,
-        min_survivors=planned.least_survivors,
-        accept=planned.accept,
-        agreement=planned.agreement,
-    )
 
 
 class NoisyVectors:

@@ -50,7 +50,7 @@ class NoisyPacking:
     """Turns replies to one model into vectors with noise, and the sum of these into the mean reply."""
 
     terms: Terms
-    noise: Mechanism
+    mechanism: Mechanism
     model: Arrays = field(repr=False)
     #: Of the round; without it there is a length, and no vector.
     context: bytes = b""
@@ -80,7 +80,7 @@ class NoisyPacking:
     def unpack(self, total: Vector, survivors: int) -> NoisyMean:
         """Return the mean from the sum over so many survivors."""
         mean = self._quantizer.decode(total, survivors, self.context)
-        noise = self.noise.noise(survivors) / survivors
+        noise = self.mechanism.noise(survivors) / survivors
         if self.terms.kind == "evaluate":
             slots = self.terms.metrics or []
             values = mean.arrays[_METRICS][: len(slots)] / self._scale
@@ -105,7 +105,7 @@ class NoisyPacking:
     @cached_property
     def _scale(self) -> float:
         """So much of the norm one unit of a metric takes: all of them at their bounds take all of it."""
-        return self.noise.norm / (self.terms.metric_clip * math.sqrt(self.terms.metric_slots))
+        return self.mechanism.norm / (self.terms.metric_clip * math.sqrt(self.terms.metric_slots))
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -113,20 +113,20 @@ class NoisyPacking:
         if self.terms.kind == "train":
             released = real_numbers(self.model, self.terms.counters)
             return {name: value.shape for name, value in released.items()}
-        slots = self.terms.metrics or []
-        if not 1 <= len(slots) <= self.noise.dimension or any(slot[:1] != "=" for slot in slots):
+        slots, most = self.terms.metrics or [], self.mechanism.dimension
+        if not 1 <= len(slots) <= most or any(slot[:1] != "=" for slot in slots):
             raise ConfigError(
-                f"an evaluation with noise releases 1 to {self.noise.dimension} metrics, numbers that are "
-                f"named before, not {len(slots)}"
+                f"an evaluation with noise releases 1 to {most} metrics, numbers that are named first, not "
+                f"{len(slots)}"
             )
-        return {_METRICS: (self.noise.dimension,)}
+        return {_METRICS: (most,)}
 
     @cached_property
     def _quantizer(self) -> NoisyQuantizer[dict[str, NDArray[Any]]]:
         """Make the quantizer; ConfigError where the noise is made for another number of parameters."""
         zero = np.float64(0)
         arrays = {name: np.broadcast_to(zero, shape) for name, shape in self._shapes.items()}
-        return NoisyQuantizer.for_model(arrays, self.noise)
+        return NoisyQuantizer.for_model(arrays, self.mechanism)
 
 
 AnyPacking = Packing | NoisyPacking
@@ -135,4 +135,4 @@ AnyMean = MeanReply | NoisyMean
 
 def packing_for(terms: Terms, model: Arrays) -> AnyPacking:
     """Return what turns replies to this model into vectors: with noise, where the terms have it."""
-    return Packing(terms, model) if terms.noise is None else NoisyPacking(terms, terms.noise, model)
+    return Packing(terms, model) if terms.mechanism is None else NoisyPacking(terms, terms.mechanism, model)

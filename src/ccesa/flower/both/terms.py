@@ -83,14 +83,14 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         )
 
     @property
-    def noise(self) -> Mechanism | None:
+    def mechanism(self) -> Mechanism | None:
         """The noise in every vector; None where there is none."""
         return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @property
     def fields(self) -> Fields:
         """How numbers lie in words; ConfigError where the sums of so many clients do not fit."""
-        return Fields(self.field_bits, self.clients) if self.noise is None else self.noise.fields
+        return Fields(self.field_bits, self.clients) if self.mechanism is None else self.mechanism.fields
 
     @property
     def bits(self) -> int:

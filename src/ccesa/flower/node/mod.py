@@ -80,18 +80,18 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
     Returns:
         The answer of the protocol, or a refusal that says no more than a code; the node's log has the reason.
     """
-    if kind_of(message.metadata.message_type) == "query":
-        return call_next(message, context)
+    queried = kind_of(message.metadata.message_type) == "query"
     try:
         settings = NodeSettings.read(context.node_config)
-        request = envelope.request_in(message)
+        request = None if queried else envelope.request_in(message)
     except CcesaError as error:
         log.warn(f"a message was refused: {_reason(error)}")
         return envelope.refusal(message, REFUSED)
     if request is None:
-        if settings.answers_in_clear:
+        if settings.answers_in_clear or (queried and not settings.needs_noise):
             return call_next(message, context)
-        log.warn("a message in the clear was refused" + _ALLOWING * (not settings.has_charter))
+        allowed = not (settings.has_charter or settings.needs_noise)
+        log.warn("a message in the clear was refused" + _ALLOWING * allowed)
         return envelope.not_in_clear(message)
     try:
         answer = _Node(message, context, call_next, settings).answer(request)
@@ -195,7 +195,7 @@ class _Node:
             return terms.round_task(envelope.without(self._message.content))
 
         own = self._settings
-        account = account_of(own, terms.noise)
+        account = account_of(own, terms.mechanism)
         if own.has_charter:
             return ActiveClient(
                 config,
@@ -222,7 +222,7 @@ class _Node:
                 )
             charter = self._settings.charter
             config, terms = charter.decode(request.config), Terms.under(charter, message_type)
-            check_noise(self._settings, config, terms.noise)
+            check_noise(self._settings, config, terms.mechanism)
             return config, terms
         config, terms = RoundConfig.decode(request.config), Terms.decode(request.terms)
         for name in ("bits", "clients"):
@@ -230,7 +230,7 @@ class _Node:
             if found != expected:
                 raise ConfigError(f"terms for {found} {name} in a round of {expected}")
         self._settings.check_terms(message_type, terms)
-        check_noise(self._settings, config, terms.noise)
+        check_noise(self._settings, config, terms.mechanism)
         return config, terms
 
     def _vector(self, config: RoundConfig, terms: Terms, memory: Memory) -> Vector:

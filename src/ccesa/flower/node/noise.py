@@ -10,12 +10,12 @@ from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.privacy.ledger import Account, Ledger
-from ccesa.privacy.mechanism import Mechanism, composed
+from ccesa.privacy.mechanism import Mechanism
 
 
-def check_noise(own: NodeSettings, config: RoundConfig, noise: Mechanism | None) -> None:
+def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | None) -> None:
     """Refuse a round with less noise than this node insists on; without any, where it insists on some."""
-    if noise is None:
+    if mechanism is None:
         if own.needs_noise:
             raise ConfigError(
                 "a round without noise, and this node takes part with noise only (ccesa-min-noise, "
@@ -23,27 +23,27 @@ def check_noise(own: NodeSettings, config: RoundConfig, noise: Mechanism | None)
             )
         return
     if not own.has_charter:
-        _check_honest(own, config, noise)
-    multiplier = 1 / math.sqrt(noise.release.mu2)
+        _check_without_charter(own, config, mechanism)
+    multiplier = 1 / math.sqrt(mechanism.release.mu2)
     if multiplier < own.min_noise:
         raise ConfigError(
             f"noise of {multiplier:.4g} times the norm in a sum, this node insists on {own.min_noise:g} "
             "(ccesa-min-noise)"
         )
     if own.budget is not None:
-        _check_budget(noise, *own.allowed)
+        _check_budget(mechanism, *own.allowed)
 
 
-def account_of(own: NodeSettings, noise: Mechanism | None) -> Account | None:
+def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:
     """Return what vectors with this noise are charged to; None where this node keeps no ledger."""
-    if own.ledger is None or noise is None:
+    if own.ledger is None or mechanism is None:
         return None
-    return Ledger(own.ledger).account(noise, own.charter.digest if own.has_charter else None)
+    return Ledger(own.ledger).account(mechanism, own.charter.digest if own.has_charter else None)
 
 
-def _check_honest(own: NodeSettings, config: RoundConfig, noise: Mechanism) -> None:
-    """Refuse noise that counts on more honest nodes than are in every sum, as this node counts them."""
-    if noise.against != "follows":
+def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Mechanism) -> None:
+    """Refuse a norm above this node's, or noise of more honest nodes than it counts in every sum."""
+    if mechanism.against != "follows":
         raise ConfigError("noise against a server that lies, and only a charter holds against one")
     if own.colluders and not config.accept:
         raise ConfigError(
@@ -51,21 +51,20 @@ def _check_honest(own: NodeSettings, config: RoundConfig, noise: Mechanism) -> N
             "(ccesa-colluders)"
         )
     honest = config.min_survivors - own.colluders
-    if noise.honest > honest:
+    if mechanism.honest > honest:
         raise ConfigError(
-            f"noise that counts on {noise.honest} honest nodes, and a sum of at least {config.min_survivors} "
-            f"has {honest} for certain (ccesa-colluders)"
+            f"noise that counts on {mechanism.honest} honest nodes, and a sum of at least "
+            f"{config.min_survivors} has {honest} for certain (ccesa-colluders)"
         )
-    if noise.norm > own.max_clip:
-        raise ConfigError(f"norm = {noise.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")
+    if mechanism.norm > own.max_clip:
+        raise ConfigError(f"norm = {mechanism.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")
 
 
-def _check_budget(noise: Mechanism, epsilon: float, delta: float) -> None:
+def _check_budget(mechanism: Mechanism, epsilon: float, delta: float) -> None:
     """Refuse a training that would spend more than this, if all its rounds come."""
-    one, rounds = noise.released(noise.honest, epsilon), noise.rounds
-    spent = composed(rounds * one.mu2, rounds * one.delta, rounds * one.slack, delta)
+    spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
     if not spent <= epsilon:
         raise ConfigError(
-            f"{rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, this node "
-            f"allows {epsilon:g} (ccesa-budget)"
+            f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
+            f"this node allows {epsilon:g} (ccesa-budget)"
         )

@@ -15,7 +15,7 @@ def packed(message: Message | None, packing: AnyPacking) -> Vector:
     """Return the vector; raise where the reply cannot be used. What is cut off is in the log of this node."""
     content = _content(message)
     if isinstance(packing, NoisyPacking):
-        return _noised(content, packing)
+        return _noisy(content, packing)
     reply, terms = _read(content, packing), packing.terms
     vector, clipped = packing.pack(reply)
     if clipped:
@@ -25,7 +25,7 @@ def packed(message: Message | None, packing: AnyPacking) -> Vector:
     return vector
 
 
-def _noised(content: RecordDict, packing: NoisyPacking) -> Vector:
+def _noisy(content: RecordDict, packing: NoisyPacking) -> Vector:
     terms, found = packing.terms, _metrics(content)
     trains, named = terms.kind == "train", {slot[1:] for slot in terms.metrics or ()}
     for name in sorted(found):
@@ -34,7 +34,7 @@ def _noised(content: RecordDict, packing: NoisyPacking) -> Vector:
     arrays = model_of(content) if trains else {}
     vector, clipped = packing.pack(Reply(arrays=arrays, metrics=found, weight=1.0))
     if clipped:
-        log.info(f"what this node adds is cut down to the norm {packing.noise.norm:g}")
+        log.info(f"what this node adds is cut down to the norm {packing.mechanism.norm:g}")
     return vector
 
 

@@ -18,7 +18,7 @@ from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
 from ccesa.identity import Identity
-from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.demand import check_budget
 from ccesa.protocol.spending import ATTEMPTS
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
@@ -123,7 +123,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         """Epsilon and delta that one training may spend."""
         try:
             epsilon, delta = map(float, (self.budget or "").split(","))
-            DifferentialPrivacy(epsilon=epsilon, delta=delta, rounds=1, norm=1.0)  # refuses what cannot be
+            check_budget(epsilon, delta)
         except ValueError as error:  # ConfigError is one
             raise ConfigError(f"ccesa-budget must be epsilon,delta as in 3.0,1e-6: {error}") from error
         return epsilon, delta
@@ -156,7 +156,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
                 f"a message of type {message_type!r}, this node answers {self._message_types} "
                 "(ccesa-message-types)"
             )
-        if terms.noise is not None:
+        if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
             raise ConfigError(

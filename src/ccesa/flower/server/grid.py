@@ -199,7 +199,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         """Return one reply, or none if the round is lost, or would release nothing."""
         check_alike(messages)
         if not self._rounds.releases(message_type):
-            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named before")
+            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named first")
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
@@ -259,8 +259,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self, preparing: Preparing, packing: AnyPacking, messages: list[Message], deadline: Deadline
     ) -> Message:
         terms, task = packing.terms, packing.terms.round_task(messages[0].content)
-        if self._releases is not None and terms.noise is not None:
-            self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.noise)
+        if self._releases is not None and terms.mechanism is not None:
+            self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.mechanism)
         by_client = self._client_ids.assign(messages, self._waiting, deadline)
         running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing))
         transport = RoundTransport(
@@ -284,8 +284,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
             raise transport.failed(failure) from failure
         finally:
-            if self._releases is not None and terms.noise is not None:
-                self._releases.add(transport.asked_for_vectors, terms.noise)
+            if self._releases is not None and terms.mechanism is not None:
+                self._releases.add(transport.asked_for_vectors, terms.mechanism)
             transport.report()
             running.end(lost=lost)
             if transport.has_answers:

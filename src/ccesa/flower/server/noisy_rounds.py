@@ -102,8 +102,8 @@ class NoisyRounds:
 
     def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        noise = packing.terms.noise
-        planned = self._planned(packing.terms.clients, noise.dimension if noise else 0)
+        mechanism = packing.terms.mechanism
+        planned = self._planned(packing.terms.clients, mechanism.dimension if mechanism else 0)
         return planned.config(accept=accept or planned.accept)
 
     def server(self, config: RoundConfig) -> Server:

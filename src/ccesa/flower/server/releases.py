@@ -6,13 +6,13 @@ demand, so all of them together keep it; that is computed, not assumed.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from math import fsum
 
 from ccesa.errors import BudgetSpent, ConfigError
 from ccesa.flower.both import log
 from ccesa.flower.server.report import nodes_text
 from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import Mechanism, composed
+from ccesa.privacy.mechanism import Mechanism
+from ccesa.privacy.release import total
 
 
 class Releases:
@@ -36,9 +36,9 @@ class Releases:
             raise ConfigError(f"{text}: ask for privacy of as many rounds")
         log.warn(f"{text}: it ends with an error when one node is asked for more")
 
-    def check(self, nodes: Iterable[int], noise: Mechanism) -> None:
+    def check(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
         """Refuse to ask these nodes for one more vector, where that would be one too many for any."""
-        after = {node: frozenset((self._of(node) + Counter([noise])).items()) for node in nodes}
+        after = {node: frozenset((self._of(node) + Counter([mechanism])).items()) for node in nodes}
         fits = {vectors: self._fits(vectors) for vectors in {*after.values()}}
         spent = [node for node, vectors in after.items() if not fits[vectors]]
         if spent:
@@ -48,19 +48,16 @@ class Releases:
                 "privacy of more rounds, which takes more noise in each"
             )
 
-    def add(self, nodes: Iterable[int], noise: Mechanism) -> None:
+    def add(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
         """Count one vector of each of these nodes, whatever became of it."""
         for node in nodes:
-            self._vectors[node] = self._of(node) + Counter([noise])
+            self._vectors[node] = self._of(node) + Counter([mechanism])
 
     def _of(self, node: int) -> Counter[Mechanism]:
         return self._vectors.get(node, Counter())
 
     def _fits(self, vectors: frozenset[tuple[Mechanism, int]]) -> bool:
         """Tell whether so many vectors keep the demand together."""
-        every = [(noise.release, count) for noise, count in vectors]
-        mu2 = fsum(count * one.mu2 for one, count in every)
-        delta = fsum(count * one.delta for one, count in every)
-        slack = fsum(count * one.slack for one, count in every)
-        few = sum(count for _, count in every) <= self._demand.rounds
-        return few and composed(mu2, delta, slack, self._demand.delta) <= self._demand.epsilon
+        few = sum(count for _, count in vectors) <= self._demand.rounds
+        spent = total(mechanism.release.times(count) for mechanism, count in vectors)
+        return few and spent.epsilon(self._demand.delta) <= self._demand.epsilon

@@ -20,7 +20,6 @@ from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.guards import CURIOUS
 from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
-from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
 
@@ -126,7 +125,7 @@ class CharteredRounds:
         for message_type in self._learning.message_types:
             Terms.under(charter, message_type)  # refuses what is not a type of message
         self._charter = charter
-        self.privacy = charter.privacy.demand if isinstance(charter.privacy, Mechanism) else None
+        self.privacy = charter.mechanism.demand if charter.mechanism else None
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
 
     def releases(self, message_type: str) -> bool:
@@ -138,7 +137,7 @@ class CharteredRounds:
         self._charter.check_current()
         terms = Terms.under(self._charter, message_type)
         _one_weight(of_strategy, terms.weighted_by, "the charter")
-        if terms.kind == "train" and terms.noise is None:
+        if terms.kind == "train" and terms.mechanism is None:
             for name in sorted(counters_of(model) - {*terms.counters}):
                 log.info_once(
                     f"array {quoted(name)} is of whole numbers and not a counter of the charter: a change "
