@@ -225,6 +225,12 @@ def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
     assert found["privacy"]["epsilon"] == 6
     assert found["privacy"]["honest"] == noise.honest
     assert run("charter", "check", path).returncode == 0
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("epsilon = 6.0", "epsilon = 5.0"), encoding="utf-8"
+    )
+    done = run("charter", "check", path)
+    assert done.returncode == 1
+    assert "not the 5 it promises" in done.stderr
 
 
 def test_a_charter_without_noise_says_nothing_of_it(folder):

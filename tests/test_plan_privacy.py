@@ -607,7 +607,7 @@ def test_a_charter_with_noise_is_written_and_checked(tmp_path):
     assert (agreed.privacy.against, agreed.privacy.rounds, agreed.privacy.dimension) == ("lies", 3, 50)
     assert run("charter", "check", str(path)).returncode == 0
     shown = " ".join(run("charter", "show", str(path)).stdout.split())
-    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vector(s) of a client" in shown
+    assert "noise epsilon = 8 at delta = 1e-05 if the server lies, for 3 vectors of a client" in shown
     assert f"counts on {agreed.privacy.honest} honest members in every sum" in shown
     told = json.loads(run("charter", "show", str(path), "--json").stdout, parse_constant=pytest.fail)
     assert (told["privacy"]["honest"], told["privacy"]["fails"]) == (agreed.privacy.honest, -1e9)

@@ -51,7 +51,11 @@ def show(path: _File, as_json: options.Json = False) -> None:
 @charter.command()
 def check(path: _File, identity: _Key = None) -> None:
     """Compute a charter's certificate anew, and check its expiry; exit with 1 if anything is wrong."""
-    found = Charter.load(path)
+    try:
+        found = Charter.load(path)
+    except ConfigError as error:  # among others, noise or a certificate that is at odds with itself
+        typer.echo(str(error), err=True)
+        raise typer.Exit(WENT_WRONG) from error
     problems = _problems(found, identity)
     for problem in problems:
         typer.echo(f"{path}: {problem}", err=True)

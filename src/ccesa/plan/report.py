@@ -186,7 +186,7 @@ def demand_in_words(mechanism: Mechanism) -> str:
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
     return (
         f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
-        f"{mechanism.rounds:,} vector(s) of a client, each with {mechanism.dimension:,} parameters and an L2 "
+        f"{mechanism.rounds:,} vectors of a client, each with {mechanism.dimension:,} parameters and an L2 "
         f"norm of at most {mechanism.norm:g}"
     )
 
