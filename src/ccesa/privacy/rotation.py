@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 #: The transform runs over this many coordinates at a time, as a product with a matrix that stays in cache.
 _RADIX_BITS = 5
-#: Products are cut into pieces of this many rows or columns: BLAS hands larger ones to threads of its own, which
-#: gains nothing here, and on a busy machine takes twenty times as long.
+#: Products are cut into pieces of this many rows or columns: BLAS hands larger ones to threads of its own,
+#: which gains nothing here, and on a busy machine takes twenty times as long.
 _PIECE = 128
 _GENERATOR = "aes128-ctr"
 
