@@ -291,6 +291,7 @@ def test_a_link_leads_to_the_same_ledger_and_head(tmp_path):
     assert os.listdir(tmp_path / "other") == ["link"]
 
 
+@posix
 @pytest.mark.parametrize("name", ["circle", "a\0b", "", "."])
 def test_what_cannot_be_a_file_is_no_ledger(tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ integers with variance ``variance`` / 256, and the draws lie in fields of ``fiel
 """
 
 import math
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
@@ -254,7 +255,7 @@ def chosen(
 
 def _check_fails(fails: object) -> None:
     """Refuse what is not the log2 of a probability, or an integer that is no float."""
-    if not isinstance(fails, int | float) or not (-1e300 < fails <= 0 or fails == -math.inf):
+    if not isinstance(fails, int | float) or not (-sys.float_info.max <= fails <= 0 or fails == -math.inf):
         raise ConfigError(f"fails must be the log2 of a probability, not {quoted(fails)}")
 
 
