@@ -652,3 +652,13 @@ def test_a_file_that_is_replaced_while_one_waits_for_it_is_not_written(tmp_path,
             charge(ledger)
     charge(ledger)
     assert ledger.spent().vectors == 2
+
+
+@posix
+@pytest.mark.parametrize("name", ["ledger", "ledger.head"])
+def test_nobody_waits_for_the_other_end_of_a_pipe(name, tmp_path):
+    ledger_of(tmp_path, entries=1)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name, 0o600)
+    with pytest.raises(ConfigError, match="is no regular file, so it is no ledger, and nothing leaves"):
+        Ledger(tmp_path / "ledger")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -305,6 +306,22 @@ def _all_reached(stage: Stage, setting: Setting, targets: Collection[int]) -> bo
 LIES = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0, against="lies")
 
 
+def noisy_stage(
+    clients: int, mechanism: Mechanism, given: Contributions, colluders: Collection[int], **agreed: Any
+) -> Stage:
+    """A round under a charter with this noise, in which everyone sends what is ``given``."""
+    return active(
+        clients,
+        untold,
+        colluders=colluders,
+        vectors=given.vectors,
+        length=mechanism.length,
+        bits=64,
+        privacy=mechanism,
+        **agreed,
+    )
+
+
 def lying_stage(
     clients: int,
     graph: Graph,
@@ -318,18 +335,9 @@ def lying_stage(
     mechanism = chosen(LIES, clients=clients, honest=honest, dimension=DIMENSION)
     promise = {"colluders": len(colluders), "least_honest": honest if stated is None else stated}
     given = Contributions.of(mechanism, clients, bytes(32), seed)
-    stage = active(
-        clients,
-        untold,
-        colluders=colluders,
-        vectors=given.vectors,
-        length=mechanism.length,
-        bits=64,
-        graph=graph,
-        threshold=Fixed(t=t),
-        certificate=msgspec.structs.replace(NOTHING, **promise),
-        privacy=mechanism,
-    )
+    certificate = msgspec.structs.replace(NOTHING, **promise)
+    rules = {"graph": graph, "threshold": Fixed(t=t), "certificate": certificate}
+    stage = noisy_stage(clients, mechanism, given, colluders, **rules)
     return stage, mechanism, given.noise
 
 
@@ -356,19 +364,16 @@ def test_nor_in_a_round_of_the_planners(clients, against):
     planned = plan(clients, 0.05, guard="active", length=DIMENSION, privacy=asked)
     mechanism, colluders = planned.mechanism, range(clients - planned.colluders, clients)
     given = Contributions.of(mechanism, clients, bytes(32), clients)
-    stage = active(
+    stage = noisy_stage(
         clients,
-        untold,
-        colluders=colluders,
-        vectors=given.vectors,
-        length=planned.length,
-        bits=64,
+        mechanism,
+        given,
+        colluders,
         graph=planned.graph,
         threshold=planned.threshold,
         least_roster=planned.least_roster,
         min_survivors=planned.least_survivors,
         certificate=charters.stated(planned),
-        privacy=mechanism,
     ).until("mask")
     seen = server_cut.seen_graph(stage.overheard, colluders=sum(1 << i for i in colluders))
     cut = server_cut.best_cut(seen, planned.least_survivors)
@@ -390,18 +395,15 @@ def test_liars_under_a_charter_cost_noise_only_up_to_s(data, seed):
     mechanism = noise_of(clients, survivors - len(colluders))
     given = Contributions.of(mechanism, clients, bytes(32), seed)
     promise = {"colluders": len(colluders), "around": len(colluders)}
-    stage = active(
+    stage = noisy_stage(
         clients,
-        untold,
-        colluders=colluders,
+        mechanism,
+        given,
+        colluders,
         colluder=ActiveLiar,
         accept=True,
-        vectors=given.vectors,
-        length=mechanism.length,
-        bits=64,
         min_survivors=survivors,
         certificate=msgspec.structs.replace(NOTHING, **promise),
-        privacy=mechanism,
     )
     everyone = st.frozensets(st.integers(0, clients - 1))
     for i in colluders:
@@ -452,17 +454,9 @@ def test_members_sign_no_list_of_fewer_survivors_than_the_charter_says(survivors
     mechanism = chosen(DEMAND, clients=clients, honest=survivors - 1, dimension=DIMENSION)
     given = Contributions.of(mechanism, clients, bytes(32), survivors)
     for shown in (survivors - 1, survivors):
-        stage = active(
-            clients,
-            untold,
-            colluders=colluders,
-            vectors=given.vectors,
-            length=mechanism.length,
-            bits=64,
-            min_survivors=survivors,
-            certificate=msgspec.structs.replace(NOTHING, colluders=1),
-            privacy=mechanism,
-        ).until("mask")
+        certificate = msgspec.structs.replace(NOTHING, colluders=1)
+        rules = {"min_survivors": survivors, "certificate": certificate}
+        stage = noisy_stage(clients, mechanism, given, colluders, **rules).until("mask")
         v3 = 2**10 | (2 ** (shown - 1) - 1)
         server_cut.play(stage, server_cut.Cut(v3=v3, releasing=v3, group=v3))
         found = counted(stage, mechanism, given.noise, colluders)

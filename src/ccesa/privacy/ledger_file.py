@@ -95,6 +95,8 @@ class OnDisk:
         _check_locks()
         flags, mode = (os.O_WRONLY | os.O_APPEND, "ab") if to_write else (os.O_RDONLY, "rb")
         try:
+            for path in (self._path, self._head):
+                _check_regular(path)
             with os.fdopen(os.open(self._path, flags), mode) as file:
                 fcntl.flock(file, fcntl.LOCK_EX if to_write else fcntl.LOCK_SH)
                 if not os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
@@ -136,6 +138,12 @@ class OnDisk:
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:
         return DamagedLedger(line, what, str(self._path))
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse a pipe, for whose other end a client would wait; what is missing is told by who opens it."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is no regular file, so it is no ledger, and nothing leaves")
 
 
 def _head_of(path: Path) -> Path:
