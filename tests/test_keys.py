@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ccesa import labels
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.agreements import AGREEMENTS
-from ccesa.crypto.masks import GENERATORS
+from ccesa.crypto.generators import GENERATORS
 from strategies import client_ids, generators
 
 P = 2**255 - 19

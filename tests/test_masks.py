@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.crypto import masks
-from ccesa.crypto.masks import GENERATORS, Mask, add_masks, mask_words
+from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.kernels import pure
+from ccesa.crypto.masks import Mask, add_masks, mask_words
 from strategies import bits, generators, seeds
 
 lengths = st.integers(1, 400)
@@ -67,7 +68,7 @@ def test_a_slice_equals_that_part_of_the_whole(generator, width, start, count, s
 @given(generators, bits, seeds)
 @settings(max_examples=10)
 def test_a_slice_far_into_the_mask_equals_that_part(generator, width, seed):
-    key, end = key_of(generator, seed), 3 * masks.SLICE_BYTES // (width // 8)
+    key, end = key_of(generator, seed), 3 * pure.SLICE_BYTES // (width // 8)
     part = mask_words(generator, key, end - 777, 777, width)
     assert np.array_equal(part, whole(generator, key, end, width)[-777:])
 
@@ -103,8 +104,7 @@ def test_different_keys_give_different_masks(generator, width, length, seed):
 @pytest.mark.parametrize("width", words.BITS)
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_vectors_longer_than_a_slice(generator, width, workers):
-    slice_bytes = masks.SLICE_BYTES if workers == 1 else masks.THREADED_SLICE_BYTES
-    length = workers * slice_bytes // (width // 8) + 1001
+    length = workers * pure.SLICE_BYTES // (width // 8) + 1001
     vector, chosen = random_vector(length, width, 1), random_masks(generator, 2, 2)
     expected = plainly(vector, chosen, generator)
     add_masks(vector, chosen, generator, workers)
@@ -113,7 +113,7 @@ def test_vectors_longer_than_a_slice(generator, width, workers):
 
 @pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
-@pytest.mark.parametrize("count", [masks.OPEN_STREAMS, masks.OPEN_STREAMS + 1, 2 * masks.OPEN_STREAMS + 3])
+@pytest.mark.parametrize("count", [pure.OPEN_STREAMS, pure.OPEN_STREAMS + 1, 2 * pure.OPEN_STREAMS + 3])
 def test_more_masks_than_streams_are_open_at_a_time(generator, workers, count):
     vector, chosen = random_vector(203, 16, 1), random_masks(generator, 2, count)
     expected = plainly(vector, chosen, generator)

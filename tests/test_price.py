@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.crypto import masks, primitives
+from ccesa.crypto import kernels, masks, primitives
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
@@ -126,18 +126,19 @@ def test_ids_have_the_bytes_of_their_encoding(clients):
 def work(monkeypatch):
     """Counts agreements and bytes of keystream, whoever makes them."""
     counted = Counter()
-    agree, add_part = primitives.agree, masks._add_part
+    agree, chosen = primitives.agree, kernels.kernel()
 
     def counting_agree(private, public):
         counted["agreements"] += 1
         return agree(private, public)
 
-    def counting_add_part(source, target, offset, some, *others):
-        counted["keystream"] += target.nbytes * len(some)
-        return add_part(source, target, offset, some, *others)
+    class Counting:
+        def add(self, source, target, offset, some, generator):
+            counted["keystream"] += target.nbytes * len(some)
+            chosen.add(source, target, offset, some, generator)
 
     monkeypatch.setattr(primitives, "agree", counting_agree)
-    monkeypatch.setattr(masks, "_add_part", counting_add_part)
+    monkeypatch.setattr(masks, "kernel", Counting)
     return counted
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ccesa import labels, wire, words
 from ccesa.crypto.agreements import AGREEMENTS, DEFAULT, needs_accept
-from ccesa.crypto.masks import GENERATORS
+from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 import typer
 
 from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
-from ccesa.crypto.masks import GENERATORS
+from ccesa.crypto.generators import GENERATORS
 from ccesa.errors import ConfigError, quoted
 from ccesa.graphs import NAMES
 from ccesa.guards import GUARDS

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ccesa import labels
 from ccesa.crypto import primitives
-from ccesa.crypto.masks import GENERATORS
+from ccesa.crypto.generators import GENERATORS
 from ccesa.labels import client_bytes
 
 COMMITMENT_BYTES = 32

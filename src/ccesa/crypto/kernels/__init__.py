@@ -1,0 +1,58 @@
+"""A kernel adds keystreams to words. All kernels give the same bytes; which one runs is a matter of speed.
+
+``CCESA_KERNEL`` names one for tests and for comparisons; without it the fastest that this machine has runs.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from ccesa.crypto.kernels import native, pure
+from ccesa.errors import ConfigError, quoted
+from ccesa.words import Vector
+
+if TYPE_CHECKING:
+    from ccesa.crypto.masks import Mask
+
+VARIABLE = "CCESA_KERNEL"
+
+
+class Kernel(Protocol):
+    """Adds and subtracts many keystreams in one pass over a contiguous part of a vector."""
+
+    @property
+    def name(self) -> str:
+        """For people: what runs, and with which instructions."""
+
+    def add(
+        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
+    ) -> None:
+        """Write ``source`` plus all masks to ``target``, which may be the same array.
+
+        The part starts ``offset`` bytes into the vector, a multiple of ``generators.ALIGNMENT``. There is at
+        least one mask. No lock of the interpreter is held while words are added.
+        """
+
+
+#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it.
+KERNELS: dict[str, Callable[[], Kernel | None]] = {"native": native.find, "pure": pure.find}
+
+
+def kernel() -> Kernel:
+    """Return the kernel that masks are added with.
+
+    Raises ConfigError if the environment names one that this machine cannot run.
+    """
+    return _found(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _found(name: str) -> Kernel:
+    if name and name not in KERNELS:
+        raise ConfigError(f"{VARIABLE} must be one of {', '.join(KERNELS)}, not {quoted(name)}")
+    for find in [KERNELS[name]] if name else KERNELS.values():
+        found = find()
+        if found is not None:
+            return found
+    raise ConfigError(f"{VARIABLE} is {name}, and this machine cannot run that kernel; leave it unset")

@@ -1,0 +1,60 @@
+"""The kernel that runs everywhere: keystreams from the cryptographic library, added by numpy.
+
+Speed rests on the order of the loops: slices of the vector outside, masks inside. The slice and the
+keystream buffer stay in cache, and every stream is set up once and read on from slice to slice.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccesa.crypto.generators import GENERATORS
+from ccesa.words import Vector
+
+if TYPE_CHECKING:
+    from ccesa.crypto.masks import Mask
+
+#: Bytes of the vector that are masked before moving on: accumulator, keystream and zeros share the cache.
+SLICE_BYTES = 256 * 1024
+#: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
+OPEN_STREAMS = 256
+
+_ZEROS = memoryview(bytes(SLICE_BYTES))
+
+
+class Pure:
+    """Adds keystreams with numpy."""
+
+    name = "pure"
+
+    def add(
+        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
+    ) -> None:
+        """Write ``source`` plus all masks to ``target``."""
+        for group in range(0, len(masks), OPEN_STREAMS):
+            _add_group(source, target, offset, masks[group : group + OPEN_STREAMS], generator)
+            source = target
+
+
+def find() -> Pure:
+    """Return the kernel: every machine can run it."""
+    return Pure()
+
+
+def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
+    kind = GENERATORS[generator]
+    block = offset // kind.block_bytes
+    streams = [
+        (kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks
+    ]
+    elements = SLICE_BYTES // source.itemsize
+    words = np.empty(min(elements, source.size), source.dtype)
+    for first in range(0, source.size, elements):
+        before, after = source[first : first + elements], target[first : first + elements]
+        stream_words, blank = words[: after.size], _ZEROS[: after.nbytes]
+        raw = stream_words.view(np.uint8).data
+        for read, combine in streams:
+            read(blank, raw)
+            combine(before, stream_words, out=after)
+            before = after
