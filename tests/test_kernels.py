@@ -39,7 +39,9 @@ def compiled():
 
 
 PATHS = compiled()
-each_path = pytest.mark.parametrize(("generator", "instructions"), PATHS)
+each_path = pytest.mark.parametrize(
+    ("generator", "instructions"), PATHS or [pytest.param("", "", marks=needs_native)]
+)
 
 
 def kernel_of(generator, instructions):
@@ -132,10 +134,10 @@ def test_without_masks_the_source_is_copied(generator, instructions):
     assert np.array_equal(source, target)
 
 
-#: By generator, (key, number of the first 64 bytes, keystream). Blocks 0, 1 and 2 of AES under a key of zeros are
-#: H, E(K, Y0) and the ciphertext of test cases 1 and 2 in the specification of GCM; the counters of SP 800-38A
-#: start beyond 2^64 blocks, where no vector reaches (native/tests/check.c has them for its reference). The others
-#: are numbers 1 to 4 of RFC 8439, appendix A.1.
+#: By generator, (key, number of the first 64 bytes, keystream). Blocks 0, 1 and 2 of AES under a key of zeros
+#: are H, E(K, Y0) and the ciphertext of test cases 1 and 2 in the specification of GCM; the counters of
+#: SP 800-38A start beyond 2^64 blocks, where no vector reaches (native/tests/check.c has them for its
+#: reference). The others are numbers 1 to 4 of RFC 8439, appendix A.1.
 KNOWN = {
     "aes128-ctr": [
         (
@@ -173,132 +175,6 @@ def test_the_last_block_of_chacha20_is_reached_and_none_beyond(generator, instru
     assert target == keystream(generator, key, last, 64)
     with pytest.raises(ValueError, match="2\\^32 blocks"):
         ccesa_native.add_masks(bytes(65), bytearray(65), last, 1, generator, key, b"\0", instructions)
-
-
-# What is refused
-
-
-def good():
-    """Arguments that are right, by name, in their order."""
-    return {
-        "source": bytes(range(64)),
-        "target": bytearray(64),
-        "offset": 128,
-        "word_bytes": 4,
-        "generator": "chacha20",
-        "keys": bytes(64),
-        "negative": b"\0\1",
-    }
-
-
-BAD = {
-    "a target that cannot be written": ({"target": bytes(64)}, TypeError, "read-write"),
-    "a target of another length": ({"target": bytearray(65)}, ValueError, "the same length"),
-    "part of a word": ({"source": bytes(63), "target": bytearray(63)}, ValueError, "whole number of words"),
-    "words of three bytes": ({"word_bytes": 3}, ValueError, "1, 2, 4 or 8"),
-    "words of no bytes": ({"word_bytes": 0}, ValueError, "1, 2, 4 or 8"),
-    "words of sixteen bytes": ({"word_bytes": 16}, ValueError, "1, 2, 4 or 8"),
-    "a huge word": ({"word_bytes": 2**40}, OverflowError, "greater than maximum|too large"),
-    "an offset within a block": ({"offset": 32}, ValueError, "multiple of 64"),
-    "a negative offset": ({"offset": -64}, ValueError, "not negative"),
-    "an offset beyond all numbers": ({"offset": 2**63}, OverflowError, "too large"),
-    "an offset near the end of numbers": ({"offset": 2**63 - 64}, ValueError, "below 2\\^63"),
-    "an offset beyond the blocks": ({"offset": 2**38}, ValueError, "2\\^32 blocks"),
-    "an end beyond the blocks": (
-        {"offset": 2**38 - 64, "source": bytes(128), "target": bytearray(128)}, ValueError, "2\\^32 blocks",
-    ),
-    "an unknown generator": ({"generator": "rc4"}, ValueError, "rc4"),
-    "no generator": ({"generator": None}, TypeError, "must be str"),
-    "a short key": ({"keys": bytes(63)}, ValueError, "one key"),
-    "a key too many": ({"keys": bytes(96)}, ValueError, "one key"),
-    "a key too few": ({"keys": bytes(32)}, ValueError, "one key"),
-    "a sign of two": ({"negative": b"\0\2"}, ValueError, "0, to add"),
-    "signs as a list": ({"negative": [0, 1]}, TypeError, "bytes-like"),
-    "text as a vector": ({"source": "0" * 64}, TypeError, "bytes-like"),
-    "a vector with gaps": ({"source": np.zeros(128, np.uint8)[::2]}, ValueError, "contiguous"),
-    "unknown instructions": ({"instructions": "sse9"}, ValueError, "sse9"),
-    "instructions of another generator": ({"instructions": "aesni"}, ValueError, "aesni"),
-}  # fmt: skip
-
-
-@needs_native
-def test_good_arguments_are_taken():
-    import ccesa_native
-
-    given = good()
-    assert ccesa_native.add_masks(*given.values()) is None
-    assert any(given["target"])
-
-
-@needs_native
-@pytest.mark.parametrize("name", BAD)
-def test_bad_arguments_are_refused_and_nothing_is_written(name):
-    import ccesa_native
-
-    changed, error, text = BAD[name]
-    given = good() | changed
-    target = bytearray(given["target"]) if isinstance(given["target"], bytes) else given["target"]
-    with pytest.raises(error, match=text):
-        ccesa_native.add_masks(*given.values())
-    assert bytes(target) == bytes(len(target))
-
-
-@needs_native
-@pytest.mark.parametrize("shift", [1, 4, 63, -1, -4, -63])
-def test_vectors_that_overlap_without_being_the_same_are_refused(shift):
-    import ccesa_native
-
-    memory = bytearray(os.urandom(256))
-    before, view = bytes(memory), memoryview(memory)
-    given = good() | {"source": view[64:128], "target": view[64 + shift : 128 + shift]}
-    with pytest.raises(ValueError, match="the same or lie apart"):
-        ccesa_native.add_masks(*given.values())
-    assert memory == before
-
-
-@needs_native
-@pytest.mark.parametrize(("name", "size"), [("keys", 64), ("negative", 2)])
-@pytest.mark.parametrize("shift", [0, 1, 63])
-def test_a_target_over_its_own_keys_is_refused(name, size, shift):
-    import ccesa_native
-
-    memory = bytearray(256)
-    view = memoryview(memory)
-    given = good() | {"target": view[64:128], name: view[64 + shift : 64 + shift + size]}
-    with pytest.raises(ValueError, match="apart from the target"):
-        ccesa_native.add_masks(*given.values())
-    assert memory == bytes(256)
-
-
-@needs_native
-def test_vectors_side_by_side_are_taken():
-    import ccesa_native
-
-    view = memoryview(bytearray(192))
-    for source, target in ((view[:64], view[64:128]), (view[128:], view[64:128])):
-        ccesa_native.add_masks(*(good() | {"source": source, "target": target}).values())
-
-
-@needs_native
-def test_the_limit_checks_its_names():
-    import ccesa_native
-
-    with pytest.raises(ValueError, match="sse9"):
-        ccesa_native._limit("chacha20", "sse9", 1)
-    with pytest.raises(TypeError):
-        ccesa_native._limit("chacha20", "vector128", "1")
-
-
-@needs_native
-@pytest.mark.skipif(sys.platform == "win32", reason="names are those of x86-64 and ARMv8")
-def test_instructions_of_another_processor_are_a_known_name_that_cannot_run():
-    import ccesa_native
-
-    assert ccesa_native.instructions("rc4") == ()
-    absent = set(native.INSTRUCTIONS) - {name for _, name in PATHS}
-    for name in absent:
-        with pytest.raises((RuntimeError, ValueError), match=name):
-            ccesa_native._limit("aes128-ctr", name, 1)
 
 
 # Threads
