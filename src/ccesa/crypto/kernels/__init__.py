@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from ccesa.crypto.kernels import native, pure
+from ccesa.crypto.kernels import cuda, native, pure
 from ccesa.errors import ConfigError, quoted
 from ccesa.words import Vector
 
@@ -35,8 +35,13 @@ class Kernel(Protocol):
         """
 
 
-#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it.
-KERNELS: dict[str, Callable[[], Kernel | None]] = {"native": native.find, "pure": pure.find}
+#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it. What comes
+#: after ``pure``, which runs everywhere, has to be asked for.
+KERNELS: dict[str, Callable[[], Kernel | None]] = {
+    "native": native.find,
+    "pure": pure.find,
+    "cuda": cuda.find,
+}
 
 
 def kernel() -> Kernel:
