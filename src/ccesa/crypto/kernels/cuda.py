@@ -31,7 +31,7 @@ GENERATOR = "chacha20"
 MOST_BYTES = GENERATORS[GENERATOR].block_bytes << 32
 SOURCE = Path(__file__).with_name("chacha20.cu")
 #: How the work is cut, as ``bench/cuda.py`` found it best on an H200; the source says what the names mean.
-SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
+SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128, "PERMUTED": 0}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +67,9 @@ def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
     ]
 
 
-def add(vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0) -> None:
+def add(
+    vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0
+) -> None:
     """Write ``source`` plus all masks to a vector on the device, on CuPy's current stream.
 
     Args:
@@ -87,17 +89,25 @@ def add(vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None =
     if offset % ALIGNMENT or not 0 <= offset <= MOST_BYTES - target.nbytes:
         raise VectorError(f"a vector cannot start {offset} bytes into a mask")
     if target.size:
-        per_block = SHAPE["THREADS"] * SHAPE["BLOCKS"] * ALIGNMENT
-        compiled(8 * target.dtype.itemsize)(
-            (-(-target.nbytes // per_block),),
-            (SHAPE["THREADS"],),
-            _arguments(before, target, offset, masks),
-        )
+        _launch(before, target, offset, masks, SHAPE)
 
 
-def _arguments(before: DeviceArray, target: DeviceArray, offset: int, masks: DeviceMasks) -> tuple[Any, ...]:
-    counts = (np.uint32(masks.keys.shape[0]), np.uint32(masks.added))
-    return before, target, np.uint64(target.nbytes), np.uint32(offset // ALIGNMENT), masks.keys, *counts
+def _launch(
+    before: DeviceArray, target: DeviceArray, offset: int, masks: DeviceMasks, shape: dict[str, int]
+) -> None:
+    threads = shape["THREADS"]
+    grid = -(-target.nbytes // (threads * shape["BLOCKS"] * ALIGNMENT))
+    size, start = np.uint64(target.nbytes), np.uint32(offset // ALIGNMENT)
+    counts = np.uint32(masks.keys.shape[0]), np.uint32(masks.added)
+    kernel = _compiled(8 * target.dtype.itemsize, **shape)
+    kernel((grid,), (threads,), (before, target, size, start, masks.keys, *counts))
+
+
+@cache
+def _compiled(bits: int, **shape: int) -> Any:
+    defined = {"WORD_BITS": bits, **shape}
+    options = tuple(f"-D{name}={value}" for name, value in defined.items())
+    return _cupy().RawKernel(SOURCE.read_text(encoding="ascii"), "add_masks", options=options)
 
 
 def _checked(array: DeviceArray) -> DeviceArray:
@@ -108,14 +118,6 @@ def _checked(array: DeviceArray) -> DeviceArray:
     if found.dtype.kind not in "iu" or not found.flags.c_contiguous:
         raise VectorError(f"expected contiguous words, got an array of {found.dtype.name}")
     return found
-
-
-@cache
-def compiled(bits: int, **shape: int) -> Any:
-    """Return the kernel for words of so many bits; other shapes than ``SHAPE`` are for benchmarks."""
-    defined = {"WORD_BITS": bits, **(shape or SHAPE)}
-    options = tuple(f"-D{name}={value}" for name, value in defined.items())
-    return _cupy().RawKernel(SOURCE.read_text(encoding="ascii"), "add_masks", options=options)
 
 
 class Cuda:
