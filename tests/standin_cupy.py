@@ -37,7 +37,7 @@ def zeros(size, dtype):
 
 
 class RawKernel:
-    """One function, compiled for the processor; the grid has to cover the vector, and no block of it in vain."""
+    """One function, compiled for the processor; the grid covers the vector, and no more."""
 
     def __init__(self, code, name, options):
         self._defined = dict(option.removeprefix("-D").split("=") for option in options)

@@ -1,17 +1,17 @@
 """The kernel of the GPU gives the bytes of the cryptographic library.
 
-Every test runs on the device where there is one, and everywhere on the processor: the same source, compiled by
-a C++ compiler, behind the part of CuPy that the kernel uses.
+Every test runs on the device where there is one, and everywhere on the processor: the same source, compiled
+by a C++ compiler, behind the part of CuPy that the kernel uses.
 """
 
 import sys
 
 import numpy as np
 import pytest
-import standin_cupy
 from hypothesis import given
 from hypothesis import strategies as st
 
+import standin_cupy
 from ccesa.crypto import kernels
 from ccesa.crypto.kernels import cuda, pure
 from ccesa.crypto.masks import Mask
