@@ -49,9 +49,9 @@ class PartialServer(Weakened, Server):
 
 def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = under(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
-    tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes, {stage.config.vector_bytes} are expected")
+    tell(f"client {LIAR} sends a task of {OVERSIZE} bytes, {m.TASK_BYTES} are expected")
     reply = stage.ask(LIAR, stage.requests[LIAR]) or b""
-    peak = _peak(stage, changed(reply, vector=bytes(OVERSIZE)))
+    peak = _peak(stage, changed(reply, task=bytes(OVERSIZE)))
     stage.step(gone={LIAR})
     stage.to_the_end()
     summary = f"{stage.refused[LIAR]}; the server needed {peak} bytes of memory to say so"

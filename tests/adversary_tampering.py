@@ -30,7 +30,7 @@ def _field(data: bytes, x: int) -> tuple[m.Message, str, bytes]:
     message = read(data)
     names = [name for name in message.__struct_fields__ if name not in ("client", "context")] or ["context"]
     name = names[x % len(names)]
-    return message, name, getattr(message, name)
+    return message, name, bytes(getattr(message, name))
 
 
 def _with(message: m.Message, **fields: object) -> bytes:

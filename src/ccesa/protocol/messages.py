@@ -313,10 +313,15 @@ def has_vector(kind: type[Message]) -> bool:
     return body(kind).per_vector_byte > 0
 
 
+def blank(kind: type[M], **head: Any) -> M:
+    """Return a message with this context and client, and of each field the zeros that it has anyway."""
+    return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
+
+
 def room(kind: type[MaskedVector], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
     """Return room for a masked vector, inside the message of this kind that will carry it."""
-    blank: dict[str, Any] = {name: bytes(size.constant) for name, size in sizes(kind).items()}
-    return wire.Room(len(wire.front(kind(**head, **blank), config.vector_bytes)), config.vector_bytes)
+    front = wire.front(blank(kind, **head), config.vector_bytes)
+    return wire.Room(len(front), config.vector_bytes)
 
 
 def measured(data: object, what: str) -> Data:
