@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ccesa import words
 from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import pure
-from ccesa.crypto.masks import Mask, add_masks, mask_words
+from ccesa.crypto.masks import Mask, add_masks, mask_words, masked
 from strategies import bits, generators, seeds
 
 lengths = st.integers(1, 400)
@@ -55,6 +55,22 @@ def test_a_mask_is_the_library_keystream(generator, width, length, seed):
     assert mask_words(generator, key, 0, length, width).tobytes() == keystream(
         generator, key, length * width // 8
     )
+
+
+@settings(max_examples=60)
+@given(generators, bits, lengths, st.integers(1, 4), st.integers(0, 9), threads, seeds)
+def test_a_vector_is_masked_in_any_place_also_where_words_are_not_aligned(
+    generator, width, length, count, place, parts, seed
+):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    room = bytearray(place + vector.nbytes + 3)
+    target = words.from_bytes(memoryview(room)[place : place + vector.nbytes], width)
+    before = vector.copy()
+    assert masked(vector, chosen, generator, parts, out=target) is target
+    due = plainly(vector, chosen, generator).tobytes()
+    assert room == bytes(place) + due + bytes(3)
+    assert masked(vector, chosen, generator, parts).tobytes() == due
+    assert np.array_equal(vector, before)
 
 
 @given(generators, bits, st.integers(0, 1000), st.integers(0, 300), seeds)

@@ -39,9 +39,11 @@ def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: in
         _add(vector, vector, masks, generator, threads)
 
 
-def masked(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> Vector:
-    """Mask a vector, with at least one mask, into a new array. Copying is part of the first addition."""
-    result = np.empty_like(vector)
+def masked(
+    vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1, out: Vector | None = None
+) -> Vector:
+    """Mask a vector, with at least one mask, into ``out`` or a new array, in the first addition."""
+    result = np.empty_like(vector) if out is None else out
     _add(vector, result, masks, generator, threads)
     return result
 

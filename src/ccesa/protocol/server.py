@@ -380,7 +380,7 @@ class Server:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
             vector = None if summed else checked_vector(self._round, client, message)
-            answer = without_vector(message, reply)
+            answer = without_vector(message)
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
