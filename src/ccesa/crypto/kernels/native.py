@@ -8,6 +8,9 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
 
+#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+THREAD_BYTES = 24 << 20
+
 
 class Native:
     """Adds keystreams in one compiled pass."""
@@ -33,6 +36,10 @@ class Native:
             b"".join(mask.key for mask in masks),
             bytes(mask.sign < 0 for mask in masks),
         )
+
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster."""
+        return size * masks // THREAD_BYTES
 
 
 def find() -> Native | None:
