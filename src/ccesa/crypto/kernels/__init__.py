@@ -35,6 +35,9 @@ class Kernel(Protocol):
         least one mask. No lock of the interpreter is held while words are added.
         """
 
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster, for a vector of ``size`` bytes; 0 counts as 1."""
+
 
 #: By name, the fastest first: each returns its kernel, or None where this machine cannot run it.
 KERNELS: dict[str, Callable[[], Kernel | None]] = {
