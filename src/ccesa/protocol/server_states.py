@@ -71,8 +71,6 @@ class Drawn:
     graph: AssignmentGraph
     thresholds: Nodes
     mask_keys: list[bytes]
-    #: To b_i, by node; they come in step 1.
-    commitments: Rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,6 +78,7 @@ class Sharing(Drawn):
     """While step 1 is open, sealed texts come in, and are kept by the edge that they go over."""
 
     sealed: Rows
+    commitments: Rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,6 +86,8 @@ class Delivered(Drawn):
     """After step 1 V2 has its shares. Masked vectors go into one running sum and are dropped."""
 
     v2: Flags
+    #: To b_i, by node.
+    commitments: Rows
     seeds: PairSeeds = field(repr=False)
     total: Vector = field(repr=False)
 

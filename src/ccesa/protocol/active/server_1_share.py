@@ -32,11 +32,11 @@ def close(round: Round[Charter], state: Committed, kept: dict[int, None]) -> tup
     """Hand on what was sealed, and tell each client who has shared."""
     delivered, texts = deliver(round, state, kept)
     graph, shared = state.graph, among(round, delivered, state.root, delivered.v2)
-    gone = ~shared.v2
+    packed_v2, gone = shared.packed_v2, ~shared.v2
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         if round.config.accept:
             return m.AcceptRequest(**head, dropped=ids_near(graph, node, gone), **texts(node))
-        return m.MaskAmongAtOnceRequest(**head, v2=shared.packed_v2, **texts(node), task=round.task)
+        return m.MaskAmongAtOnceRequest(**head, v2=packed_v2, **texts(node), task=round.task)
 
     return shared, round.requests(graph, shared.v2, make)

@@ -21,16 +21,16 @@ def take(round: Round[Charter], state: Confirming, client: int, reply: m.Confirm
 
 def close(round: Round[Charter], state: Confirming, kept: dict[int, bytes]) -> tuple[Settled, Requests]:
     """Ask only those for shares who can be shown enough confirmations: others would refuse."""
-    graph = state.graph
+    graph, v3 = state.graph, state.v3
     confirmed = graph.flags(kept)
     ready = releasing(round.config, state, confirmed)
-    check_reliable(state, state.v3, ready)
+    check_reliable(state, v3, ready)
     best = state.signatures | kept  # a confirmation says more than the signature it replaces
     signatures = stacked(best.get(client, bytes(SIGNATURE_BYTES)) for client in graph.ids.tolist())
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         near = graph.neighbours(node)
-        live = near[state.v3[near]]
+        live = near[v3[near]]
         return m.SignedUnmaskRequest(
             **head, confirmed=confirmed[live].tobytes(), signatures=signatures[live].tobytes()
         )

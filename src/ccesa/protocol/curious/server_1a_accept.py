@@ -27,14 +27,14 @@ def close(
     round: Round[None], state: Delivered, kept: dict[int, frozenset[Accusation]]
 ) -> tuple[Delivered, Requests]:
     """Settle V2, and tell each client which of those that had shared are not in it, for this client."""
-    graph = state.graph
+    graph, shared = state.graph, state.v2
     cut = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
     left = grown(Delivered, state, graph=graph.without(cut))
     v2 = held_together(round.config, left, graph.flags(kept), spare_holders(graph, cut, round.dropout))
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         near = graph.neighbours(node)
-        gone = near[state.v2[near] & (cut[graph.edges(node)] | ~v2[near])]
+        gone = near[shared[near] & (cut[graph.edges(node)] | ~v2[near])]
         return m.MaskRequest(**head, dropped=m.pack_ids(graph.ids[gone]), task=round.task)
 
     return grown(Delivered, left, v2=v2), round.requests(graph, v2, make)
