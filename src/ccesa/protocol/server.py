@@ -36,7 +36,7 @@ from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vecto
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.parties import check_executor, check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
-from ccesa.protocol.steps import Requests, Step, steps_of
+from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
@@ -342,12 +342,11 @@ class Server:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
         number = labels.client_bytes(self.config.number)
         self._asked = sorted(asked)
-        return self._begin(
-            {
-                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
-                for client in self._asked
-            }
-        )
+
+        def make(client: int) -> bytes:
+            return m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+
+        return self._begin(MadeOnDemand({client: client for client in self._asked}, make))
 
     def _begin(self, requests: Requests) -> Requests:
         """Begin the next step, unless the round is over."""

@@ -56,7 +56,9 @@ class Unmasking:
         """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
         client = self._client(node)
         if self.evolution.v3[node]:
-            return keys.commitment(secret, self.round.context, client) == self.state.commitments[node]
+            return (
+                keys.commitment(secret, self.round.context, client) == self.state.commitments[node].tobytes()
+            )
         private = keys.mask_private_key(secret, self.round.context, client)
         return primitives.public_key(private) == self.state.mask_keys[node]
 
