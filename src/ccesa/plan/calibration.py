@@ -90,7 +90,7 @@ def _agreements() -> _Work:
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
-    def run() -> list[keys.Sealing]:
+    def run() -> list[bytes]:
         loaded = [primitives.load_public_key(key) for key in public]
         agreed = [primitives.agree(private, key) for key in loaded]
         return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]

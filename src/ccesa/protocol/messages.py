@@ -412,7 +412,7 @@ def unpack_ids(name: str, data: bytes, clients: int) -> NDArray[np.int64]:
     if len(data) % ID_BYTES:
         raise MalformedMessage(f"{name}: expected a multiple of {ID_BYTES} bytes, got {len(data)}")
     ids = np.frombuffer(data, "<u4").astype(np.int64)
-    if np.any(np.diff(ids) <= 0):
+    if (ids[1:] <= ids[:-1]).any():
         raise MalformedMessage(f"{name} is not strictly ascending: an id twice, or out of order")
     if ids.size and ids[-1] >= clients:
         raise MalformedMessage(f"{name} contains {ids[-1]}, which was never enrolled")
