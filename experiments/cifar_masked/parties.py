@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys
 from ccesa.crypto.masks import Mask
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Accepted, Round
 from ccesa.protocol.curious import client_2_mask
@@ -36,12 +36,17 @@ class Answer(NamedTuple):
 
 
 def note_masks(
-    round: Round[Any], state: Accepted, live: Neighbourhood, asked: bytes, among: bytes, *_: Any
+    round: Round[Any],
+    state: Accepted,
+    live: Neighbourhood,
+    asked: bytes,
+    among: bytes,
+    kind: type[m.MaskedVector],
 ) -> dict[str, Any]:
     """Take the place of ``masking.mask_vector``: note the masks, by the same function, and send no vector."""
     _NOTED[round.client] = all_masks(round, state, live.mask_neighbours)
-    digest = keys.vector_digest(b"", round.context, round.client)
-    return {"vector": b"", "digest": digest, "among": among, "task": asked}
+    known_by = kind.fingerprint.field(b"", round.context, round.client)
+    return {"among": among, "task": asked, "vector": b"", **known_by}
 
 
 def join(config: RoundConfig, ids: list[int], seed: list[int]) -> None:
@@ -82,7 +87,7 @@ class Parties:
 
     def answer(self, context: bytes, requests: Requests) -> Iterator[tuple[int, Answer]]:
         """Hand requests to their clients, and replies back."""
-        parts: list[Requests] = [{} for _ in self._executors]
+        parts: list[dict[int, bytes]] = [{} for _ in self._executors]
         for client, request in requests.items():
             parts[client % len(parts)][client] = request
         running = [

@@ -144,6 +144,10 @@ class Cuda:
         add(words, keys, offset=offset)
         words.get(out=target)
 
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return 1: the device has threads of its own."""
+        return 1
+
 
 def find() -> Cuda | None:
     """Return the kernel, or None without CuPy or without a device."""
