@@ -24,6 +24,7 @@ from bench import (
     privacy,
     report,
     rounds,
+    server,
     versus,
 )
 from bench.paper import PAPER
@@ -93,6 +94,7 @@ def main() -> None:
             "table",
             "million",
             "flower",
+            "server",
             "large",
             "active",
             "liars",
@@ -109,6 +111,7 @@ def main() -> None:
     parts: dict[str, Callable[[], Any]] = {
         "table": lambda: [_told(table_row, row) for row in PAPER],
         "million": _million,
+        "server": _server,
         "flower": against_flower if flower.VERSION else dict,
         "active": _active,
         "liars": _liars,
@@ -134,6 +137,11 @@ def main() -> None:
 def _million() -> dict[str, float]:
     _say("one client, a million parameters")
     return client.million()
+
+
+def _server() -> dict[str, Any]:
+    _say("the server of 1,000 clients with a million words, beside its floor")
+    return server.compare()
 
 
 def _hybrid() -> dict[str, Any]:

@@ -30,6 +30,8 @@ def page(results: dict[str, Any]) -> str:
         _table(results["table"]),
         "## A million parameters",
         _million(results["million"]),
+        "## A server with large vectors",
+        _server(results["server"]),
         "## Fields in words",
         _fields(results["fields"]),
         "## Masks ahead",
@@ -59,6 +61,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
     rows: list[Target] = [
         ("client, steps 1+2, n = 500, q = 0.1: times its floor", watched["client_ratio"], 1.6, True),
         ("server, n = 500, q = 0.1: times its floor", watched["server_ratio"], 2.0, True),
+        ("server, n = 1,000, a million words: times its floor", results["server"]["ratio"], 2.0, True),
         (
             "client, steps 1+2, a million parameters, 50 neighbours: times its floor",
             million["one_thread_ms"] / million["floor_ms"],
@@ -131,6 +134,35 @@ def _million(found: dict[str, float]) -> str:
     )
 
 
+def _server(found: dict[str, Any]) -> str:
+    spent, least, work = found["server_ms"], found["floor_ms"], found["work"]
+    rows = [
+        f"| {name} | {spent[part]:,.0f} | {what} | {sum(least[one] for one in floor):,.0f} |"
+        for name, part, what, floor in (
+            ("taking in the vectors", "vectors", f"{work['addition']:,} additions", ["addition"]),
+            (
+                "unmasking",
+                "unmasking",
+                f"{work['keystream']:,} keystreams, {work['agreement']:,} agreements",
+                ["keystream", "agreement"],
+            ),
+            ("all other messages and steps", "the rest", "", []),
+        )
+    ]
+    ms = {guard: f"{found['client_ms'][guard]:.1f}" for guard in ("curious", "active")}
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} words of 32 bits, a tenth of the clients lost on "
+        f"the way, {found['survivors']} in the sum; one thread, processor time, kernel {found['kernel']} "
+        "(`bench/server.py`). The floor is the keystreams that have to be added, by the same kernel, the "
+        "agreements by the library, and one addition per vector, sampled between the replies. The server "
+        f"takes {found['ratio']:.2f} times its floor.\n\n"
+        "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
+        f"A client of that round takes {ms['curious']} ms for all its steps; under `active`, with masks on "
+        f"all {found['degree']:.0f} edges and every signature checked, {ms['active']} ms."
+    )
+
+
 def _each(found: dict[str, Any]) -> float:
     """Bytes of a mask reply for each parameter."""
     return float(found["reply_bytes"] / found["length"])
@@ -143,7 +175,7 @@ def _ahead(found: dict[str, Any]) -> str:
         f"{found['mask_degree']:.0f} of them, one thread (`bench/ahead.py`). In a series a client agrees on "
         "masks before its vector is there. Summed ahead (`SeriesClient.prepare`, "
         f"{ms['prepare']} ms while it trains), they leave {ms['ahead']} ms for the mask step: one addition, "
-        f"the digest of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
+        f"the tag of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
         f"{found['ratio']:.1f} times as long."
     )
 
