@@ -14,6 +14,7 @@ from bench import (
     active,
     ahead,
     client,
+    executor,
     fields,
     flower,
     hybrid,
@@ -25,6 +26,7 @@ from bench import (
     report,
     rounds,
     server,
+    threads,
     versus,
 )
 from bench.paper import PAPER
@@ -104,6 +106,8 @@ def main() -> None:
             "hybrid",
             "noise",
             "privacy",
+            "threads",
+            "executor",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -121,6 +125,8 @@ def main() -> None:
         "hybrid": _hybrid,
         "noise": _noise,
         "privacy": _privacy,
+        "threads": _threads,
+        "executor": _executor,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
@@ -157,6 +163,16 @@ def _noise() -> list[dict[str, Any]]:
 def _privacy() -> dict[str, Any]:
     _say("noisy sums beside a trusted curator's")
     return privacy.compare()
+
+
+def _threads() -> dict[str, Any]:
+    _say("masks with one thread and with two")
+    return threads.compare()
+
+
+def _executor() -> dict[str, Any]:
+    _say("masks that come off through one worker and through two")
+    return executor.compare()
 
 
 def _active() -> dict[str, Any]:

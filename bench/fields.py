@@ -60,7 +60,7 @@ def _asked(vector: Vector) -> tuple[dict[int, Client], Requests]:
     """Return clients of a round before their mask step, with one vector for all, and what they are asked."""
     made = plan(CLIENTS, 0.1, length=vector.size, bits=8 * vector.itemsize)
     config: RoundConfig = made.config()
-    clients, server = {i: Client(config, i, vector) for i in range(CLIENTS)}, Server(config)
+    clients, server = {i: Client(config, i, vector, threads=1) for i in range(CLIENTS)}, Server(config)
     requests = server.open()
     while server.step.name != "mask":
         for i, request in requests.items():

@@ -32,6 +32,10 @@ def page(results: dict[str, Any]) -> str:
         _million(results["million"]),
         "## A server with large vectors",
         _server(results["server"]),
+        "## Threads",
+        _threads(results["threads"]),
+        "## Many processes and machines",
+        _executor(results["executor"]),
         "## Fields in words",
         _fields(results["fields"]),
         "## Masks ahead",
@@ -74,6 +78,19 @@ def targets(results: dict[str, Any]) -> list[Target]:
             1.7,
             False,
         ),
+        (
+            "masking 10,000 words with two threads allowed: times one thread",
+            results["threads"]["lengths"]["10000"]["ratio"],
+            1.05,
+            True,
+        ),
+        (
+            "masking a million words: times faster with two threads",
+            1 / results["threads"]["lengths"]["1000000"]["ratio"],
+            1.7,
+            False,
+        ),
+        *_workers(results["executor"]),
         (
             "`import ccesa`: times the import of numpy, cryptography and msgspec",
             results["imports"]["ratio"],
@@ -160,6 +177,46 @@ def _server(found: dict[str, Any]) -> str:
         "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
         f"A client of that round takes {ms['curious']} ms for all its steps; under `active`, with masks on "
         f"all {found['degree']:.0f} edges and every signature checked, {ms['active']} ms."
+    )
+
+
+def _threads(found: dict[str, Any]) -> str:
+    rows = [
+        f"| {int(length):,} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
+        for length, one in found["lengths"].items()
+    ]
+    return (
+        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn (`bench/threads.py`). A "
+        "number of threads is the most that work: a short vector has one in any case. Of what masks are made "
+        f"of, keystreams gain {found['keystreams_gain']:.2f} times from a second thread, and X25519 agreements "
+        f"{found['agreements_gain']:.2f} times.\n\n"
+        "| words | one, ms | two, ms | two / one |\n|--:|--:|--:|--:|\n" + "\n".join(rows)
+    )
+
+
+def _workers(found: dict[str, Any]) -> list[Target]:
+    longest = max(row["length"] for row in found["rows"])
+    what = f"masks off {longest:,} words, two workers: times faster than one"
+    return [
+        (f"{what} ({row['executor']}, kernel {row['kernel']})", row["gain"], 1.8, False)
+        for row in found["rows"]
+        if row["length"] == longest
+    ]
+
+
+def _executor(found: dict[str, Any]) -> str:
+    rows = [
+        f"| {row['executor']} | {row['kernel']} | {row['length']:,} | {row['alone_s']:.2f} | {row['one_s']:.2f} "
+        f"| {row['two_s']:.2f} | {row['gain']:.2f} |"
+        for row in found["rows"]
+    ]
+    return (
+        f"`Server(executor=...)`: {found['masks']:,} masks come off a sum of 32-bit words, as many as with 1,000 "
+        "clients at the planned degree, a tenth of whom drop out. Seconds by the clock, everything on this "
+        "machine, with one thread each; *alone* is the server without an executor (`bench/executor.py`). The "
+        "last column is one worker over two.\n\n"
+        "| executor | kernel | words | alone, s | one worker, s | two, s | gain |\n"
+        "|---|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
     )
 
 

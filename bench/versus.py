@@ -23,7 +23,7 @@ def step_ms(name: str, neighbours: int, threshold: int, length: int, clients: in
         clients=neighbours + 1, length=length, bits=32, graph=Complete(), threshold=Fixed(t=threshold)
     )
     vectors, server, times = random_vectors(config, 0), Server(config), []
-    everyone = {i: Client(config, i, partial(vectors, i)) for i in range(config.clients)}
+    everyone = {i: Client(config, i, partial(vectors, i), threads=1) for i in range(config.clients)}
     requests = server.open()
     while server.step.name != name:
         for i, request in requests.items():
@@ -60,6 +60,8 @@ def _round_ms(clients: int, shares: int, threshold: int, length: int, lost: int)
     graph = Harary(degree=shares - 1)
     config = RoundConfig(clients=clients, length=length, bits=32, graph=graph, threshold=Fixed(t=threshold))
     start = time.perf_counter()
-    everyone = {i: Client(config, i, np.full(length, 7, np.uint32)) for i in range(clients)}
-    run_round(Server(config), in_memory(everyone, lambda step, i: step.name == "mask" and i < lost))
+    everyone = {i: Client(config, i, np.full(length, 7, np.uint32), threads=1) for i in range(clients)}
+    run_round(
+        Server(config, threads=1), in_memory(everyone, lambda step, i: step.name == "mask" and i < lost)
+    )
     return (time.perf_counter() - start) * 1e3
