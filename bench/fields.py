@@ -16,6 +16,7 @@ from ccesa.fields import WORD_BITS, Fields
 from ccesa.plan import plan
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 from ccesa.quantize import Quantizer
 from ccesa.words import Vector
 
@@ -55,7 +56,7 @@ def compare() -> dict[str, Any]:
     }
 
 
-def _asked(vector: Vector) -> tuple[dict[int, Client], dict[int, bytes]]:
+def _asked(vector: Vector) -> tuple[dict[int, Client], Requests]:
     """Return clients of a round before their mask step, with one vector for all, and what they are asked."""
     made = plan(CLIENTS, 0.1, length=vector.size, bits=8 * vector.itemsize)
     config: RoundConfig = made.config()

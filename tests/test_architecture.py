@@ -24,7 +24,7 @@ ORDER = [
     {"digits"},
     {"crypto", "quantize"},
     {"privacy"},
-    {"identity", "thresholds"},
+    {"identity", "thresholds", "workers"},
     {"probability"},
     {"graphs"},
     {"config"},
@@ -114,12 +114,12 @@ def test_only_one_file_calls_cryptographic_libraries(library):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_assert_and_no_bare_except(path):
-    """But where the user's own code is called, and the text of its errors must stay on the node."""
+    """But where the user's own code is called, and the text of its errors must stay where it is."""
     for node in ast.walk(ast.parse(path.read_text())):
         assert not isinstance(node, ast.Assert)
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None
-            if path.relative_to(PACKAGE).as_posix() == "flower/node/mod.py":
+            if path.relative_to(PACKAGE).as_posix() in ("flower/node/mod.py", "workers.py"):
                 continue
             assert ast.unparse(node.type) not in ("Exception", "BaseException")
 

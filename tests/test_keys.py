@@ -4,6 +4,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -329,7 +330,9 @@ def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
         keys.unseal_shares(keys.sealing(agreed, context, other, one), cut, context, ends(one, other))
 
 
-# Digests of masked vectors
+# Tags and digests of masked vectors
+
+each_fingerprint = pytest.mark.parametrize("fingerprint", [keys.vector_tag, keys.vector_digest])
 
 
 @given(st.binary(max_size=60), bytes32, client_ids)
@@ -341,21 +344,42 @@ def test_the_digest_of_a_vector_is_that_of_the_specification(vector, context, cl
         assert keys.vector_digest(kind(vector), context, client) == due
 
 
-@given(st.binary(min_size=1, max_size=60), bytes32, client_ids, st.data())
-def test_the_digest_is_bound_to_every_bit_the_context_and_the_client(vector, context, client, data):
+@each_fingerprint
+@given(vector=st.binary(min_size=1, max_size=60), context=bytes32, client=client_ids, data=st.data())
+def test_a_fingerprint_is_bound_to_every_bit_the_context_and_the_client(
+    fingerprint, vector, context, client, data
+):
     bit = data.draw(st.integers(0, 8 * len(vector) - 1))
     other = bytearray(vector)
     other[bit // 8] ^= 1 << bit % 8
     found = {
-        keys.vector_digest(vector, context, client),
-        keys.vector_digest(bytes(other), context, client),
-        keys.vector_digest(vector + b"\0", context, client),
-        keys.vector_digest(vector, bytes([context[0] ^ 1]) + context[1:], client),
-        keys.vector_digest(vector, context, client ^ 1),
+        fingerprint(vector, context, client),
+        fingerprint(bytes(other), context, client),
+        fingerprint(vector + b"\0", context, client),
+        fingerprint(vector, bytes([context[0] ^ 1]) + context[1:], client),
+        fingerprint(vector, context, client ^ 1),
     }
     assert len(found) == 5
 
 
-def test_words_have_the_digest_of_their_bytes():
+@given(st.binary(max_size=60), bytes32, client_ids)
+def test_the_tag_of_a_vector_is_that_of_the_specification(vector, context, client):
+    parts = (b"ccesa/2/16 masked vector", context, client.to_bytes(4, "little"))
+    framed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    due = AESGCM(hashlib.sha256(framed).digest()[:16]).encrypt(bytes(12), b"", vector)
+    for kind in (bytes, bytearray, memoryview):
+        assert keys.vector_tag(kind(vector), context, client) == due
+
+
+def test_a_tag_is_the_same_whatever_the_pieces_are(monkeypatch):
+    vector = bytes(range(256)) * 2
+    due = keys.vector_tag(vector, bytes(32), 3)
+    for piece in (1, 7, 16, 100, 511, 512, 513):
+        monkeypatch.setattr(primitives, "_PIECE", piece)
+        assert keys.vector_tag(vector, bytes(32), 3) == due
+
+
+@each_fingerprint
+def test_words_are_known_by_what_their_bytes_are(fingerprint):
     words = np.arange(9, dtype="<u4")
-    assert keys.vector_digest(words.data, bytes(32), 3) == keys.vector_digest(words.tobytes(), bytes(32), 3)
+    assert fingerprint(words.data, bytes(32), 3) == fingerprint(words.tobytes(), bytes(32), 3)

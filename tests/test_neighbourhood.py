@@ -11,6 +11,7 @@ from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
+from ccesa.protocol.drawing import ids_near
 from ccesa.protocol.masking import still_there
 
 NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
@@ -76,13 +77,13 @@ def test_a_client_is_found_at_its_node(graph):
 
 
 @graphs
-def test_packed_rows_are_cut_by_node(graph):
+def test_neighbours_are_named_and_counted(graph):
     alive = np.arange(graph.size) % 3 > 0
-    ids = graph.ids_at(graph.carries_masks)
-    items = [bytes([node, 255 - node]) for node in range(graph.size)]
-    every, living = graph.of_neighbours(items), graph.of_neighbours(items, alive)
+    counted = graph.count(graph.carries_masks)
     for node in range(graph.size):
-        near = graph.neighbours(node).tolist()
-        assert np.frombuffer(ids[node], "<u4").tolist() == graph.ids[graph.mask_neighbours(node)].tolist()
-        assert bytes(every[node]) == b"".join(items[j] for j in near)
-        assert bytes(living[node]) == b"".join(items[j] for j in near if alive[j])
+        near = graph.neighbours(node)
+        assert (
+            np.frombuffer(ids_near(graph, node, alive), "<u4").tolist()
+            == graph.ids[near[alive[near]]].tolist()
+        )
+        assert counted[node] == graph.mask_neighbours(node).size

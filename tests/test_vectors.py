@@ -25,6 +25,7 @@ from second import (
     bytes_of,
     field_words,
     framed,
+    gmac,
     graph_of,
     hashed,
     hkdf,
@@ -108,10 +109,12 @@ def test_context(case):
 
 
 @cases("derivations", "vector_digests", "client")
-def test_digest_of_a_masked_vector(case):
+def test_digest_and_tag_of_a_masked_vector(case):
     vector, context, client = raw(case["vector"]), raw(case["context"]), case["client"]
     assert keys.vector_digest(vector, context, client) == raw(case["digest"])
     assert hashed(LABELS["masked vector"], context, le4(client), vector) == raw(case["digest"])
+    assert keys.vector_tag(vector, context, client) == raw(case["tag"])
+    assert gmac(hashed(LABELS["masked vector"], context, le4(client))[:16], vector) == raw(case["tag"])
 
 
 @cases("derivations", "among", "client", "known")

@@ -7,6 +7,7 @@ from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.crypto.generators import GENERATORS
 from ccesa.labels import client_bytes
+from ccesa.wire import Data
 
 COMMITMENT_BYTES = 32
 DIGEST_BYTES = 32
@@ -168,7 +169,16 @@ def pair_secret(agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
     )
 
 
-def vector_digest(vector: bytes | memoryview, context: bytes, client: int) -> bytes:
+def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
+    """Return the tag of a masked vector: by it an accident on the way is noticed.
+
+    The key is public, so the tag is a checksum, and proves nothing to anybody.
+    """
+    key = labels.digest(labels.MASKED_VECTOR, context, client_bytes(client))[:_KEY]
+    return primitives.gmac(key, memoryview(vector).cast("B"))
+
+
+def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
     """Return the digest of a masked vector: what reaches the server is what left the client.
 
     This is ``labels.digest(label, context, client, vector)`` without a copy of the vector.

@@ -2,7 +2,7 @@
 
 A checkpoint is a log: the answers to each step as they came. A server draws no randomness that decides
 anything, so a replay of the log is the same server, whatever its states look like. No masked vector is in it:
-an answer is logged without its vector, which the digest stands for, and all vectors are in one sum.
+an answer is logged without its vector, which its tag or digest stands for, and all vectors are in one sum.
 
 Every step of a round opens once, whichever server opens it. A memory that outlives them all says which have
 been: going on from before the opening of a step would ask clients a second, different question.
@@ -108,11 +108,11 @@ def decode(data: Data, kind: type[S], context: bytes) -> S:
     return saved
 
 
-def without_vector(message: m.Message, data: Data) -> bytes:
-    """Return a message as it is logged and known again: as it came, but its digest stands for its vector."""
+def without_vector(message: m.Message) -> bytes:
+    """Return a message as it is logged and known again: what it has beside its vector stands for that."""
     if isinstance(message, m.MaskedVector):
         return msgspec.structs.replace(message, vector=b"").encode()
-    return bytes(data)
+    return message.encode()
 
 
 @contextmanager

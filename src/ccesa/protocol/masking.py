@@ -1,6 +1,6 @@
 """In steps 2 and 3, under every guard, a client opens shares, masks its vector and releases shares."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
-from ccesa.words import Vector
+from ccesa.wire import Room
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -105,9 +105,14 @@ def held_among(state: Accepted, live: Flags) -> dict[str, Any]:
 
 
 def mask_vector(
-    round: Round[Any], state: Accepted, live: Neighbourhood, asked: bytes, among: bytes
+    round: Round[Any],
+    state: Accepted,
+    live: Neighbourhood,
+    asked: bytes,
+    among: bytes,
+    kind: type[m.MaskedVector],
 ) -> dict[str, Any]:
-    """Mask the vector; return it with what a reply says of it.
+    """Mask the vector, in the place where a reply of this kind has it; return what the reply says.
 
     ``asked`` is the task that the server names: it must be what this client works on.
     """
@@ -115,24 +120,28 @@ def mask_vector(
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
     round.spend.check(task)
-    vector = masked_vector(round, state, live, task)
-    content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    digest = keys.vector_digest(content, round.context, round.client)
-    return {"vector": content, "digest": digest, "among": among, "task": task}
+    room = masked_vector(round, state, live, task, kind)
+    known_by = kind.fingerprint.field(room.content, round.context, round.client)
+    return {"among": among, "task": task, "vector": room, **known_by}
 
 
-def masked_vector(round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
+def masked_vector(
+    round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
+) -> Room:
     """Mask the vector with all its masks. It counts as sent from here on."""
     config, partners = round.config, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
     round.spend(task)
+    room = m.room(kind, config, round.head)
+    target = words.from_bytes(room.content, config.bits)
     if round.ahead is None:
-        return masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads)
-    total = vector + round.ahead.total
+        masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads, out=target)
+        return room
+    np.add(vector, round.ahead.total, out=target)
     gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
-    masks.add_masks(total, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
-    return total
+    masks.add_masks(target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
+    return room
 
 
 def masks_ahead(round: Round[Any], state: Accepted) -> MasksAhead:

@@ -2,6 +2,7 @@
 
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
+from ccesa.protocol.drawing import ids_near
 from ccesa.protocol.server_states import Delivered, Round, Settled
 from ccesa.protocol.steps import Requests
 from ccesa.protocol.summing import check_asked_for, settle
@@ -18,8 +19,7 @@ def take(round: Round[None], state: Delivered, client: int, reply: m.MaskReply) 
 def close(round: Round[None], state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
     """Tell each client which of its neighbours dropped after sharing."""
     settled = settle(round, state, kept)
-    graph = state.graph
-    dropped = graph.ids_at(state.v2[graph.columns] & ~settled.v3[graph.columns])
+    graph, gone = state.graph, state.v2 & ~settled.v3
     return settled, round.requests(
-        graph, settled.v3, lambda node, head: m.UnmaskRequest(**head, dropped=dropped[node])
+        graph, settled.v3, lambda node, head: m.UnmaskRequest(**head, dropped=ids_near(graph, node, gone))
     )
