@@ -57,5 +57,8 @@ def test_neighbours_are_named_and_counted(graph):
     counted = graph.count(graph.carries_masks)
     for node in range(graph.size):
         near = graph.neighbours(node)
-        assert np.frombuffer(ids_near(graph, node, alive), "<u4").tolist() == graph.ids[near[alive[near]]].tolist()
+        assert (
+            np.frombuffer(ids_near(graph, node, alive), "<u4").tolist()
+            == graph.ids[near[alive[near]]].tolist()
+        )
         assert counted[node] == graph.mask_neighbours(node).size
