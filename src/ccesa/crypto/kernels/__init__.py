@@ -1,11 +1,12 @@
 """A kernel adds keystreams to words. All kernels give the same bytes; which one runs is a matter of speed.
 
-``CCESA_KERNEL`` names one for tests and for comparisons; without it the fastest that this machine has runs.
+``CCESA_KERNEL`` names one for tests and for comparisons (``pure``, ``native``, ``native:aesni``); without it the
+fastest that this machine has runs.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from ccesa.crypto.kernels import native, pure
@@ -36,7 +37,11 @@ class Kernel(Protocol):
 
 
 #: By name, the fastest first: each returns its kernel, or None where this machine cannot run it.
-KERNELS: dict[str, Callable[[], Kernel | None]] = {"native": native.find, "pure": pure.find}
+KERNELS: dict[str, Callable[[], Kernel | None]] = {
+    "native": native.find,
+    **{f"native:{name}": partial(native.find, name) for name in native.INSTRUCTIONS},
+    "pure": pure.find,
+}
 
 
 def kernel() -> Kernel:
