@@ -4,7 +4,7 @@
 #include "module.h"
 
 typedef struct {
-    unsigned grid_bits, shift;
+    int grid_bits, shift;
     const void *guide, *origin, *high, *low;
     size_t phases, stride, thresholds;
 } Table;
@@ -64,8 +64,8 @@ static const Wanted WANTED[ARRAYS] = {
 static const char *wrong(const Py_buffer arrays[], Table *table)
 {
     const size_t count = array_size(&arrays[FINE]), cells = array_size(&arrays[GUIDE]);
-    if (table->grid_bits > 16 || table->shift > 63)
-        return "a grid has 0 to 16 bits, and a shift is below 64";
+    if (table->grid_bits < 0 || table->grid_bits > 16 || table->shift < 0 || table->shift > 63)
+        return "a grid has 0 to 16 bits, and a shift 0 to 63";
     table->phases = (size_t)1 << table->grid_bits;
     table->stride = cells / table->phases;
     table->thresholds = array_size(&arrays[HIGH]);
@@ -104,7 +104,7 @@ PyObject *draw_noise(PyObject *module, PyObject *arguments)
     Py_buffer arrays[ARRAYS];
     Table table;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOIIOOOO:draw_noise", &lent[FINE], &lent[STREAM], &lent[DRAWN],
+    if (!PyArg_ParseTuple(arguments, "OOOiiOOOO:draw_noise", &lent[FINE], &lent[STREAM], &lent[DRAWN],
                           &table.grid_bits, &table.shift, &lent[GUIDE], &lent[ORIGIN], &lent[HIGH], &lent[LOW]))
         return NULL;
     if (!arrays_take(lent, arrays, WANTED, ARRAYS))

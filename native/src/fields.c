@@ -3,9 +3,9 @@
 #include "module.h"
 
 /* The first number lies in the lowest field; fields that are left over are zero. */
-static void pack(const void *row, size_t count, unsigned bits, uint64_t *words)
+static void pack(const void *row, size_t count, int bits, uint64_t *words)
 {
-    const size_t each = 64 / bits;
+    const size_t each = 64 / (size_t)bits;
     for (size_t first = 0; first < count; first += each) {
         size_t place = count - first < each ? count : first + each;
         uint64_t word = load(row, --place);
@@ -16,9 +16,9 @@ static void pack(const void *row, size_t count, unsigned bits, uint64_t *words)
 }
 
 /* Reads all fields from the lowest up, each with its sign. Returns the bits left above, of all words together. */
-static uint64_t split(const void *words, size_t length, unsigned bits, uint64_t *row)
+static uint64_t split(const void *words, size_t length, int bits, uint64_t *row)
 {
-    const size_t each = 64 / bits;
+    const size_t each = 64 / (size_t)bits;
     const uint64_t sign = UINT64_C(1) << (bits - 1), field = sign | (sign - 1);
     uint64_t left = 0;
     for (size_t at = 0; at < length; at++) {
@@ -34,10 +34,10 @@ static uint64_t split(const void *words, size_t length, unsigned bits, uint64_t 
 }
 
 /* Parses (an array, the bits of a field, another array). */
-static int parse(PyObject *arguments, const Wanted wanted[2], Py_buffer arrays[2], unsigned *bits)
+static int parse(PyObject *arguments, const Wanted wanted[2], Py_buffer arrays[2], int *bits)
 {
     PyObject *lent[2];
-    if (!PyArg_ParseTuple(arguments, "OIO", &lent[0], bits, &lent[1]))
+    if (!PyArg_ParseTuple(arguments, "OiO", &lent[0], bits, &lent[1]))
         return 0;
     if (*bits < 2 || *bits > 64) {
         PyErr_SetString(PyExc_ValueError, "a field must have 2 to 64 bits");
@@ -50,11 +50,11 @@ PyObject *pack_fields(PyObject *module, PyObject *arguments)
 {
     static const Wanted wanted[2] = {{"row", INT64, READ}, {"words", UINT64, WRITE}};
     Py_buffer arrays[2];
-    unsigned bits;
+    int bits;
     (void)module;
     if (!parse(arguments, wanted, arrays, &bits))
         return NULL;
-    const size_t count = array_size(&arrays[0]), each = 64 / bits;
+    const size_t count = array_size(&arrays[0]), each = 64 / (size_t)bits;
     const int fit = array_size(&arrays[1]) == count / each + (count % each > 0);
     if (fit) {
         Py_BEGIN_ALLOW_THREADS
@@ -70,12 +70,12 @@ PyObject *split_fields(PyObject *module, PyObject *arguments)
 {
     static const Wanted wanted[2] = {{"words", UINT64, READ}, {"row", INT64, WRITE}};
     Py_buffer arrays[2];
-    unsigned bits;
+    int bits;
     uint64_t left = 0;
     (void)module;
     if (!parse(arguments, wanted, arrays, &bits))
         return NULL;
-    const size_t length = array_size(&arrays[0]), count = array_size(&arrays[1]), each = 64 / bits;
+    const size_t length = array_size(&arrays[0]), count = array_size(&arrays[1]), each = 64 / (size_t)bits;
     const int fit = count % each == 0 && count / each == length;
     if (fit) {
         Py_BEGIN_ALLOW_THREADS

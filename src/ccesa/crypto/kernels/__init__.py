@@ -17,6 +17,7 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
 
+
 class Kernel(Protocol):
     """Adds and subtracts many keystreams in one pass over a contiguous part of a vector."""
 
