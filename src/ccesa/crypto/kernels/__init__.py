@@ -1,7 +1,7 @@
 """A kernel adds keystreams to words. All kernels give the same bytes; which one runs is a matter of speed.
 
-``CCESA_KERNEL`` names one for tests and for comparisons (``pure``, ``native``, ``native:aesni``); without it the
-fastest that this machine has runs.
+``CCESA_KERNEL`` names one for tests and for comparisons, and may name instructions too: ``pure``, ``native``,
+``native:aesni``. Without it the fastest that this machine has runs.
 """
 
 import os
