@@ -69,11 +69,6 @@ def test_the_module_is_what_runs_unless_the_environment_says_otherwise(monkeypat
         assert native.module() is due
 
 
-def test_a_module_with_another_interface_is_left_alone(monkeypatch):
-    monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
-    assert native.installed.__wrapped__() is None
-
-
 # Fields
 
 

@@ -12,10 +12,9 @@ INTERFACE = 2
 
 def module() -> Any | None:
     """Return the module, or None where it is not installed or the environment says to go without it."""
-    return None if os.environ.get(VARIABLE) == "pure" else installed()
+    return None if os.environ.get(VARIABLE) == "pure" else _found()
 
 
-@cache
 def installed() -> Any | None:
     """Return the module, or None where it is not installed."""
     try:
@@ -23,3 +22,8 @@ def installed() -> Any | None:
     except ImportError:
         return None
     return ccesa_native if getattr(ccesa_native, "INTERFACE", None) == INTERFACE else None
+
+
+@cache
+def _found() -> Any | None:
+    return installed()  # looking for what is not there takes longer than packing a short vector
