@@ -29,14 +29,36 @@ static uint64_t bisect(const Table *table, uint64_t start, uint64_t end, uint64_
     return start;
 }
 
+/* So many draws ahead the memory is asked for what the guide says: large tables are far away. */
+enum { AHEAD = 24 };
+
+/* Where the guide says what u draws. Beyond its row if a word has more bits than the guide is made for. */
+static size_t place_of(const Table *table, size_t phase, uint64_t high)
+{
+    return phase * table->stride + (size_t)(high >> table->shift);
+}
+
+static size_t phase_of(const Table *table, uint64_t centre)
+{
+    return (size_t)(centre & (table->phases - 1));
+}
+
+static void prefetch(const Table *table, uint64_t centre, uint64_t high)
+{
+    const uintptr_t guide = (uintptr_t)table->guide; /* a number: it may lead anywhere, and nothing is read */
+    __builtin_prefetch((const void *)(guide + 4 * place_of(table, phase_of(table, centre), high)));
+}
+
 /* Whether all draws were made: no guide of ours leads out of its table. */
 static int draw(const Table *table, const void *fine, const void *words, uint64_t *drawn, size_t count)
 {
     for (size_t j = 0; j < count; j++) {
         const int64_t centre = (int64_t)load(fine, j);
-        const uint64_t high = load(words, 2 * j), cell = high >> table->shift;
-        const size_t phase = (uint64_t)centre & (table->phases - 1), place = phase * table->stride + cell;
-        if (cell >= table->stride - 1)
+        const uint64_t high = load(words, 2 * j);
+        const size_t phase = phase_of(table, (uint64_t)centre), place = place_of(table, phase, high);
+        if (j + AHEAD < count)
+            prefetch(table, load(fine, j + AHEAD), load(words, 2 * (j + AHEAD)));
+        if (high >> table->shift >= table->stride - 1)
             return 0;
         const int32_t least = load_short(table->guide, place);
         uint64_t found = (uint64_t)(int64_t)(least >> 1);
