@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"extras", "files", "guards", "labels", "layout", "native", "parts", "wire", "words"},
     {"fields"},
     {"digits"},
     {"crypto", "quantize"},
