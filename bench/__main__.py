@@ -14,6 +14,7 @@ from bench import (
     active,
     ahead,
     client,
+    cuda,
     fields,
     flower,
     hybrid,
@@ -102,6 +103,7 @@ def main() -> None:
             "hybrid",
             "noise",
             "privacy",
+            "cuda",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -118,6 +120,7 @@ def main() -> None:
         "hybrid": _hybrid,
         "noise": _noise,
         "privacy": _privacy,
+        "cuda": cuda.kept,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
