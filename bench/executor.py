@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.crypto.kernels import KERNELS, VARIABLE
+from ccesa.crypto.kernels import KERNELS
 from ccesa.crypto.masks import Mask, add_masks
+from ccesa.native import VARIABLE
 from ccesa.plan import plan
 from ccesa.workers import add_masks_by
 
@@ -99,7 +100,7 @@ def _dask(stack: ExitStack, workers: int) -> Executor:
     cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
     client = stack.enter_context(Client(cluster, set_as_default=False))
     client.wait_for_workers(workers)
-    return client.get_executor()  # type: ignore[no-any-return]
+    return client.get_executor()
 
 
 EXECUTORS: dict[str, Callable[[ExitStack, int], Executor]] = {"processes": _processes, "Dask": _dask}

@@ -52,6 +52,8 @@ def page(results: dict[str, Any]) -> str:
         _hybrid(results["hybrid"]),
         "## Noisy sums",
         _privacy(results["privacy"]),
+        "## On a GPU",
+        _cuda(results["cuda"]),
         "## Wrong shares",
         _liars(results["liars"]),
         "## Importing",
@@ -109,6 +111,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
         ("client under the hybrid agreement: times the classical", _slower(results["hybrid"]), 1.25, True),
         ("a million draws of noise, the slowest case: ms", max(map(_draws, results["noise"])), 150, True),
         *_noisy(results["privacy"]),
+        ("a GPU: TB/s of keystream added", _server_rate(results["cuda"]), 1.0, False),
     ]
     for name, found in versus.items():
         rows.append((f"Flower's time over ours: {name}", found["ratio"], PAIRS[name].least, False))
@@ -350,6 +353,24 @@ def _noisy(found: dict[str, Any]) -> list[Target]:
         ("noise: a client with a million parameters: ms", _fastest(found["client_ms"]), 60, True),
         ("noise: upload, bytes per parameter", found["bytes_each"], 1.6, True),
     ]
+
+
+def _server_rate(found: dict[str, Any]) -> float:
+    """TB/s with as many masks as a server takes off."""
+    return float(found["masks"][str(found["server"])])
+
+
+def _cuda(found: dict[str, Any]) -> str:
+    by_bits = ", ".join(f"{rate:.2f} with {bits} bits" for bits, rate in found["bits"].items())
+    by_masks = ", ".join(f"{rate:.2f} with {count}" for count, rate in found["masks"].items())
+    return (
+        f"ChaCha20 on one {found['device']} (`bench/cuda.py`, which needs a GPU and writes `bench/cuda.json`; "
+        f"this page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
+        f"device, by the number of masks: {by_masks}. By the size of a word, {found['server']:,} masks: "
+        f"{by_bits}. A copy on the device moves {found['copy_tb']:.1f} TB/s, read and written: additions "
+        f"are bound by arithmetic. {found['server']:,} masks taken off a vector of the host, both copies "
+        f"included: {found['host_seconds']:.2f} s."
+    )
 
 
 def _privacy(found: dict[str, Any]) -> str:
