@@ -14,11 +14,8 @@ from bench import (
     active,
     ahead,
     client,
-<<<<<<< HEAD
-    executor,
-=======
     cuda,
->>>>>>> gpu
+    executor,
     fields,
     flower,
     hybrid,
@@ -83,12 +80,9 @@ def main() -> None:
             "hybrid",
             "noise",
             "privacy",
-<<<<<<< HEAD
             "threads",
             "executor",
-=======
             "cuda",
->>>>>>> gpu
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -106,12 +100,9 @@ def main() -> None:
         "hybrid": _hybrid,
         "noise": _noise,
         "privacy": _privacy,
-<<<<<<< HEAD
         "threads": _threads,
         "executor": _executor,
-=======
         "cuda": cuda.kept,
->>>>>>> gpu
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     kept = HERE / "results.json"
