@@ -20,6 +20,7 @@ from bench import (
     flower,
     hybrid,
     imports,
+    kernels,
     large,
     liars,
     noise,
@@ -83,6 +84,7 @@ def main() -> None:
             "threads",
             "executor",
             "cuda",
+            "kernels",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -102,6 +104,7 @@ def main() -> None:
         "privacy": _privacy,
         "threads": _threads,
         "executor": _executor,
+        "kernels": _kernels,
         "cuda": cuda.kept,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
@@ -149,6 +152,11 @@ def _threads() -> dict[str, Any]:
 def _executor() -> dict[str, Any]:
     _say("masks that come off through one worker and through two")
     return executor.compare()
+
+
+def _kernels() -> list[dict[str, Any]]:
+    _say("the mask step by every kernel")
+    return kernels.compare()
 
 
 def _active() -> dict[str, Any]:

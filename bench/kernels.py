@@ -1,7 +1,7 @@
 """The mask step by every kernel of this machine, beside the bare instructions for its keystream.
 
-Everything is processor time of one thread, in turn within one run; only the gain of a second thread is by the
-clock. ``python -m bench.kernels`` prints the rows.
+Everything is processor time of one thread, in turn within one run. What a second thread gains is in
+``bench/threads.py``.
 """
 
 import os
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.threads import gain
 from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import Kernel, native, pure
 from ccesa.crypto.masks import Mask
@@ -42,14 +41,7 @@ def _case(generator: str, neighbours: int) -> dict[str, Any]:
         rows[name]["limit_ms"] = _median(samples, (name, "limit"))
         rows[name]["over_limit"] = median(one[name, "step"] / one[name, "limit"] for one in samples)
         rows[name]["faster"] = median(one["pure", "step"] / one[name, "step"] for one in samples)
-    fastest = next(iter(limits), "pure")
-    return {
-        "generator": generator,
-        "neighbours": neighbours,
-        "kernels": rows,
-        "fastest": fastest,
-        "two_threads": gain(works[fastest]) if neighbours == NEIGHBOURS[0] else None,
-    }
+    return {"generator": generator, "neighbours": neighbours, "kernels": rows}
 
 
 def _both(
@@ -84,6 +76,46 @@ def _cpu_ms(work: Callable[[], object]) -> float:
     return (time.process_time() - start) * 1e3
 
 
-if __name__ == "__main__":
-    for row in compare():
-        print(row)
+#: By instructions, how many times faster than the library with numpy they have to be.
+LEAST = {"vaes512": 2.7, "aesni": 1.4}
+
+
+def targets(found: list[dict[str, Any]]) -> list[tuple[str, float, float, bool]]:
+    """Return the rows of targets, for those instructions that were there."""
+    case = found[0]
+    name = f"mask step, a million words, {case['neighbours']} neighbours"
+    rows = [
+        (
+            f"{name}, `{one}`: times faster than the library with numpy",
+            case["kernels"][one]["faster"],
+            least,
+            False,
+        )
+        for one, least in LEAST.items()
+        if one in case["kernels"]
+    ]
+    fastest = next((one for one in case["kernels"] if one != "pure"), None)
+    if fastest:
+        over = case["kernels"][fastest]["over_limit"]
+        rows.insert(0, (f"{name}, `{fastest}`: times the bare instructions", over, 1.2, True))
+    return rows
+
+
+def text(found: list[dict[str, Any]]) -> str:
+    """Return the section of the page."""
+    lines = [
+        "| generator | neighbours | kernel | ms | bare instructions, ms | ratio | times faster than `pure` |"
+    ]
+    lines += ["|---|--:|---|--:|--:|--:|--:|"]
+    for case in found:
+        for name, one in case["kernels"].items():
+            rest = (f"{one[key]:.2f}" if key in one else "" for key in ("limit_ms", "over_limit", "faster"))
+            cells = (case["generator"], str(case["neighbours"]), f"`{name}`", f"{one['ms']:.1f}", *rest)
+            lines.append(f"| {' | '.join(cells)} |")
+    return (
+        f"All masks of one client, and its own, added to {LENGTH:,} words of 32 bits (`bench/kernels.py`): "
+        "processor time of one thread, medians, all in turn. `pure` is the library's keystream with numpy's "
+        "additions; the others are instructions of `ccesa-native`, of which the first is the one that runs "
+        "where it is there. *Bare instructions* is a loop on registers, without loads, additions or stores, "
+        "for as many bytes of keystream.\n\n" + "\n".join(lines)
+    )

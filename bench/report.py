@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench import kernels
 from bench.versus import PAIRS
 
 #: What must hold, as (name, how to read it from the results, target, whether a small number is good).
@@ -32,6 +33,8 @@ def page(results: dict[str, Any]) -> str:
         _table(results["table"]),
         "## A million parameters",
         _million(results["million"]),
+        "## Kernels",
+        kernels.text(results["kernels"]),
         "## A server with large vectors",
         _server(results["server"]),
         "## Threads",
@@ -94,6 +97,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
             1.7,
             False,
         ),
+        *kernels.targets(results["kernels"]),
         *_workers(results["executor"]),
         (
             "`import ccesa`: times the import of numpy, cryptography and msgspec",
