@@ -252,6 +252,17 @@ def test_a_processor_without_instructions_for_a_generator_uses_the_library(gener
     assert f"{generator}: pure" in kernel.name
 
 
+@pytest.mark.parametrize("name", native.SLOW)
+def test_what_is_slower_than_the_library_runs_only_by_its_name(name, monkeypatch):
+    monkeypatch.setitem(
+        sys.modules,
+        "ccesa_native",
+        SimpleNamespace(INTERFACE=INTERFACE, instructions=lambda generator: (name,)),
+    )
+    assert name not in native.find().name
+    assert name in native.find(name).name
+
+
 def test_the_command_line_says_which_kernel_runs(monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, "pure")
     assert CliRunner().invoke(app, ["--version"]).stdout.splitlines()[1] == "kernel: pure"

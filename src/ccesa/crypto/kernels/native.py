@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: The names of all instructions that a kernel was written for, on any processor.
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
+#: Slower than the library's own assembler by half: these run only where they are named.
+SLOW = ("vector128",)
 #: Bytes of keystream that are worth a thread of their own: a millisecond or more.
 THREAD_BYTES = 24 << 20
 
@@ -62,5 +64,8 @@ def find(wanted: str = "") -> Native | None:
     has = {generator: module.instructions(generator) for generator in GENERATORS}
     if wanted and not any(wanted in names for names in has.values()):
         return None
-    chosen = {generator: wanted if wanted in names else names[0] for generator, names in has.items() if names}
+    chosen = {}
+    for generator, names in has.items():
+        usable = [name for name in names if name == wanted] or [name for name in names if name not in SLOW]
+        chosen |= {generator: name for name in usable[:1]}
     return Native(module, chosen)
