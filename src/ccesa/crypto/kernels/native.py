@@ -64,8 +64,9 @@ def find(wanted: str = "") -> Native | None:
     has = {generator: module.instructions(generator) for generator in GENERATORS}
     if wanted and not any(wanted in names for names in has.values()):
         return None
-    chosen = {}
+    chosen: dict[str, str] = {}
     for generator, names in has.items():
         usable = [name for name in names if name == wanted] or [name for name in names if name not in SLOW]
-        chosen |= {generator: name for name in usable[:1]}
+        if usable:
+            chosen[generator] = usable[0]
     return Native(module, chosen)
