@@ -7,7 +7,7 @@ FLWR ?= 1.40.0 1.41.0
 DATA ?= data
 # One version, so that everybody gets the same; of the experiments only those on CIFAR-10 need it.
 TORCH ?= torch==2.13.0
-NEED_TORCH := cifar_reliability membership
+NEED_TORCH := cifar_reliability membership cifar_masked
 # A switch is off when it is empty, 0 or no.
 yes = $(filter-out 0 no,$(1))
 

@@ -17,6 +17,7 @@ from ccesa.fields import WORD_BITS, Fields
 from ccesa.plan import plan
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 from ccesa.quantize import Quantizer
 from ccesa.words import Vector
 
@@ -56,11 +57,11 @@ def compare() -> dict[str, Any]:
     }
 
 
-def _asked(vector: Vector) -> tuple[dict[int, Client], dict[int, bytes]]:
+def _asked(vector: Vector) -> tuple[dict[int, Client], Requests]:
     """Return clients of a round before their mask step, with one vector for all, and what they are asked."""
     made = plan(CLIENTS, 0.1, length=vector.size, bits=8 * vector.itemsize)
     config: RoundConfig = made.config()
-    clients, server = {i: Client(config, i, vector) for i in range(CLIENTS)}, Server(config)
+    clients, server = {i: Client(config, i, vector, threads=1) for i in range(CLIENTS)}, Server(config)
     requests = server.open()
     while server.step.name != "mask":
         for i, request in requests.items():

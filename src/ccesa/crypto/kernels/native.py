@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: The names of all instructions that a kernel was written for, on any processor.
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
+#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+THREAD_BYTES = 24 << 20
 
 
 class Native:
@@ -46,6 +48,10 @@ class Native:
             bytes([mask.sign < 0 for mask in masks]),
             self._instructions[generator],
         )
+
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster."""
+        return size * masks // THREAD_BYTES
 
 
 def find(wanted: str = "") -> Native | None:
