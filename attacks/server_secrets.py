@@ -134,7 +134,8 @@ class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        return 2 * keys.sealing(agreed, context, min(client, other), max(client, other)).outgoing
+        both = keys.sealing(agreed, context, min(client, other), max(client, other))
+        return 2 * both[: keys.ONE_TIME_BYTES]
 
     def seal(
         self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: keys.Ends

@@ -5,13 +5,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto import masks
+from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import pure
 from ccesa.crypto.masks import Mask, add_masks, mask_words, masked
 from strategies import bits, generators, seeds
 
 lengths = st.integers(1, 400)
 threads = st.sampled_from([1, 2, 3, 5])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_threads_work():
+    """As many threads work as a test says, however short its vectors are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masks, "helpful_threads", lambda most, size, count: most or 1)
+        yield
 
 
 def keystream(generator: str, key: bytes, size: int) -> bytes:
@@ -144,6 +153,26 @@ def test_more_threads_than_blocks_change_nothing(length, width, workers):
     expected = plainly(vector, chosen, "chacha20")
     add_masks(vector, chosen, "chacha20", workers)
     assert np.array_equal(vector, expected)
+
+
+@given(generators, bits, lengths, st.integers(1, 12), threads, seeds)
+def test_a_vector_is_masked_into_another_array(generator, width, length, count, workers, seed):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    before, expected = vector.copy(), plainly(vector, chosen, generator)
+    out = np.empty_like(vector)
+    assert masked(vector, chosen, generator, workers, out) is out
+    assert np.array_equal(out, expected)
+    assert np.array_equal(masked(vector, chosen, generator, workers), expected)
+    assert np.array_equal(vector, before)
+
+
+@given(generators, bits, lengths, st.integers(0, 5), threads, seeds)
+def test_a_part_of_a_vector_is_masked_by_itself(generator, width, length, blocks, workers, seed):
+    first = blocks * ALIGNMENT // (width // 8)
+    vector, chosen = random_vector(first + length, width, seed), random_masks(generator, seed, 3)
+    expected = plainly(vector, chosen, generator)[first:]
+    add_masks(vector[first:], chosen, generator, workers, offset=blocks * ALIGNMENT)
+    assert np.array_equal(vector[first:], expected)
 
 
 @given(generators, seeds)

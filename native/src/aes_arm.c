@@ -2,7 +2,11 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#define TARGET __attribute__((target("+aes")))
+#if defined(__clang__)
+#define TARGET __attribute__((target("aes")))
+#else
+#define TARGET __attribute__((target("+crypto")))
+#endif
 #define VEC uint8x16_t
 #define VEC_BYTES 16
 #define WIDTH 8

@@ -170,8 +170,8 @@ def _sealing_keys(context: bytes, client: int, neighbour: int) -> Case:
         "label": labels.SEALING,
         "context": context,
         **pair,
-        "outgoing": both.outgoing,
-        "incoming": both.incoming,
+        "outgoing": both[: keys.ONE_TIME_BYTES],
+        "incoming": both[keys.ONE_TIME_BYTES :],
     }
 
 

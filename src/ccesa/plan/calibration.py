@@ -90,7 +90,7 @@ def _agreements() -> _Work:
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
-    def run() -> list[keys.Sealing]:
+    def run() -> list[bytes]:
         loaded = [primitives.load_public_key(key) for key in public]
         agreed = [primitives.agree(private, key) for key in loaded]
         return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
@@ -100,7 +100,7 @@ def _agreements() -> _Work:
 
 def _verifications() -> _Work:
     private, text = primitives.signing_key(os.urandom(32)), os.urandom(32)
-    public = primitives.load_verifying_key(primitives.verifying_bytes(private))
+    public = primitives.verifying_bytes(private)
     signature = primitives.sign(private, text)
     return _row(lambda: primitives.verify(public, signature, text))
 

@@ -33,12 +33,15 @@ def check_hidden(live: Neighbourhood) -> None:
 def still_there(round: Round[Any], packed: bytes, near: Neighbourhood) -> Flags:
     """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
-    strangers = np.setdiff1d(dropped, near.members)
-    if strangers.size:
-        raise FaultyServer(f"client {strangers[0]} is listed as dropped and is not a live neighbour")
-    if round.client in dropped:
+    places = np.searchsorted(near.members, dropped)
+    strangers = near.members.take(places, mode="clip") != dropped
+    if strangers.any():
+        raise FaultyServer(f"client {dropped[strangers][0]} is listed as dropped and is not a live neighbour")
+    live = np.ones(near.members.size, bool)
+    live[places] = False
+    if not live[near.place]:
         raise FaultyServer("the server lists this client itself as dropped")
-    return ~np.isin(near.members, dropped)
+    return live
 
 
 def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Texts) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.End
     agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
         opened = agreement.unseal(sealing, decapsulated, text, round.context, ends)
-        shamir.from_bytes(opened.shares)
+        shamir.check(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
         return Content(b"", b"")
     return opened
@@ -158,20 +161,17 @@ def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[mas
 def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
-    mask_keys = {one: agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)}
-    agreed = agree_each(state.mask_private, [mask_keys[other] for other in others])
-
-    def mask(agreed_on: bytes, other: int) -> masks.Mask:
+    own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
+    found = []
+    for other, mask_key, agreed in zip(
+        others, mask_keys, agree_each(state.mask_private, mask_keys), strict=True
+    ):
         given, received = state.seeds[other]
-        here, there = (
-            keys.Half(client, mask_keys[client], given),
-            keys.Half(other, mask_keys[other], received),
-        )
-        secret = agreement.pair_secret(agreed_on, context, here, there)
+        here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)
+        secret = agreement.pair_secret(agreed, context, here, there)
         key = keys.pair_mask_key(secret, context, client, other, round.config.generator)
-        return masks.Mask(key, keys.pair_sign(client, other))
-
-    return [mask(one, other) for one, other in zip(agreed, others, strict=True)]
+        found.append(masks.Mask(key, keys.pair_sign(client, other)))
+    return found
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:

@@ -7,7 +7,7 @@ after it and the planner's bytes are derived from that.
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
@@ -259,9 +259,17 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
     return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
-@cache
-def _exact_sizes(kind: type[Message]) -> tuple[tuple[str, Size], ...]:
-    return tuple((name, size) for name, size in sizes(kind).items() if size.is_exact)
+@lru_cache(maxsize=4096)  # a server asks for every reply anew
+def _exact_sizes(
+    kind: type[Message], agreement: str, clients: int, vector_bytes: int, neighbours: int
+) -> tuple[tuple[str, int], ...]:
+    """Return the size of each field whose size the reader knows beforehand."""
+    known: dict[str, Any] = {"agreement": agreement, "clients": clients, "vector_bytes": vector_bytes}
+    return tuple(
+        (name, int(size.of(**known, neighbours=neighbours)))
+        for name, size in sizes(kind).items()
+        if size.is_exact
+    )
 
 
 @cache
@@ -291,14 +299,11 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    for name, size in _exact_sizes(type(message)):
-        known = size.of(
-            agreement=config.agreement,
-            clients=config.clients,
-            vector_bytes=config.vector_bytes,
-            neighbours=neighbours,
-        )
-        exactly(name, getattr(message, name), int(known))
+    known = _exact_sizes(
+        type(message), config.agreement, config.clients, config.length * config.bits // 8, neighbours
+    )
+    for name, size in known:
+        exactly(name, getattr(message, name), size)
     return message
 
 
@@ -407,7 +412,7 @@ def unpack_ids(name: str, data: bytes, clients: int) -> NDArray[np.int64]:
     if len(data) % ID_BYTES:
         raise MalformedMessage(f"{name}: expected a multiple of {ID_BYTES} bytes, got {len(data)}")
     ids = np.frombuffer(data, "<u4").astype(np.int64)
-    if np.any(np.diff(ids) <= 0):
+    if (ids[1:] <= ids[:-1]).any():
         raise MalformedMessage(f"{name} is not strictly ascending: an id twice, or out of order")
     if ids.size and ids[-1] >= clients:
         raise MalformedMessage(f"{name} contains {ids[-1]}, which was never enrolled")

@@ -6,6 +6,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 
 import os
 from collections.abc import Iterable, Iterator, MutableSet
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,9 +34,9 @@ from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.parties import check_round, checked_threads
+from ccesa.protocol.parties import check_executor, check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
-from ccesa.protocol.steps import Requests, Step, steps_of
+from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
@@ -76,7 +77,9 @@ class Server:
         task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
         dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
             leave with too few holders for that is left out.
-        threads: How many threads take masks off the sum.
+        threads: The most threads that take masks off the sum; 0 stands for as many as help.
+        executor: Its workers sum the masks that come off a large sum, in other processes or on other
+            machines; only where they may know what this server knows, for they get mask keys.
         random: Gives so many random bytes; anything but the system's is for tests.
         openings: Remembers which steps of which rounds have been opened, in 33 bytes each, and outlives all
             servers; what is added is there to stay when ``add`` returns. Without it nothing is saved.
@@ -87,8 +90,8 @@ class Server:
         failure: Why there is none, once that is known.
 
     Raises:
-        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, or a broken
-            installation of scipy.
+        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, an
+            ``executor`` of another kind, or a broken installation of scipy.
     """
 
     def __init__(
@@ -98,12 +101,14 @@ class Server:
         charter: Charter | None = None,
         task: bytes = m.NO_TASK,
         dropout: float = DROPOUT,
-        threads: int = 1,
+        threads: int = 0,
+        executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
         openings: MutableSet[bytes] | None = None,
     ) -> None:
         check_round(config, "Server", chartered=charter is not None)
         threads = checked_threads(threads)
+        check_executor(executor)
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
@@ -116,6 +121,7 @@ class Server:
             own=charter,
             random=random,
             threads=threads,
+            executor=executor,
             task=checked_task(task),
             dropout=dropout,
         )
@@ -337,12 +343,11 @@ class Server:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
         number = labels.client_bytes(self.config.number)
         self._asked = sorted(asked)
-        return self._begin(
-            {
-                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
-                for client in self._asked
-            }
-        )
+
+        def make(client: int) -> bytes:
+            return m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+
+        return self._begin(MadeOnDemand({client: client for client in self._asked}, make))
 
     def _begin(self, requests: Requests) -> Requests:
         """Begin the next step, unless the round is over."""
@@ -459,10 +464,10 @@ class ActiveServer(Server):
     Args:
         config: The round, as ``Charter.config`` makes it.
         charter: What the federation has agreed on.
-        threads: How many threads take masks off the sum.
+        threads: The most threads that take masks off the sum; 0 stands for as many as help.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task``, ``dropout`` and ``openings``, as for a ``Server``.
+        **others: ``task``, ``dropout``, ``executor`` and ``openings``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
@@ -473,7 +478,7 @@ class ActiveServer(Server):
         config: RoundConfig,
         charter: Charter,
         *,
-        threads: int = 1,
+        threads: int = 0,
         now: float | None = None,
         random: shamir.Randomness = os.urandom,
         **others: Any,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SLICE_BYTES = 256 * 1024
 #: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
 OPEN_STREAMS = 256
+#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+THREAD_BYTES = 8 << 20
 
 _ZEROS = memoryview(bytes(SLICE_BYTES))
 
@@ -35,6 +37,10 @@ class Pure:
         for group in range(0, len(masks), OPEN_STREAMS):
             _add_group(source, target, offset, masks[group : group + OPEN_STREAMS], generator)
             source = target
+
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster: on less than a slice they wait for each other."""
+        return min(size // SLICE_BYTES, size * masks // THREAD_BYTES)
 
 
 def find() -> Pure:
