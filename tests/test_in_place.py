@@ -205,10 +205,32 @@ def test_who_holds_on_to_the_place_cannot_change_what_was_handed_out():
 def test_a_client_needs_room_for_one_vector_beside_its_own(ahead):
     config = CONFIGURE["curious"](4, length=LARGE, bits=32, accept=True)
     play = Play(config).until("mask")
-    if ahead:
-        play.clients[0].prepare()
-    # The message, and slices for keystreams.
-    assert peak(lambda: play.clients[0].receive(play.requests[0])) < 4 * LARGE * 1.3
+    client, request = play.clients[0], play.requests[0]
+
+    def masks():
+        if ahead:
+            client.prepare()
+        client.receive(request)
+
+    assert peak(masks) < config.vector_bytes * 1.3  # the message, and slices for keystreams
+
+
+@each_guard
+def test_masks_made_ahead_are_used_once_also_where_the_first_use_fails(guard, monkeypatch):
+    """A vector that was added to them and did not leave is not added a second time."""
+    play = Play(CONFIGURE[guard](5, accept=True)).until("mask")
+    play.clients[0].prepare()
+    kind = play.server.step.reply
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "fingerprint", m.Fingerprint("tag", fails))
+        with pytest.raises(MemoryError):
+            play.clients[0].receive(play.requests[0])
+    play.clients[0].prepare()
+    assert np.array_equal(play.finish().vector, play.expected(range(5)))
+
+
+def fails(*given):
+    raise MemoryError
 
 
 @each_guard
