@@ -118,6 +118,31 @@ def test_every_byte_before_the_vector_counts(kind, data):
     assert found.encode() == encoded
 
 
+@pytest.mark.parametrize("kind", m.MESSAGES)
+@pytest.mark.parametrize(("client", "code"), [(300, 0xD1), (2**16, 0xD2)])
+def test_another_form_of_the_same_length_is_refused(kind, client, code):
+    """Signed numbers have as many bytes as unsigned ones."""
+    encoded = m.blank(kind, context=bytes(32), client=client).encode()
+    place = encoded.index(bytes(32)) + 32
+    assert encoded[place] == code - 4
+    with pytest.raises(MalformedMessage, match="a form that encode"):
+        m.decode(encoded[:place] + bytes([code]) + encoded[place + 1 :], 10**6)
+
+
+@each_kind
+@pytest.mark.parametrize("more", [b"\0", b"\xc4\x00"])
+def test_what_a_decoder_lets_pass_behind_the_vector_is_refused(kind, more):
+    """The library refuses it first; nothing rests on that."""
+    encoded = message(kind, bytes(5)).encode()
+
+    class Lenient:
+        def decode(self, data):
+            return m.decode(data[: len(encoded)], 10**6)
+
+    with pytest.raises(MalformedMessage, match="a form that encode"):
+        wire.decode(Lenient(), encoded + more, 10**6, "message")
+
+
 @each_guard
 @any_bytes
 def test_a_server_takes_any_kind_of_bytes_and_keeps_none(guard, given_as):
