@@ -323,7 +323,7 @@ def blank(kind: type[M], **head: Any) -> M:
     return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
 
 
-def room(kind: type[MaskedVector], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
+def room(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
     """Return room for a masked vector, inside the message of this kind that will carry it."""
     front = wire.front(blank(kind, **head), config.vector_bytes)
     return wire.Room(len(front), config.vector_bytes)
