@@ -396,7 +396,7 @@ def pack_members(members: Iterable[int], clients: int) -> bytes:
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
     """Unpack one flag for each enrolled client; bits beyond the last one must be zero."""
     exactly(name, data, set_bytes(clients))
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(bool)
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(bool)
     if bits[clients:].any():
         raise MalformedMessage(f"{name} contains a client that was never enrolled")
     return bits[:clients]
