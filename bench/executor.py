@@ -95,11 +95,11 @@ def _processes(stack: ExitStack, workers: int) -> Executor:
 def _dask(stack: ExitStack, workers: int) -> Executor:
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
     cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
     client = stack.enter_context(Client(cluster, set_as_default=False))
     client.wait_for_workers(workers)
-    return client.get_executor()  # type: ignore[no-any-return]
+    return client.get_executor()
 
 
 EXECUTORS: dict[str, Callable[[ExitStack, int], Executor]] = {"processes": _processes, "Dask": _dask}

@@ -61,7 +61,6 @@ def _round_ms(clients: int, shares: int, threshold: int, length: int, lost: int)
     config = RoundConfig(clients=clients, length=length, bits=32, graph=graph, threshold=Fixed(t=threshold))
     start = time.perf_counter()
     everyone = {i: Client(config, i, np.full(length, 7, np.uint32), threads=1) for i in range(clients)}
-    run_round(
-        Server(config, threads=1), in_memory(everyone, lambda step, i: step.name == "mask" and i < lost)
-    )
+    wire = in_memory(everyone, lambda step, i: step.name == "mask" and i < lost)
+    run_round(Server(config, threads=1), wire)
     return (time.perf_counter() - start) * 1e3
