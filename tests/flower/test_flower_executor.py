@@ -7,9 +7,8 @@ import pytest
 from ccesa import workers
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid
-from flower_federation import enrol
 from flower_grid import MemoryGrid, make_app, number
-from flower_rounds import NODES, assert_mean, one_round
+from flower_rounds import NODES, assert_mean, enrol, one_round
 
 
 class Counting(ThreadPoolExecutor):

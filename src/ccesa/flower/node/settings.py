@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from flwr.app import DEFAULT_TTL
@@ -57,7 +57,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
     forget_after: float = float(DEFAULT_TTL)
     #: The most threads that make masks; 0 stands for as many as help.
-    threads: int = 0
+    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: The least standard deviation of the noise in a sum, in units of the norm.
     min_noise: float = 0.0
     #: Epsilon and delta, separated by a comma: what one training may spend, if all its rounds come.
@@ -103,8 +103,6 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             raise ConfigError(f"ccesa-attempts must be at least 1, not {self.own_attempts}")
         if not 0 < self.forget_after < math.inf:
             raise ConfigError("ccesa-forget-after must be a positive number of seconds")
-        if self.threads < 0:
-            raise ConfigError(f"ccesa-threads must be a number from 0 on, not {self.threads}")
         for message_type in self._message_types:
             check_message_type(message_type)
         if self.colluders < 0:
