@@ -10,7 +10,6 @@ from typing import Self
 from ccesa import words
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
-from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
 
 #: What becomes of a message to or from this client on its way.
@@ -31,7 +30,7 @@ class HostileRound:
     def __init__(self, server: Server, clients: Mapping[int, Client], vectors: Mapping[int, Vector]) -> None:
         self.server, self.clients, self.vectors = server, dict(clients), vectors
         self.config = server.config
-        self.requests: Requests = server.open()
+        self.requests = dict(server.open())
 
     def ask(self, client: int, request: bytes) -> bytes | None:
         """Return what this client answers; None where it does not."""
@@ -43,7 +42,7 @@ class HostileRound:
 
     def close(self) -> None:
         """Close the step, which opens the requests of the next one."""
-        self.requests = self.server.close()
+        self.requests = dict(self.server.close())
 
     def replies(self, gone: Collection[int] = (), to_client: Change = as_it_is) -> dict[int, bytes]:
         """Ask everyone who is not gone; the server hears nothing of the answers."""

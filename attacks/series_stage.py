@@ -15,6 +15,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.schedule import numbered
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient
+from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
 
 
@@ -46,7 +47,7 @@ class SeriesStage:
             config.context: Eavesdropper(config)
             for config in (numbered(self.config, number) for number in range(rounds))
         }
-        self.requests: dict[int, bytes] = {}
+        self.requests: Requests = {}
         self.refused: dict[int, str] = {}
 
     def _maker(self, kind: type[Client], i: int, options: dict[str, Any]) -> Callable[[RoundConfig], Client]:

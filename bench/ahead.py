@@ -17,6 +17,7 @@ from ccesa.graphs import Complete
 from ccesa.plan import plan
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 
 CLIENTS, LENGTH = 1000, 1_000_000
 
@@ -42,7 +43,7 @@ def compare() -> dict[str, Any]:
     }
 
 
-def _accepted(degree: int, mask_degree: int) -> tuple[dict[int, Client], dict[int, bytes]]:
+def _accepted(degree: int, mask_degree: int) -> tuple[dict[int, Client], Requests]:
     """Return clients that are asked for their vectors: all are neighbours, with as many masks as planned."""
     graph = Complete(mask_degree=mask_degree)
     config = RoundConfig(clients=degree + 1, length=LENGTH, graph=graph, accept=True)

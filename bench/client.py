@@ -8,6 +8,7 @@ from ccesa.config import RoundConfig
 from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 from ccesa.simulate.simulation import random_vectors
 
 DEGREE = 50
@@ -36,7 +37,7 @@ def million() -> dict[str, float]:
 
 def _timed(
     clients: dict[int, Client],
-    requests: dict[int, bytes],
+    requests: Requests,
     times: dict[int, list[float]],
     floor: Floor,
     keep: bool = True,

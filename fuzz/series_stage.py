@@ -7,6 +7,7 @@ from ccesa.guards import GUARDS
 from ccesa.protocol.series import Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 from ccesa.simulate import enrolment
 from fuzz import stage
 
@@ -24,7 +25,7 @@ def new_client(guard: str, who: int) -> SeriesClient:
     return SeriesClient(stage.configuration(guard, True), lambda config: stage.new_client(config, who))
 
 
-def played(guard: str, exchanges: int) -> tuple[dict[int, bytes], dict[int, SeriesClient]]:
+def played(guard: str, exchanges: int) -> tuple[Requests, dict[int, SeriesClient]]:
     """Play so many exchanges; return the envelopes of the next one, and the clients."""
 
     def server(config: RoundConfig) -> Server:

@@ -66,6 +66,22 @@ def test_a_mask_is_the_library_keystream(generator, width, length, seed):
     )
 
 
+@settings(max_examples=60)
+@given(generators, bits, lengths, st.integers(1, 4), st.integers(0, 9), threads, seeds)
+def test_a_vector_is_masked_in_any_place_also_where_words_are_not_aligned(
+    generator, width, length, count, place, parts, seed
+):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    room = bytearray(place + vector.nbytes + 3)
+    target = words.from_bytes(memoryview(room)[place : place + vector.nbytes], width)
+    before = vector.copy()
+    assert masked(vector, chosen, generator, parts, out=target) is target
+    due = plainly(vector, chosen, generator).tobytes()
+    assert room == bytes(place) + due + bytes(3)
+    assert masked(vector, chosen, generator, parts).tobytes() == due
+    assert np.array_equal(vector, before)
+
+
 @given(generators, bits, st.integers(0, 1000), st.integers(0, 300), seeds)
 def test_a_slice_equals_that_part_of_the_whole(generator, width, start, count, seed):
     key = key_of(generator, seed)

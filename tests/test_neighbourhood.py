@@ -1,11 +1,18 @@
 """The closed neighbourhood of a client, and the packed rows of a graph, against plain lists."""
 
+from itertools import chain, combinations
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from ccesa.errors import FaultyServer
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import messages as m
+from ccesa.protocol.drawing import ids_near
+from ccesa.protocol.masking import still_there
 
 NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
 
@@ -36,6 +43,25 @@ def test_at_either_end(place):
     assert near.neighbours == near.mask_neighbours == others.tolist()
 
 
+ANY_OF_TWELVE = list(chain.from_iterable(combinations(range(12), size) for size in range(13)))
+
+
+def test_of_all_lists_of_dropped_clients_those_of_neighbours_alone_are_read():
+    round = SimpleNamespace(client=5, config=SimpleNamespace(clients=12))
+    for dropped in ANY_OF_TWELVE:
+        packed, strangers = m.pack_ids(np.array(dropped, np.int64)), sorted({*dropped} - {1, 4, 5, 7, 9})
+        if strangers:
+            with pytest.raises(FaultyServer, match=f"^client {strangers[0]} is listed as dropped and is not"):
+                still_there(round, packed, NEAR)
+        elif 5 in dropped:
+            with pytest.raises(FaultyServer, match="lists this client itself as dropped"):
+                still_there(round, packed, NEAR)
+        else:
+            assert still_there(round, packed, NEAR).tolist() == [
+                one not in dropped for one in (1, 4, 5, 7, 9)
+            ]
+
+
 GRAPHS = {
     kind.__class__.__name__: draw(kind, bytes(range(32)), np.arange(3, 60, 3))
     for kind in (ErdosRenyi(p=0.3, mask_p=0.2), Harary(degree=6, mask_degree=2))
@@ -51,13 +77,13 @@ def test_a_client_is_found_at_its_node(graph):
 
 
 @graphs
-def test_packed_rows_are_cut_by_node(graph):
+def test_neighbours_are_named_and_counted(graph):
     alive = np.arange(graph.size) % 3 > 0
-    ids = graph.ids_at(graph.carries_masks)
-    items = [bytes([node, 255 - node]) for node in range(graph.size)]
-    every, living = graph.of_neighbours(items), graph.of_neighbours(items, alive)
+    counted = graph.count(graph.carries_masks)
     for node in range(graph.size):
-        near = graph.neighbours(node).tolist()
-        assert np.frombuffer(ids[node], "<u4").tolist() == graph.ids[graph.mask_neighbours(node)].tolist()
-        assert bytes(every[node]) == b"".join(items[j] for j in near)
-        assert bytes(living[node]) == b"".join(items[j] for j in near if alive[j])
+        near = graph.neighbours(node)
+        assert (
+            np.frombuffer(ids_near(graph, node, alive), "<u4").tolist()
+            == graph.ids[near[alive[near]]].tolist()
+        )
+        assert counted[node] == graph.mask_neighbours(node).size

@@ -11,6 +11,7 @@ from ccesa.cli.identity import identity
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
 from ccesa.cli.simulate import simulate
+from ccesa.crypto.kernels import kernel
 
 app = typer.Typer(
     name="ccesa",
@@ -31,6 +32,7 @@ app.command()(simulate)
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"ccesa {ccesa.__version__}")
+        typer.echo(f"kernel: {kernel().name}")
         raise typer.Exit
 
 

@@ -61,7 +61,12 @@ def _combined(shares: shamir.Elements, random: shamir.Randomness) -> Iterator[Va
     """Draw TIMES random combinations of the elements of each share, in which a wrong one shows as well."""
     size = shares.shape[1]
     factors = shamir.random_elements(random, size * TIMES).reshape(size, TIMES).astype(np.float64)
-    yield from (shares.astype(np.float64) @ factors).astype(np.int64).T % FIELD  # exact: below 2^53
+    combined = np.empty((len(shares), TIMES), np.int64)
+    rows = shamir.PRODUCT // factors.size
+    for first in range(0, len(shares), rows):
+        some = slice(first, first + rows)
+        combined[some] = shares[some].astype(np.float64) @ factors  # exact: below 2^53
+    yield from combined.T % FIELD
 
 
 def _power_sums(xs: Values, factors: Values, count: int) -> Values:

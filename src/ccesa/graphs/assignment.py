@@ -8,8 +8,7 @@ a client can recompute its own neighbourhood without drawing the whole graph.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +80,16 @@ class AssignmentGraph:
     def flags(self, clients: Iterable[int]) -> Flags:
         """Mark the nodes of these clients."""
         chosen = np.zeros(self.size, bool)
-        chosen[[self.nodes[client] for client in clients]] = True
+        chosen[self.ids.searchsorted(np.fromiter(clients, np.int64))] = True
         return chosen
 
     def edges(self, node: int) -> slice:
-        return slice(int(self.starts[node]), int(self.starts[node + 1]))
+        return slice(self._bounds[node], self._bounds[node + 1])
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Return the starts as numbers that Python slices with at once."""
+        return self.starts.tolist()
 
     def edge(self, node: int, neighbour: int) -> int:
         """Return the place of the edge from a node to one of its neighbours."""
@@ -106,12 +110,16 @@ class AssignmentGraph:
 
     def live_neighbours(self, alive: Flags) -> Nodes:
         """Count the live neighbours of every node."""
-        return np.bincount(self.rows, weights=alive[self.columns], minlength=self.size).astype(np.int64)
+        return self.count(alive[self.columns])
 
     def live_mask_neighbours(self, alive: Flags) -> Nodes:
         """Count the live neighbours of every node with whom it shares a mask."""
-        live = alive[self.columns] & self.carries_masks
-        return np.bincount(self.rows, weights=live, minlength=self.size).astype(np.int64)
+        return self.count(alive[self.columns] & self.carries_masks)
+
+    def count(self, edges: Flags) -> Nodes:
+        """Count those of these edges that every node has."""
+        flags = np.append(edges, False)  # so that the last nodes may have none
+        return np.where(self.degrees, np.add.reduceat(flags, self.starts[:-1], dtype=np.int64), 0)
 
     def mask_components(self, alive: Flags) -> list[Nodes]:
         """Return the components of the mask graph that the live nodes induce, the largest first."""
@@ -121,25 +129,6 @@ class AssignmentGraph:
         nodes = nodes[np.argsort(label[nodes], kind="stable")]
         parts = np.split(nodes, np.flatnonzero(np.diff(label[nodes])) + 1) if nodes.size else []
         return sorted(parts, key=len, reverse=True)
-
-    # What goes to every node is packed in one array, and cut into one view for each.
-
-    def cut(self, edges: Flags, items: NDArray[Any]) -> list[Any]:
-        """Cut packed items, one for each of these edges, into one view for every node."""
-        width = items.itemsize * (items.shape[1] if items.ndim > 1 else 1)
-        bounds = np.concatenate([[0], np.cumsum(edges)])[self.starts] * width
-        packed = items.view(np.uint8).ravel().data
-        return [packed[first:last] for first, last in pairwise(bounds.tolist())]
-
-    def ids_at(self, edges: Flags) -> list[Any]:
-        """Return for every node the packed ids at the far ends of those of its edges."""
-        return self.cut(edges, self.ids[self.columns[edges]].astype("<u4"))
-
-    def of_neighbours(self, items: list[bytes], alive: Flags | None = None) -> list[Any]:
-        """Return for every node the items of its live neighbours, joined; all have the same size."""
-        rows = np.frombuffer(b"".join(items), np.uint8).reshape(self.size, -1)
-        edges = np.ones(self.columns.size, bool) if alive is None else alive[self.columns]
-        return self.cut(edges, np.take(rows, self.columns[edges], axis=0))
 
 
 def draw(kind: "Kind", seed: bytes, ids: Nodes) -> AssignmentGraph:
@@ -156,13 +145,18 @@ def neighbourhood(kind: "Kind", seed: bytes, ids: Nodes, node: int) -> Nodes:
 
 def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> AssignmentGraph:
     """Return a graph from its edges, each given once."""
-    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
-    order = _stable_order(columns, ids.size)
-    order = order[_stable_order(rows[order], ids.size)]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=ids.size))])
-    return AssignmentGraph(ids, starts, columns[order], np.concatenate([carries_masks] * 2)[order])
+    size = ids.size
+    # One number for each direction of an edge, with its flag at the end, so that one sort does it.
+    edges = 2 * np.concatenate([low * size + high, high * size + low]) + np.tile(carries_masks, 2)
+    edges.sort()
+    degrees = np.bincount(low, minlength=size) + np.bincount(high, minlength=size)
+    starts = np.concatenate([[0], np.cumsum(degrees)])
+    return AssignmentGraph(ids, starts, (edges >> 1) % size, (edges & 1).astype(bool))
 
 
 def _stable_order(nodes: Nodes, size: int) -> Nodes:
-    """Sort by node, stably; 16-bit keys are sorted by radix, in linear time."""
-    return np.argsort(nodes.astype(np.uint16) if size <= 1 << 16 else nodes, kind="stable")
+    """Sort by node, stably and in linear time: numpy sorts keys of 16 bits by radix."""
+    order = np.argsort(nodes.astype(np.uint16), kind="stable")  # by the lowest bits
+    for shift in range(16, (size - 1).bit_length(), 16):
+        order = order[np.argsort((nodes >> shift).astype(np.uint16)[order], kind="stable")]
+    return order

@@ -8,7 +8,14 @@ import numpy as np
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.drawing import circle_distance, circle_positions, every_pair, others
+from ccesa.graphs.drawing import (
+    circle,
+    circle_distance,
+    circle_positions,
+    every_pair,
+    near_on_circle,
+    others,
+)
 from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import check_integer
 
@@ -70,26 +77,25 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         return self.mask_degree is not None
 
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
-        positions = circle_positions(seed, ids.size)
-        for low, high in self._pairs(positions):
-            if self.mask_degree is None:
-                yield low, high, np.ones(low.size, bool)
-            else:
-                yield low, high, circle_distance(positions, low, high) <= self.mask_degree // 2
-
-    def _pairs(self, positions: Nodes) -> Iterator[tuple[Nodes, Nodes]]:
-        """Yield the near ones, without trying all; where there are too few for a circle, everyone is near."""
-        if self.degree >= positions.size - 1:
-            yield from every_pair(positions.size)
+        masked = self.mask_edges(self.degree) // 2  # on each side
+        if self._joins_all(ids.size):
+            positions = circle_positions(seed, ids.size)
+            for low, high in every_pair(ids.size):
+                yield low, high, circle_distance(positions, low, high) <= masked
             return
-        around = np.argsort(positions)
-        far = np.concatenate([np.roll(around, -step) for step in range(1, self.degree // 2 + 1)])
-        near = np.tile(around, self.degree // 2)
-        yield np.minimum(near, far), np.maximum(near, far)
+        around = circle(seed, ids.size)
+        for step in range(1, self.degree // 2 + 1):
+            far = np.roll(around, -step)
+            yield np.minimum(around, far), np.maximum(around, far), np.full(ids.size, step <= masked)
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        rest, low, high = others(ids.size, node)
-        return rest[circle_distance(circle_positions(seed, ids.size), low, high) <= self.degree // 2]
+        if self._joins_all(ids.size):
+            return others(ids.size, node)[0]
+        return near_on_circle(seed, ids.size, node, self.degree // 2)
+
+    def _joins_all(self, size: int) -> bool:
+        """Tell whether there are so few that everyone is near."""
+        return self.degree >= size - 1
 
     def degrees(self, clients: int) -> "Degrees":
         from ccesa.probability.harary import EqualDegrees

@@ -1,5 +1,6 @@
 """In steps 0 and 1, under every guard, a server draws the graph and leaves out who cannot take part."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
-from ccesa.graphs.assignment import Flags, Nodes, draw
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.pair_seeds import PairSeeds
-from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, grown
+from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Rows, Sharing, grown
 
 
 def note_keys(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> None:
@@ -29,23 +30,37 @@ def note_keys(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> N
     state.public_keys.update(public)
 
 
-def draw_graph(round: Round[Any], root: bytes, bundles: dict[int, bytes]) -> Drawn:
+def draw_graph(round: Round[Any], root: bytes, bundles: dict[int, bytes]) -> Sharing:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array(list(bundles), np.int64)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
     agreement = AGREEMENTS[round.config.agreement]
-    return Drawn(
+    return Sharing(
         graph=graph,
-        thresholds=np.array([round.config.threshold.of(degree) for degree in graph.degrees.tolist()]),
+        thresholds=round.config.threshold.of(graph.degrees),
         mask_keys=[agreement.public_keys(bundle)[1] for bundle in bundles.values()],
+        commitments=np.zeros((graph.size, COMMITMENT_BYTES), np.uint8),
+        sealed=np.zeros((graph.columns.size, agreement.text_bytes), np.uint8),
     )
+
+
+def stacked(items: Iterable[bytes]) -> Rows:
+    """Stack byte strings of one size, one for each node."""
+    items = list(items)
+    return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), -1)
+
+
+def ids_near(graph: AssignmentGraph, node: int, chosen: Flags) -> bytes:
+    """Pack the ids of those neighbours of a node that are among the chosen nodes."""
+    near = graph.neighbours(node)
+    return m.pack_ids(graph.ids[near[chosen[near]]])
 
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
     """Flag who can take part: with one to mask with, enough to share with, no two sets of t_i holders."""
     graph, thresholds = drawn.graph, drawn.thresholds
     masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
-    most = np.array([config.largest_threshold(degree) for degree in graph.degrees.tolist()])
+    most = graph.degrees + guard_named(config.guard).dealer_counts
     holders = graph.degrees + 1
     return (masks >= 1) & (holders <= MAX_HOLDERS) & (thresholds <= most) & (holders < 2 * thresholds)
 
@@ -74,36 +89,38 @@ def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int =
         alive = kept
 
 
-def take_sealed(round: Round[Any], drawn: Drawn, client: int, reply: m.ShareReply) -> m.ShareReply:
-    """Check the sizes of what a client dealt; nobody but the neighbours can check more."""
-    return m.checked(reply, round.config, int(drawn.graph.degrees[drawn.graph.nodes[client]]))
+def take_sealed(round: Round[Any], state: Sharing, client: int, reply: m.ShareReply) -> None:
+    """Keep what a client dealt, if it has the right size; nobody but the neighbours can check more."""
+    node = state.graph.nodes[client]
+    edges = state.graph.edges(node)
+    m.checked(reply, round.config, edges.stop - edges.start)
+    rows = state.sealed[edges]
+    rows[:] = np.frombuffer(reply.sealed, np.uint8).reshape(rows.shape)
+    state.commitments[node] = np.frombuffer(reply.commitment, np.uint8)
 
 
 def deliver(
-    round: Round[Any], drawn: Drawn, kept: dict[int, m.ShareReply]
-) -> tuple[Delivered, list[dict[str, Any]]]:
-    """Settle who has shared, V2 unless somebody is accused; hand each client what they sealed for it."""
-    graph, agreement = drawn.graph, AGREEMENTS[round.config.agreement]
-    size = agreement.text_bytes
-    v2 = pruned(round.config, drawn, graph.flags(kept))
-    replies = [kept.get(client) for client in graph.ids.tolist()]
-    sealed = b"".join(
-        reply.sealed if reply else bytes(degree * size)
-        for reply, degree in zip(replies, graph.degrees.tolist(), strict=True)
-    )
-    live = v2[graph.columns]
-    rows = np.frombuffer(sealed, np.uint8).reshape(-1, size)
-    texts = graph.cut(live, np.take(rows, graph.reverse[live], axis=0))
-    commitments = [reply.commitment if reply else bytes(COMMITMENT_BYTES) for reply in replies]
-    promised = graph.of_neighbours(commitments, v2)
+    round: Round[Any], state: Sharing, kept: dict[int, None]
+) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
+    """Settle who has shared, V2 unless somebody is accused; say what they sealed for each node."""
+    graph, sealed, commitments = state.graph, state.sealed, state.commitments
+    v2, reverse = pruned(round.config, state, graph.flags(kept)), graph.reverse
+    for rows in (sealed, commitments):
+        rows.flags.writeable = False  # requests are made from them, whenever they are asked for
+
+    def texts(node: int) -> dict[str, Any]:
+        near, edges = graph.neighbours(node), reverse[graph.edges(node)]
+        live = v2[near]
+        return {
+            "commitments": commitments[near[live]].tobytes(),
+            "sealed": sealed[edges[live]].tobytes(),
+        }
+
     delivered = grown(
         Delivered,
-        drawn,
+        state,
         v2=v2,
-        commitments=commitments,
-        seeds=PairSeeds(agreement, graph, rows),
+        seeds=PairSeeds(AGREEMENTS[round.config.agreement], graph, sealed),
         total=words.zeros(round.config.length, round.config.bits),
     )
-    return delivered, [
-        {"commitments": one, "sealed": text} for one, text in zip(promised, texts, strict=True)
-    ]
+    return delivered, texts

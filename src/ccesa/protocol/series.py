@@ -19,7 +19,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
 from ccesa.protocol.server import Aggregate, Server, check_id
-from ccesa.protocol.steps import Requests
+from ccesa.protocol.steps import MadeOnDemand, Requests
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 
@@ -345,10 +345,12 @@ def _restored(
 
 def _envelopes(due: dict[int, Requests]) -> Requests:
     """Pack what is due of all rounds, by client."""
-    return {
-        client: envelope.pack(due[number][client] for number in sorted(due) if client in due[number])
-        for client in sorted(set().union(*due.values()))
-    }
+    ordered = [due[number] for number in sorted(due)]
+
+    def make(client: int) -> bytes:
+        return envelope.pack(requests[client] for requests in ordered if client in requests)
+
+    return MadeOnDemand({client: client for client in sorted(set().union(*ordered))}, make)
 
 
 def _asks_vectors(server: Server) -> bool:

@@ -36,7 +36,7 @@ from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vecto
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.parties import check_executor, check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
-from ccesa.protocol.steps import Requests, Step, steps_of
+from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
@@ -208,7 +208,8 @@ class Server:
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: What ``Client.receive`` returned there; sizes are there, too.
+            reply: What ``Client.receive`` returned there; sizes are there, too. It is read where it lies: a
+                buffer must not change before this returns, and is not kept.
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
@@ -342,12 +343,11 @@ class Server:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
         number = labels.client_bytes(self.config.number)
         self._asked = sorted(asked)
-        return self._begin(
-            {
-                client: m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
-                for client in self._asked
-            }
-        )
+
+        def make(client: int) -> bytes:
+            return m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
+
+        return self._begin(MadeOnDemand({client: client for client in self._asked}, make))
 
     def _begin(self, requests: Requests) -> Requests:
         """Begin the next step, unless the round is over."""
@@ -370,7 +370,7 @@ class Server:
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
 
-    def _add(self, total: bytes) -> None:
+    def _add(self, total: memoryview) -> None:
         """Add the sum of another server, where there is one by now."""
         m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
         if self._total is not None:
@@ -386,7 +386,7 @@ class Server:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
             vector = None if summed else checked_vector(self._round, client, message)
-            answer = without_vector(message, reply)
+            answer = without_vector(message)
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)

@@ -1,7 +1,7 @@
 """A server has states that both guards know, and a record of what stays the same through a round.
 
 States are frozen but for what grows with every reply, because a copy of it would be too much: the public
-keys that were seen, the deposits, the running sum and the released shares.
+keys that were seen, what was sealed, the deposits, the running sum and the released shares.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
@@ -19,8 +20,11 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.protocol import messages as m
 from ccesa.protocol.pair_seeds import PairSeeds
 from ccesa.protocol.released_shares import ReleasedShares
-from ccesa.protocol.steps import Requests
+from ccesa.protocol.steps import MadeOnDemand, Requests
 from ccesa.words import Vector
+
+#: Byte strings of one size, one for each node or for each edge.
+Rows = NDArray[np.uint8]
 
 Own = TypeVar("Own")
 Later = TypeVar("Later", bound="Drawn")
@@ -46,12 +50,13 @@ class Round(Generic[Own]):
     def requests(
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
     ) -> Requests:
-        """Encode one request for each of these nodes; ``make`` gets the node and the head of its message."""
-        clients = graph.ids.tolist()
-        return {
-            clients[node]: make(node, {"context": self.context, "client": clients[node]}).encode()
-            for node in np.flatnonzero(to).tolist()
-        }
+        """Return a request for each of these nodes; ``make`` gets the node and the head of its message."""
+
+        def encoded(node: int) -> bytes:
+            return make(node, {"context": self.context, "client": int(graph.ids[node])}).encode()
+
+        nodes = np.flatnonzero(to)
+        return MadeOnDemand(dict(zip(graph.ids[nodes].tolist(), nodes.tolist(), strict=True)), encoded)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,11 +77,20 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Sharing(Drawn):
+    """While step 1 is open, sealed texts come in, and are kept by the edge that they go over."""
+
+    sealed: Rows
+    commitments: Rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Delivered(Drawn):
     """After step 1 V2 has its shares. Masked vectors go into one running sum and are dropped."""
 
     v2: Flags
-    commitments: list[bytes]
+    #: To b_i, by node.
+    commitments: Rows
     seeds: PairSeeds = field(repr=False)
     total: Vector = field(repr=False)
 

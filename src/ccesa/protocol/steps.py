@@ -6,16 +6,41 @@ k accepts its replies and nothing else. Drivers loop until the server has no req
 steps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 
-#: What goes to each client.
-Requests = dict[int, bytes]
+#: What goes to each client, by id, ascending.
+Requests = Mapping[int, bytes]
 Kind = type[m.Message]
+
+
+class MadeOnDemand(Requests):
+    """Requests that are made when they are asked for, from any thread: all at once would be too much to hold.
+
+    Whatever they are made from never changes: a request is the same bytes each time, also after later steps.
+    """
+
+    def __init__(self, nodes: dict[int, int], make: Callable[[int], bytes]) -> None:
+        self._nodes, self._make = nodes, make
+
+    def __getitem__(self, client: int) -> bytes:
+        return self._make(self._nodes[client])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._nodes
+
+    def __repr__(self) -> str:
+        return f"<requests for {len(self)} clients>"
 
 
 class Step(NamedTuple):

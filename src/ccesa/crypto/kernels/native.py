@@ -3,49 +3,66 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ccesa import native
+from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.kernels import pure
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
 
+#: The names of all instructions that a kernel was written for, on any processor.
+INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
 #: Bytes of keystream that are worth a thread of their own: a millisecond or more.
 THREAD_BYTES = 24 << 20
 
 
 class Native:
-    """Adds keystreams in one compiled pass."""
+    """Adds keystreams in one compiled pass; those that this processor has no instructions for, with numpy."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, instructions: dict[str, str]) -> None:
         self._module = module
+        self._instructions = instructions
+        self._otherwise = pure.Pure()
 
     @property
     def name(self) -> str:
         """For people: what runs, and with which instructions."""
-        return f"native ({self._module.instructions()})"
+        used = (f"{generator}: {self._instructions.get(generator, 'pure')}" for generator in GENERATORS)
+        return f"native ({', '.join(used)})"
 
     def add(
         self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
     ) -> None:
         """Write ``source`` plus all masks to ``target``."""
+        if generator not in self._instructions:
+            self._otherwise.add(source, target, offset, masks, generator)
+            return
         self._module.add_masks(
             source,
             target,
             offset,
             source.itemsize,
             generator,
-            b"".join(mask.key for mask in masks),
-            bytes(mask.sign < 0 for mask in masks),
+            b"".join([mask.key for mask in masks]),
+            bytes([mask.sign < 0 for mask in masks]),
+            self._instructions[generator],
         )
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return how many threads at most make this faster."""
+        """Return how many threads at most make this faster, whichever generator it is."""
+        if len(self._instructions) < len(GENERATORS):
+            return self._otherwise.threads_for(size, masks)
         return size * masks // THREAD_BYTES
 
 
-def find() -> Native | None:
-    """Return the kernel, or None where it is not installed."""
-    try:
-        import ccesa_native
-    except ImportError:
+def find(wanted: str = "") -> Native | None:
+    """Return the kernel, or None where it is not installed or this machine lacks the wanted instructions."""
+    module = native.installed()
+    if module is None:
         return None
-    return Native(ccesa_native)
+    has = {generator: module.instructions(generator) for generator in GENERATORS}
+    if wanted and not any(wanted in names for names in has.values()):
+        return None
+    chosen = {generator: wanted if wanted in names else names[0] for generator, names in has.items() if names}
+    return Native(module, chosen)

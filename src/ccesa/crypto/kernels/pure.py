@@ -55,12 +55,15 @@ def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mas
         (kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks
     ]
     elements = SLICE_BYTES // source.itemsize
-    words = np.empty(min(elements, source.size), source.dtype)
+    words, sums = np.empty((2, min(elements, source.size)), source.dtype)
     for first in range(0, source.size, elements):
-        before, after = source[first : first + elements], target[first : first + elements]
-        stream_words, blank = words[: after.size], _ZEROS[: after.nbytes]
+        part = slice(first, first + elements)
+        before = source[part]
+        stream_words, after, blank = words[: before.size], sums[: before.size], _ZEROS[: before.nbytes]
         raw = stream_words.view(np.uint8).data
         for read, combine in streams:
             read(blank, raw)
             combine(before, stream_words, out=after)
             before = after
+        # A vector in a message need not be aligned: numpy adds to such words slowly, and copies bytes fast.
+        target[part].view(np.uint8)[:] = after.view(np.uint8)

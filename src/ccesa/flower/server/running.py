@@ -13,6 +13,8 @@ from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
 
+_NONE: Requests = {}
+
 
 class SingleRound:
     """A round that nothing is prepared with."""
@@ -61,7 +63,7 @@ class KeptSeries:
         self._grid, self._message_type, self._series = grid, message_type, series
         self._stride, self._steps = Schedule.of(series.config).stride, steps_of(series.config)
         #: The exchange that is open, or was last, and its requests.
-        self._exchange, self._requests = -1, Requests()
+        self._exchange, self._requests = -1, _NONE
         #: The round that was entered, which node is which of its clients, and who was left behind in it.
         self._number, self._nodes = 0, dict[int, int]()
         self._left_behind: set[int] = set()

@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ccesa.charter import Charter
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.drawing import draw_graph, fit, note_keys
-from ccesa.protocol.server_states import Drawn, Opened, Round, grown
+from ccesa.protocol.drawing import draw_graph, fit, note_keys, stacked
+from ccesa.protocol.server_states import Opened, Round, Sharing, grown
 from ccesa.protocol.steps import Requests
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Committed(Drawn):
+class Committed(Sharing):
     """After step 0 the graph is drawn from a root that commits to V1 and everyone's keys."""
 
     root: bytes
@@ -52,19 +50,18 @@ def close(
     root = signed_texts.root(round.context, v1, tree[-1].tobytes())
     drawn = draw_graph(round, root, bundles)
     graph = drawn.graph
-    public_keys, signatures = (
-        graph.of_neighbours(list(bundles.values())),
-        graph.of_neighbours([kept[client].signature for client in bundles]),
-    )
+    public_keys = stacked(bundles.values())
+    signatures = stacked(kept[client].signature for client in bundles)
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
+        near = graph.neighbours(node)
         return m.RosterRequest(
             **head,
             v1=v1,
             root=root,
-            keys=public_keys[node],
-            signatures=signatures[node],
-            proof=merkle.prove(tree, np.sort(np.append(graph.neighbours(node), node))),
+            keys=public_keys[near].tobytes(),
+            signatures=signatures[near].tobytes(),
+            proof=merkle.prove(tree, graph.closed_neighbourhood(node)),
         )
 
     return grown(Committed, drawn, root=root), round.requests(graph, fit(round.config, drawn), make)

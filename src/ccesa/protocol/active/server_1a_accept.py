@@ -30,10 +30,9 @@ def close(
     liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
     answered[list(left_out(edges, liars))] = False
     settled = among(round, state, state.root, pruned(round.config, state, answered))
+    packed_v2, task = settled.packed_v2, round.task
     return settled, round.requests(
-        graph,
-        settled.v2,
-        lambda node, head: m.MaskAmongRequest(**head, v2=settled.packed_v2, task=round.task),
+        graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, v2=packed_v2, task=task)
     )
 
 

@@ -6,6 +6,8 @@ come is left out. So is who is left without a mask in common with most of the ot
 few liars could cut themselves off together, and no sum could be opened.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ccesa.config import RoundConfig
@@ -25,14 +27,17 @@ def close(
     round: Round[None], state: Delivered, kept: dict[int, frozenset[Accusation]]
 ) -> tuple[Delivered, Requests]:
     """Settle V2, and tell each client which of those that had shared are not in it, for this client."""
-    graph = state.graph
+    graph, shared = state.graph, state.v2
     cut = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
     left = grown(Delivered, state, graph=graph.without(cut))
     v2 = held_together(round.config, left, graph.flags(kept), spare_holders(graph, cut, round.dropout))
-    dropped = graph.ids_at(state.v2[graph.columns] & (cut | ~v2[graph.columns]))
-    return grown(Delivered, left, v2=v2), round.requests(
-        graph, v2, lambda node, head: m.MaskRequest(**head, dropped=dropped[node], task=round.task)
-    )
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        near = graph.neighbours(node)
+        gone = near[shared[near] & (cut[graph.edges(node)] | ~v2[near])]
+        return m.MaskRequest(**head, dropped=m.pack_ids(graph.ids[gone]), task=round.task)
+
+    return grown(Delivered, left, v2=v2), round.requests(graph, v2, make)
 
 
 def held_together(config: RoundConfig, left: Delivered, alive: Flags, spare: Nodes) -> Flags:
@@ -47,5 +52,5 @@ def held_together(config: RoundConfig, left: Delivered, alive: Flags, spare: Nod
 
 def spare_holders(graph: AssignmentGraph, cut: Flags, dropout: float) -> Nodes:
     """Return how many holders beyond its threshold each node needs: some, if accusations took any from it."""
-    accused = np.bincount(graph.rows[cut], minlength=graph.size) > 0
+    accused = graph.count(cut) > 0
     return np.where(accused, np.ceil(dropout * graph.degrees), 0).astype(np.int64)

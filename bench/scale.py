@@ -1,0 +1,92 @@
+"""How a server grows with the number of clients: it alone, in a process of its own, among stand-ins."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from bench.stand_ins import StandIns
+from ccesa.config import RoundConfig
+from ccesa.plan import plan
+from ccesa.protocol.server import Server
+from ccesa.simulate.simulation import peak_rss_mb
+
+CLIENTS = (1_000, 10_000, 100_000)
+MILLION = 1_000_000
+LENGTH, DROPOUT = 1_000, 0.1
+#: Replies that travel together.
+BATCH = 256
+
+
+class Watch:
+    """Adds up the processor time of a server, by what it does."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        start = time.process_time()
+        yield
+        self.seconds[what] = self.seconds.get(what, 0.0) + time.process_time() - start
+
+
+def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dict[str, Any]:
+    """Run one round between stand-ins here and a server in another process; return what that one took."""
+    planned = plan(clients, dropout, length=length)
+    config = RoundConfig(clients=clients, length=length, graph=planned.graph, threshold=planned.threshold)
+    stand_ins = StandIns(config, dropout, seed=clients)
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, config), daemon=True)
+    process.start()
+    there.close()
+    while isinstance(asked := here.recv(), tuple):
+        step, ids = asked
+        replies = stand_ins.replies(step, ids)
+        while some := list(islice(replies, BATCH)):
+            here.send(some)
+        here.send([])
+    process.join()
+    survivors, total = asked.pop("survivors"), asked.pop("total")
+    return {
+        "clients": clients,
+        "degree": planned.degree,
+        **asked,
+        "survivors": len(survivors),
+        "exact": bool(np.array_equal(total, stand_ins.sum_of(survivors))),
+    }
+
+
+def _serve(stand_ins: Connection, config: RoundConfig) -> None:
+    """Run the server; only its own calls are timed."""
+    watch, server = Watch(), Server(config)
+    before, request_bytes = peak_rss_mb(), 0
+    with watch.on("open"):
+        requests = server.open()
+    while requests:
+        step = server.step.name
+        stand_ins.send((step, np.fromiter(requests, np.int64)))
+        with watch.on("requests"):
+            request_bytes += sum(len(requests[client]) for client in requests)
+        while some := stand_ins.recv():
+            with watch.on(f"receive {step}"):
+                for client, reply in some:
+                    server.receive(client, reply)
+        with watch.on(f"close {step}"):
+            requests = server.close()
+    result = server.result()
+    stand_ins.send(
+        {
+            "seconds": watch.seconds,
+            "cpu_s": sum(watch.seconds.values()),
+            "memory_mb": peak_rss_mb() - before,
+            "request_bytes": request_bytes,
+            "survivors": result.survivors,
+            "total": result.vector,
+        }
+    )
