@@ -105,7 +105,7 @@ test-native-sanitized: install  ## the compiled kernel under AddressSanitizer an
 	    -Csetup-args=-Db_sanitize=$(SANITIZE) -Csetup-args=-Db_lundef=false -Csetup-args=-Dbuildtype=debugoptimized
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	    UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/native/site PYTHONMALLOC=malloc \
-	    $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_kernel_arguments.py
+	    $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_kernel_arguments.py tests/test_native_numbers.py
 
 fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n; with libFuzzer where clang is there
 	@mkdir -p build/native/corpus

@@ -1,9 +1,9 @@
-"""Stand-ins for very many clients: all replies of a round, made in bulk, that a server cannot tell from real ones.
+"""Stand-ins for very many clients make all replies of a round in bulk; a server cannot tell the difference.
 
-Keys, commitments and shares are real, because the server rebuilds secrets from them and agrees with them. What
-is sealed for others is random: no server opens it. Masks between two survivors cancel and are left out of both
-their vectors; self masks, and masks with clients that drop out, are there, so that the sum is exact only if
-the server takes off every one of them.
+Keys, commitments and shares are real, because the server rebuilds secrets from them and agrees with them.
+What is sealed for others is random: no server opens it. Masks between two survivors cancel and are left out
+of both their vectors; self masks, and masks with clients that drop out, are there, so that the sum is exact
+only if the server takes off every one of them.
 """
 
 import os

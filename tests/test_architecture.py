@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 ORDER = [
     {"evidence"},
     {"errors"},
-    {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"extras", "files", "guards", "labels", "layout", "native", "parts", "wire", "words"},
     {"fields"},
     {"digits"},
     {"crypto", "quantize"},
@@ -106,8 +106,9 @@ def test_torch_is_left_to_those_who_have_it(path):
     assert not any(name.split(".")[0] == "torch" for name in imported(path))
 
 
-def test_only_one_file_calls_the_cryptographic_library():
-    callers = [p.name for p in modules() if any(name.startswith("cryptography") for name in imported(p))]
+@pytest.mark.parametrize("library", ["cryptography", "nacl"])
+def test_only_one_file_calls_cryptographic_libraries(library):
+    callers = [p.name for p in modules() if any(name.split(".")[0] == library for name in imported(p))]
     assert callers == ["primitives.py"]
 
 

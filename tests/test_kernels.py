@@ -22,6 +22,7 @@ from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
 from ccesa.crypto.masks import Mask
 from ccesa.errors import ConfigError
+from ccesa.native import INTERFACE
 from strategies import bits, seeds
 
 ROOT = Path(__file__).parent.parent
@@ -234,7 +235,7 @@ def test_without_the_package_there_is_no_compiled_kernel(monkeypatch):
     assert native.find() is None
 
 
-@pytest.mark.parametrize("stranger", [SimpleNamespace(), SimpleNamespace(INTERFACE=native.INTERFACE + 1)])
+@pytest.mark.parametrize("stranger", [SimpleNamespace(), SimpleNamespace(INTERFACE=INTERFACE + 1)])
 def test_a_package_made_for_another_version_is_left_alone(stranger, monkeypatch):
     monkeypatch.setitem(sys.modules, "ccesa_native", stranger)
     assert native.find() is None

@@ -93,10 +93,21 @@ const Path PATHS[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+/* A virtual machine takes longer to say what its processor has than to make a small mask: it is asked once.
+   The interpreter's lock is held here. */
+static int runs(const Path *path)
+{
+    static enum { UNKNOWN, NO, YES } known[sizeof PATHS / sizeof PATHS[0]];
+    const ptrdiff_t place = path - PATHS;
+    if (known[place] == UNKNOWN)
+        known[place] = path->runs() ? YES : NO;
+    return known[place] == YES;
+}
+
 const Path *find_path(const char *generator, const char *name)
 {
     for (const Path *path = PATHS; path->name; path++)
-        if (!strcmp(path->generator, generator) && (!name || !strcmp(path->name, name)) && path->runs())
+        if (!strcmp(path->generator, generator) && (!name || !strcmp(path->name, name)) && runs(path))
             return path;
     return NULL;
 }

@@ -19,19 +19,20 @@ ONE_TIME_BYTES = _KEY + _NONCE
 
 def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.PrivateKey:
     """Derive the key pair s_i from the secret that is dealt, so that a rebuilt one can be checked."""
-    info = labels.frame(labels.MASK_KEY_PAIR, context, client_bytes(client))
+    info = labels.client_frame(labels.MASK_KEY_PAIR, context, client)
     return primitives.private_key(primitives.derive(secret, info, 32))
 
 
 def self_mask_key(secret: bytes, context: bytes, client: int, generator: str) -> bytes:
     """Derive the key of a client's self mask."""
-    info = labels.frame(labels.SELF_MASK, context, client_bytes(client))
+    info = labels.client_frame(labels.SELF_MASK, context, client)
     return primitives.derive(secret, info, GENERATORS[generator].key_bytes)
 
 
 def commitment(secret: bytes, context: bytes, client: int) -> bytes:
     """Bind a client to its b_i without showing it: b_i has 256 bits of entropy."""
-    return labels.digest(labels.COMMITMENT, context, client_bytes(client), secret)
+    head = labels.client_frame(labels.COMMITMENT, context, client)
+    return hashlib.sha256(head + labels.frame(secret)).digest()
 
 
 def pair_mask_key(agreed: bytes, context: bytes, one: int, other: int, generator: str) -> bytes:

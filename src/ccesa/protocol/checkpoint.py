@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, MutableSet
 from contextlib import contextmanager
 from threading import Lock
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -55,8 +55,8 @@ class SavedServer(Saved, frozen=True, kw_only=True):
     dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     #: By step, up to the open one: what was answered, without masked vectors, in the order in which it came.
     answers: list[dict[int, bytes]]
-    #: The sum of all vectors that were taken; empty before the step that takes them.
-    total: bytes
+    #: The sum of all vectors that were taken; empty before the step that takes them. Read where it lies.
+    total: memoryview
 
 
 class SavedSeries(Saved, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class Log:
     def encode(self, *, total: Vector | None, **fields: Any) -> bytes:
         """Return the log with the running sum and these fields, behind their digest."""
         self._remembered()
-        content = b"" if total is None else cast(bytes, total.data)  # which is encoded without another copy
+        content = memoryview(b"") if total is None else total.data  # encoded without another copy
         return encode(SavedServer(context=self._context, answers=self.answers, total=content, **fields))
 
     def follow(self, data: bytes) -> SavedServer:

@@ -68,7 +68,9 @@ class Rebuilding:
             shares = self.released.of(nodes, self.evolution.v4, threshold)
             shape = (nodes.size, threshold)
             joined = shamir.join_each(shares.xs.reshape(shape), shares.elements.reshape(*shape, -1))
-            yield from zip(nodes.tolist(), map(shamir.to_bytes, joined), strict=True)
+            secrets = shamir.to_bytes(joined)
+            for place, node in enumerate(nodes.tolist()):
+                yield node, secrets[place * shamir.SHARE_BYTES : (place + 1) * shamir.SHARE_BYTES]
 
     def _misfits(self, needed: Nodes) -> set[int]:
         """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.

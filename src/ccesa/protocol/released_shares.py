@@ -24,15 +24,17 @@ class ReleasedShares:
     def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
         self._holders = Holders.of(graph)
         self._v2 = v2
+        #: By holder, then dealer: each client's lie together, as they come.
         self._elements = np.zeros((self._holders.nodes.size, shamir.SECRET_ELEMENTS), np.uint16)
 
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
-        places = self._holders.held_by(holder, self._v2)
-        self._elements[places] = shamir.from_bytes(shares).reshape(places.size, -1)
+        held = self._holders.around(holder)
+        rows = shamir.from_bytes(shares).reshape(-1, shamir.SECRET_ELEMENTS)
+        self._elements[held][self._v2[self._holders.nodes[held]]] = rows
 
     def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
         """Return the shares of these dealers that came; of each dealer only the first ``most``."""
         rows, places = self._holders.live(dealers, v4, most)
         holders, xs = self._holders.nodes[places], self._holders.xs[places]
-        return Shares(rows, holders, xs, self._elements.take(places, axis=0))
+        return Shares(rows, holders, xs, self._elements.take(self._holders.reverse[places], axis=0))

@@ -208,7 +208,8 @@ class Server:
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: What ``Client.receive`` returned there; sizes are there, too.
+            reply: What ``Client.receive`` returned there; sizes are there, too. It is read where it lies: a
+                buffer must not change before this returns, and is not kept.
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
@@ -369,7 +370,7 @@ class Server:
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
 
-    def _add(self, total: bytes) -> None:
+    def _add(self, total: memoryview) -> None:
         """Add the sum of another server, where there is one by now."""
         m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
         if self._total is not None:

@@ -3,6 +3,8 @@
 The root commits to V1 and, by a Merkle tree, to the keys of everyone in it; the graph is drawn from the root.
 """
 
+import hashlib
+
 import numpy as np
 
 from ccesa import labels
@@ -46,7 +48,8 @@ def confirmed_text(context: bytes, root: bytes, v2: bytes, task: bytes, v3: byte
 
 def among(context: bytes, client: int, known: bytes) -> bytes:
     """Return the digest of V2 as a client knows it: all of it, packed, or the ids of its own part of it."""
-    return labels.digest(labels.MASKED_AMONG, context, labels.client_bytes(client), known)
+    head = labels.client_frame(labels.MASKED_AMONG, context, client)
+    return hashlib.sha256(head + labels.frame(known)).digest()
 
 
 def proven_root(context: bytes, v1: bytes, places: list[int], leaves: list[bytes], proof: bytes) -> bytes:

@@ -55,17 +55,16 @@ class Unmasking:
     def _is_promised(self, node: int, secret: bytes) -> bool:
         """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
         client = self._client(node)
-        if self.evolution.v3[node]:
-            return (
-                keys.commitment(secret, self.round.context, client) == self.state.commitments[node].tobytes()
-            )
+        if self._survived[node]:
+            promised = self.state.commitments[node].tobytes()
+            return keys.commitment(secret, self.round.context, client) == promised
         private = keys.mask_private_key(secret, self.round.context, client)
         return primitives.public_key(private) == self.state.mask_keys[node]
 
     def _masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
         """Yield what takes the masks behind one secret off the total."""
         client, generator = self._client(node), self.round.config.generator
-        if self.evolution.v3[node]:
+        if self._survived[node]:
             yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
             return
         private, mask_keys = keys.mask_private_key(secret, self.round.context, client), self.state.mask_keys
@@ -132,5 +131,13 @@ class Unmasking:
     def _loaded_mask_keys(self) -> list[primitives.PublicKey]:
         return [primitives.load_public_key(key) for key in self.state.mask_keys]
 
+    @cached_property
+    def _survived(self) -> list[bool]:
+        return self.evolution.v3.tolist()
+
+    @cached_property
+    def _clients(self) -> list[int]:
+        return self.evolution.graph.ids.tolist()
+
     def _client(self, node: int) -> int:
-        return int(self.evolution.graph.ids[node])
+        return self._clients[node]

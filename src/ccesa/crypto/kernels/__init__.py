@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from ccesa.crypto.kernels import cuda, native, pure
 from ccesa.errors import ConfigError, quoted
+from ccesa.native import VARIABLE
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
-
-VARIABLE = "CCESA_KERNEL"
 
 
 class Kernel(Protocol):

@@ -13,7 +13,6 @@ from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
 
-
 _NONE: Requests = {}
 
 

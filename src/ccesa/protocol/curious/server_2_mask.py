@@ -1,5 +1,6 @@
 """Step 2, server side: add masked vectors up, say who dropped since."""
 
+from ccesa import labels
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.drawing import ids_near
@@ -11,8 +12,10 @@ from ccesa.protocol.summing import check_asked_for, settle
 def take(round: Round[None], state: Delivered, client: int, reply: m.MaskReply) -> None:
     """Check what is added to the sum."""
     graph, node = state.graph, state.graph.nodes[client]
-    live = graph.closed_neighbourhood(node)
-    known = m.pack_ids(graph.ids[live[state.v2[live]]])
+    near = graph.neighbours(node)
+    live = near[state.v2[near]]
+    ids, place = m.pack_ids(graph.ids[live]), m.ID_BYTES * int(live.searchsorted(node))
+    known = ids[:place] + labels.client_bytes(client) + ids[place:]
     check_asked_for(round, reply, signed_texts.among(round.context, client, known))
 
 
