@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: The names of all instructions that a kernel was written for, on any processor.
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
-#: Slower than the library's own assembler by half: these run only where they are named.
+#: Slower than the library where both were measured: these run only where they are named.
 SLOW = ("vector128",)
 #: Bytes of keystream that are worth a thread of their own: a millisecond or more.
 THREAD_BYTES = 24 << 20
