@@ -170,13 +170,13 @@ def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeyp
     play = Play(configure(6)).until("unmask")
     for i, reply in play.replies().items():
         play.server.receive(i, reply)
-    add_masks = unmasking.masks.add_masks
+    add_masks_by = unmasking.add_masks_by
 
     def cut_off(*arguments):
-        add_masks(*arguments)
+        add_masks_by(*arguments)
         raise interruption
 
-    monkeypatch.setattr(unmasking.masks, "add_masks", cut_off)
+    monkeypatch.setattr(unmasking, "add_masks_by", cut_off)
     with pytest.raises(interruption):
         play.server.close()
     monkeypatch.undo()
