@@ -4,6 +4,7 @@ import argparse
 import io
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from ccesa.words import dtype
 from experiments import rounds
 from experiments.cifar import Cifar
 from experiments.cifar_masked import protocol
+from experiments.cifar_masked.device import Words
 from experiments.cifar_masked.parties import single
 from experiments.cifar_masked.protocol import Finished, Prepared
 from experiments.cifar_masked.setup import BITS, Effort, Series, Task, planned
-from experiments.cifar_masked.train import Federation, added, equip, host
+from experiments.cifar_masked.train import Federation, Sums, added, equip, host
 from experiments.record import write
 from experiments.vgg import name_of
 
@@ -31,6 +33,18 @@ ARMS = ("masked", "plain")
 _EVERY = 10
 #: The round that is also run whole, without a device, before all others.
 _SMALL_CLIENTS, _SMALL_LENGTH = 60, 1003
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Masked:
+    """A round of the masked arm: who sent what, what came out, and how long it took."""
+
+    members: list[int]
+    prepared: Prepared
+    sums: Sums
+    found: Finished
+    opened: Words
+    seconds: dict[str, float]
 
 
 class Both:
@@ -70,53 +84,61 @@ class Both:
         }
 
     def round(self, number: int) -> dict[str, Any]:
-        """One round of each arm. Only the first waits, before its time counts, until it has been set up."""
-        task, following = (self.series.task(one) for one in (number, number + 1))
+        """One round of each arm, checked."""
+        task = self.series.task(number)
+        run = self._masked(number, task)
+        began = time.perf_counter()
+        start = self.models["plain"]
+        plain = self.federation.sums(start, run.members, None).plain
+        self.models["plain"] = self.federation.moved(start, plain, len(run.members))
+        _settled()
+        seconds = run.seconds | {"plain": time.perf_counter() - began}
+        if run.found.survivors != run.members or not torch.equal(run.opened, run.sums.plain):
+            raise ArithmeticError(f"the sum of round {number} is not that of its survivors' words")
+        if run.sums.witness is not None:
+            check_witness(task, run.prepared, *run.sums.witness)
+        masks = sum(map(len, run.prepared.masks.values()))
+        return {
+            "number": number,
+            "seconds": seconds,
+            "accuracy": {arm: self.federation.accuracy(self.models[arm]) for arm in ARMS},
+            "exact": True,
+            "witness": run.sums.witness is not None,
+            "same_model": bool(torch.equal(self.models["masked"], self.models["plain"])),
+            "left": run.found.left,
+            "gone": {step: len(gone) for step, gone in task.gone.items()},
+            "masks": masks,
+            "taken_off": run.found.taken_off,
+            "keystream_bytes": (masks + run.found.taken_off) * self.series.length * BITS // 8,
+        }
+
+    def _masked(self, number: int, task: Task) -> "Masked":
+        """The masked arm. The first round has been set up before its time counts, as every later one has."""
         waiting = self._next or self._server.submit(protocol.prepare, task)
-        if self._next is None:
-            waiting.result()
+        waiting.result()
         _settled()
         started = time.perf_counter()
-        prepared: Prepared = waiting.result()
-        # The next round is set up while this one trains, within this one's time.
-        self._next = self._server.submit(protocol.prepare, following)
+        # The next round is set up while this one trains, and within its time: it is done before ``finish``.
+        self._next = self._server.submit(protocol.prepare, self.series.task(number + 1))
+        prepared, start = waiting.result(), self.models["masked"]
         members = sorted(prepared.masks)
-        start = self.models["masked"]
-        looked_at = prepared.witness.client if number == 0 else -1
-        masks = [prepared.masks[member] for member in members]
-        sums = self.federation.sums(start, members, masks, looked_at)
+        witness = prepared.witness.client if number == 0 else -1
+        sums = self.federation.sums(start, members, [prepared.masks[one] for one in members], witness)
         total = host(sums.masked).tobytes()
         trained = time.perf_counter()
         found: Finished = self._server.submit(protocol.finish, task.config.context, total).result()
         opened = self.federation.words(found.vector)
         self.models["masked"] = self.federation.moved(start, opened, len(members))
         _settled()
-        ended = time.perf_counter()
-        start = self.models["plain"]
-        plain = self.federation.sums(start, members, None).plain
-        self.models["plain"] = self.federation.moved(start, plain, len(members))
-        _settled()
-        seconds = {"masked": ended - started, "plain": time.perf_counter() - ended}
-        seconds |= {"trained": trained - started, "prepared": prepared.seconds, "finished": found.seconds}
-        exact = found.survivors == members and bool(torch.equal(opened, sums.plain))
-        if not exact:
-            raise ArithmeticError(f"the sum of round {number} is not that of its survivors' words")
-        if sums.witness is not None:
-            check_witness(task, prepared, *sums.witness)
-        added_masks = sum(map(len, masks))
-        return {
-            "number": number,
-            "seconds": seconds,
-            "accuracy": {arm: self.federation.accuracy(self.models[arm]) for arm in ARMS},
-            "exact": exact,
-            "witness": sums.witness is not None,
-            "same_model": bool(torch.equal(self.models["masked"], self.models["plain"])),
-            "left": found.left,
-            "gone": {step: len(gone) for step, gone in task.gone.items()},
-            "masks": added_masks,
-            "taken_off": found.taken_off,
-            "keystream_bytes": (added_masks + found.taken_off) * self.series.length * BITS // 8,
+        seconds = {
+            "masked": time.perf_counter() - started,
+            "trained": trained - started,
+            "prepared": prepared.seconds,
+            "finished": found.seconds,
         }
+        return Masked(
+            members=members, prepared=prepared, sums=sums, found=found, opened=opened, seconds=seconds
+        )
 
     def keep(self, done: int) -> None:
         """Write both models down, now and then."""
