@@ -58,6 +58,7 @@ def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
             call()
     go_on.set()
     worker.join()
+    monkeypatch.undo()
     for i in range(1, 6):
         play.server.receive(i, replies[i])
     play.requests = play.server.close()
