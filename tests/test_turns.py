@@ -58,6 +58,7 @@ def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
             call()
     go_on.set()
     worker.join()
+    monkeypatch.undo()
     for i in range(1, 6):
         play.server.receive(i, replies[i])
     play.requests = play.server.close()
@@ -170,13 +171,13 @@ def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeyp
     play = Play(configure(6)).until("unmask")
     for i, reply in play.replies().items():
         play.server.receive(i, reply)
-    add_masks = unmasking.masks.add_masks
+    add_masks_by = unmasking.add_masks_by
 
     def cut_off(*arguments):
-        add_masks(*arguments)
+        add_masks_by(*arguments)
         raise interruption
 
-    monkeypatch.setattr(unmasking.masks, "add_masks", cut_off)
+    monkeypatch.setattr(unmasking, "add_masks_by", cut_off)
     with pytest.raises(interruption):
         play.server.close()
     monkeypatch.undo()
