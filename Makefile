@@ -110,7 +110,7 @@ test-native-sanitized: install  ## the compiled kernel under AddressSanitizer an
 fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n; with libFuzzer where clang is there
 	@mkdir -p build/native/corpus
 	if command -v clang >/dev/null 2>&1; then \
-	    clang $(CHECK_FLAGS) -O1 -DLIBFUZZER -fsanitize=fuzzer,$(SANITIZE) $(CHECK) -o build/native/fuzz && \
+	    clang $(CHECK_FLAGS) -O2 -DLIBFUZZER -fsanitize=fuzzer $(CHECK) -o build/native/fuzz && \
 	    build/native/fuzz -max_total_time=$(FUZZ_SECONDS) build/native/corpus; \
 	else \
 	    $(CC) $(CHECK_FLAGS) -O2 $(CHECK) -o build/native/fuzz && build/native/fuzz $(FUZZ_SECONDS); \

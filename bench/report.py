@@ -191,10 +191,10 @@ def _threads(found: dict[str, Any]) -> str:
         for length, one in found["lengths"].items()
     ]
     return (
-        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn (`bench/threads.py`). A "
-        "number of threads is the most that work: a short vector has one in any case. Of what masks are made "
-        f"of, keystreams gain {found['keystreams_gain']:.2f} times from a second thread, and X25519 agreements "
-        f"{found['agreements_gain']:.2f} times.\n\n"
+        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn "
+        "(`bench/threads.py`). A number of threads is the most that work: a short vector has one in any "
+        f"case. With a second thread keystreams are {found['keystreams_gain']:.2f} times as fast, and X25519 "
+        f"agreements {found['agreements_gain']:.2f} times.\n\n"
         "| words | one, ms | two, ms | two / one |\n|--:|--:|--:|--:|\n" + "\n".join(rows)
     )
 
@@ -211,14 +211,14 @@ def _workers(found: dict[str, Any]) -> list[Target]:
 
 def _executor(found: dict[str, Any]) -> str:
     rows = [
-        f"| {row['executor']} | {row['kernel']} | {row['length']:,} | {row['alone_s']:.2f} | {row['one_s']:.2f} "
-        f"| {row['two_s']:.2f} | {row['gain']:.2f} |"
+        f"| {row['executor']} | {row['kernel']} | {row['length']:,} | {row['alone_s']:.2f} "
+        f"| {row['one_s']:.2f} | {row['two_s']:.2f} | {row['gain']:.2f} |"
         for row in found["rows"]
     ]
     return (
-        f"`Server(executor=...)`: {found['masks']:,} masks come off a sum of 32-bit words, as many as with 1,000 "
-        "clients at the planned degree, a tenth of whom drop out. Seconds by the clock, everything on this "
-        "machine, with one thread each; *alone* is the server without an executor (`bench/executor.py`). The "
+        f"`Server(executor=...)`: {found['masks']:,} masks come off a sum of 32-bit words, as many as with "
+        "1,000 clients at the planned degree, a tenth of whom drop out. Seconds by the clock, everything on "
+        "this machine, one thread each; *alone* is the server without an executor (`bench/executor.py`). The "
         "last column is one worker over two.\n\n"
         "| executor | kernel | words | alone, s | one worker, s | two, s | gain |\n"
         "|---|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
@@ -364,8 +364,8 @@ def _cuda(found: dict[str, Any]) -> str:
     by_bits = ", ".join(f"{rate:.2f} with {bits} bits" for bits, rate in found["bits"].items())
     by_masks = ", ".join(f"{rate:.2f} with {count}" for count, rate in found["masks"].items())
     return (
-        f"ChaCha20 on one {found['device']} (`bench/cuda.py`, which needs a GPU, writes `bench/cuda.json`, and "
-        f"this page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
+        f"ChaCha20 on one {found['device']} (`bench/cuda.py` needs a GPU and writes `bench/cuda.json`; this "
+        f"page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
         f"device, by the number of masks: {by_masks}. By the size of a word, {found['server']:,} masks: "
         f"{by_bits}. A copy on the device moves {found['copy_tb']:.1f} TB/s, read and written: additions "
         f"are bound by arithmetic. {found['server']:,} masks taken off a vector of the host, both copies "

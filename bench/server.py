@@ -64,9 +64,9 @@ def compare() -> dict[str, Any]:
 def _played(config: RoundConfig) -> tuple[Server, dict[str, float], dict[str, list[float]]]:
     """Play one round; return its server, what that spent by part, and samples of the floor."""
     vector = np.random.default_rng(0).integers(2**32, size=config.length, dtype=np.uint32)
-    clients = {i: Client(config, i, vector) for i in range(config.clients)}
+    clients = {i: Client(config, i, vector, threads=1) for i in range(config.clients)}
     gone = Independent(DROPOUT).draw(steps_of(config), config.clients, np.random.default_rng(0))
-    server, spent = Server(config), defaultdict[str, float](float)
+    server, spent = Server(config, threads=1), defaultdict[str, float](float)
     sample, floor = _floor(vector), defaultdict[str, list[float]](list)
     requests = server.open()
     while requests:
@@ -113,7 +113,7 @@ def _clients(degree: int, mask_degree: int) -> dict[str, float]:
 def _client_ms(config: RoundConfig, federation: Federation | None) -> float:
     """Return the median over the clients of a round in which all are neighbours."""
     vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)
-    clients = {i: new_client(config, i, vector, federation) for i in range(config.clients)}
+    clients = {i: new_client(config, i, vector, federation, threads=1) for i in range(config.clients)}
     server, times = new_server(config, federation), dict.fromkeys(clients, 0.0)
     requests = server.open()
     while requests:

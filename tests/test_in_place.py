@@ -118,6 +118,31 @@ def test_every_byte_before_the_vector_counts(kind, data):
     assert found.encode() == encoded
 
 
+@pytest.mark.parametrize("kind", m.MESSAGES)
+@pytest.mark.parametrize(("client", "code"), [(300, 0xD1), (2**16, 0xD2)])
+def test_another_form_of_the_same_length_is_refused(kind, client, code):
+    """Signed numbers have as many bytes as unsigned ones."""
+    encoded = m.blank(kind, context=bytes(32), client=client).encode()
+    place = encoded.index(bytes(32)) + 32
+    assert encoded[place] == code - 4
+    with pytest.raises(MalformedMessage, match="a form that encode"):
+        m.decode(encoded[:place] + bytes([code]) + encoded[place + 1 :], 10**6)
+
+
+@each_kind
+@pytest.mark.parametrize("more", [b"\0", b"\xc4\x00"])
+def test_what_a_decoder_lets_pass_behind_the_vector_is_refused(kind, more):
+    """The library refuses it first; nothing rests on that."""
+    encoded = message(kind, bytes(5)).encode()
+
+    class Lenient:
+        def decode(self, data):
+            return m.decode(data[: len(encoded)], 10**6)
+
+    with pytest.raises(MalformedMessage, match="a form that encode"):
+        wire.decode(Lenient(), encoded + more, 10**6, "message")
+
+
 @each_guard
 @any_bytes
 def test_a_server_takes_any_kind_of_bytes_and_keeps_none(guard, given_as):
@@ -205,10 +230,32 @@ def test_who_holds_on_to_the_place_cannot_change_what_was_handed_out():
 def test_a_client_needs_room_for_one_vector_beside_its_own(ahead):
     config = CONFIGURE["curious"](4, length=LARGE, bits=32, accept=True)
     play = Play(config).until("mask")
-    if ahead:
-        play.clients[0].prepare()
-    # The message, and slices for keystreams.
-    assert peak(lambda: play.clients[0].receive(play.requests[0])) < 4 * LARGE * 1.3
+    client, request = play.clients[0], play.requests[0]
+
+    def masks():
+        if ahead:
+            client.prepare()
+        client.receive(request)
+
+    assert peak(masks) < config.vector_bytes * 1.3  # the message, and slices for keystreams
+
+
+@each_guard
+def test_masks_made_ahead_are_used_once_also_where_the_first_use_fails(guard, monkeypatch):
+    """A vector that was added to them and did not leave is not added a second time."""
+    play = Play(CONFIGURE[guard](5, accept=True)).until("mask")
+    play.clients[0].prepare()
+    kind = play.server.step.reply
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "fingerprint", m.Fingerprint("tag", fails))
+        with pytest.raises(MemoryError):
+            play.clients[0].receive(play.requests[0])
+    play.clients[0].prepare()
+    assert np.array_equal(play.finish().vector, play.expected(range(5)))
+
+
+def fails(*given):
+    raise MemoryError
 
 
 @each_guard

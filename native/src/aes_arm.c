@@ -1,5 +1,6 @@
 /* AES-128-CTR with the AES instructions of ARMv8. */
-#if defined(__aarch64__)
+#include "kernel.h"
+#if defined(ARM_AES)
 #include <arm_neon.h>
 
 #if defined(__clang__)

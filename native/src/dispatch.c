@@ -57,7 +57,7 @@ static int has_vaes512(void)
 
 DECLARE(vaes512) DECLARE(vaes256) DECLARE(aesni) DECLARE(avx512) DECLARE(avx2)
 
-#elif defined(__aarch64__)
+#elif defined(ARM_AES)
 #if defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -86,7 +86,7 @@ const Path PATHS[] = {
     PATH("aes128-ctr", aesni, has_aes),
     PATH("chacha20", avx512, has_avx512),
     PATH("chacha20", avx2, has_avx2),
-#elif defined(__aarch64__)
+#elif defined(ARM_AES)
     PATH("aes128-ctr", armv8, has_aes),
 #endif
     PATH("chacha20", vector128, always),

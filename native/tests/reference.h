@@ -2,10 +2,15 @@
 #include <stdint.h>
 #include <string.h>
 
+static uint8_t twice(uint8_t a)
+{
+    return (uint8_t)(a << 1 ^ (a >> 7) * 0x1b);
+}
+
 static uint8_t times(uint8_t a, uint8_t b)
 {
     uint8_t product = 0;
-    for (; b; b >>= 1, a = (uint8_t)(a << 1 ^ (a >> 7) * 0x1b))
+    for (; b; b >>= 1, a = twice(a))
         product ^= b & 1 ? a : 0;
     return product;
 }
@@ -40,7 +45,7 @@ static void reference_expand(const uint8_t *key, uint8_t keys[176])
             for (int j = 0; j < 4; j++)
                 word[j] = substitute(turned[j]);
             word[0] ^= constant;
-            constant = times(constant, 2);
+            constant = twice(constant);
         }
         for (int j = 0; j < 4; j++)
             keys[i + j] = keys[i + j - 16] ^ word[j];
@@ -59,7 +64,7 @@ static void reference_aes(const uint8_t keys[176], const uint8_t in[16], uint8_t
             const uint8_t *column = moved + i / 4 * 4;
             state[i] = moved[i];
             if (round < 10)
-                state[i] = times(2, column[i % 4]) ^ times(3, column[(i + 1) % 4]) ^ column[(i + 2) % 4] ^
+                state[i] = twice(column[i % 4] ^ column[(i + 1) % 4]) ^ column[(i + 1) % 4] ^ column[(i + 2) % 4] ^
                            column[(i + 3) % 4];
         }
         for (int i = 0; i < 16; i++)

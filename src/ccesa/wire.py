@@ -28,7 +28,7 @@ class Room:
         self._stream.seek(front + nbytes - 1)
         self._stream.write(b"\0")
         self._whole = self._stream.getbuffer()
-        #: Where the last field goes.
+        #: Where the last field goes; zeros before that.
         self.content = self._whole[front:]
 
     def filled(self, front: bytes) -> bytes:

@@ -35,12 +35,15 @@ def levels(leaves: list[bytes]) -> list[Hashes]:
 
 def prove(tree: list[Hashes], places: Places) -> bytes:
     """Prove that the leaves at these places (ascending) are in the tree."""
+    # All levels at once: in each row the places ascend, so that a sibling can only be the next one.
+    up = places >> np.arange(len(tree) - 1)[:, None]
+    apart = np.diff(up, prepend=-2, append=np.iinfo(np.int64).max)
+    left = up & 1 == 0
+    # The last of those who rise to one left place looks ahead, the first of those at a right place back.
+    missing = np.where(left, (apart[:, 1:] > 0) & (apart[:, 1:] != 1), apart[:, :-1] > 1)
     proof = []
-    for level in tree[:-1]:
-        siblings = places ^ 1
-        missing = siblings[(siblings < len(level)) & ~np.isin(siblings, places, assume_unique=True)]
-        proof.append(level[missing].tobytes())
-        places = np.unique(places >> 1)
+    for level, siblings, lacks in zip(tree, up ^ 1, missing, strict=False):
+        proof.append(level.take(siblings[lacks & (siblings < len(level))], axis=0).tobytes())
     return b"".join(proof)
 
 

@@ -176,7 +176,8 @@ class Client:
         """
         with self._exclusive:
             if isinstance(self._state, Accepted) and self._round.ahead is None:
-                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
+                kind = self._steps[self._place].reply
+                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
 
     def leave(self) -> None:
         """Drop all secrets and take no further part; also after a call that was interrupted.

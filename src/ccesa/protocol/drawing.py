@@ -53,7 +53,7 @@ def stacked(items: Iterable[bytes]) -> Rows:
 def ids_near(graph: AssignmentGraph, node: int, chosen: Flags) -> bytes:
     """Pack the ids of those neighbours of a node that are among the chosen nodes."""
     near = graph.neighbours(node)
-    return m.pack_ids(graph.ids[near[chosen[near]]])
+    return m.pack_ids(graph.ids.take(near[chosen.take(near)]))
 
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
@@ -110,10 +110,10 @@ def deliver(
 
     def texts(node: int) -> dict[str, Any]:
         near, edges = graph.neighbours(node), reverse[graph.edges(node)]
-        live = v2[near]
+        live = v2.take(near)
         return {
-            "commitments": commitments[near[live]].tobytes(),
-            "sealed": sealed[edges[live]].tobytes(),
+            "commitments": commitments.take(near[live], axis=0).tobytes(),
+            "sealed": sealed.take(edges[live], axis=0).tobytes(),
         }
 
     delivered = grown(

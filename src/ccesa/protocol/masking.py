@@ -133,23 +133,28 @@ def masked_vector(
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
     round.spend(task)
-    room = m.room(kind, config, round.head)
-    target = words.from_bytes(room.content, config.bits)
-    if round.ahead is None:
-        masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads, out=target)
+    if round.ahead is not None and round.ahead.rooms:
+        gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+        room = round.ahead.rooms.pop()
+        target = words.from_bytes(room.content, config.bits)
+        np.add(vector, target, out=target)
+        masks.add_masks(
+            target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads
+        )
         return room
-    np.add(vector, round.ahead.total, out=target)
-    gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
-    masks.add_masks(target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
+    room = m.room(kind, config, round.head)
+    target, every = words.from_bytes(room.content, config.bits), all_masks(round, state, partners)
+    masks.masked(vector, every, config.generator, round.threads, out=target)
     return room
 
 
-def masks_ahead(round: Round[Any], state: Accepted) -> MasksAhead:
+def masks_ahead(round: Round[Any], state: Accepted, kind: type[m.Message]) -> MasksAhead:
     """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
-    total = words.zeros(round.config.length, round.config.bits)
+    room = m.room(kind, round.config, round.head)
+    total = words.from_bytes(room.content, round.config.bits)
     masks.add_masks(total, all_masks(round, state, partners), round.config.generator, round.threads)
-    return MasksAhead(frozenset(partners), total)
+    return MasksAhead(frozenset(partners), [room])
 
 
 def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:

@@ -323,7 +323,7 @@ def blank(kind: type[M], **head: Any) -> M:
     return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
 
 
-def room(kind: type[MaskedVector], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
+def room(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
     """Return room for a masked vector, inside the message of this kind that will carry it."""
     front = wire.front(blank(kind, **head), config.vector_bytes)
     return wire.Room(len(front), config.vector_bytes)
@@ -396,7 +396,7 @@ def pack_members(members: Iterable[int], clients: int) -> bytes:
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
     """Unpack one flag for each enrolled client; bits beyond the last one must be zero."""
     exactly(name, data, set_bytes(clients))
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(bool)
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(bool)
     if bits[clients:].any():
         raise MalformedMessage(f"{name} contains a client that was never enrolled")
     return bits[:clients]

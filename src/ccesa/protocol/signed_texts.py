@@ -4,6 +4,7 @@ The root commits to V1 and, by a Merkle tree, to the keys of everyone in it; the
 """
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +32,10 @@ def seed(context: bytes, root: bytes) -> bytes:
     return labels.digest(labels.GRAPH_SEED, context, root)
 
 
+# A server asks for these texts once for every reply, and each has a set of all clients in it.
+
+
+@lru_cache(maxsize=8)
 def masking_text(context: bytes, root: bytes, v2: bytes, task: bytes) -> bytes:
     """Build what is signed along with the masked vector (rule R1)."""
     return labels.digest(labels.MASKING_AMONG, context, root, v2, task)
@@ -38,7 +43,14 @@ def masking_text(context: bytes, root: bytes, v2: bytes, task: bytes) -> bytes:
 
 def receipt_text(context: bytes, root: bytes, v2: bytes, task: bytes, vector: bytes) -> bytes:
     """Build what is signed for the server alone, with the digest of the masked vector."""
-    return labels.digest(labels.HANDED_OVER, context, root, v2, task, vector)
+    text = _handed_over(context, root, v2, task).copy()
+    text.update(labels.frame(vector))
+    return text.digest()
+
+
+@lru_cache(maxsize=8)
+def _handed_over(context: bytes, root: bytes, v2: bytes, task: bytes) -> "hashlib._Hash":
+    return hashlib.sha256(labels.frame(labels.HANDED_OVER, context, root, v2, task))
 
 
 def confirmed_text(context: bytes, root: bytes, v2: bytes, task: bytes, v3: bytes) -> bytes:
@@ -54,5 +66,5 @@ def among(context: bytes, client: int, known: bytes) -> bytes:
 
 def proven_root(context: bytes, v1: bytes, places: list[int], leaves: list[bytes], proof: bytes) -> bytes:
     """Return the root that these leaves, at these places among the members of V1, and their proof give."""
-    size = int(np.unpackbits(np.frombuffer(v1, np.uint8)).sum())
+    size = int(np.count_nonzero(np.unpackbits(np.frombuffer(v1, np.uint8))))
     return root(context, v1, merkle.top(size, places, leaves, proof))

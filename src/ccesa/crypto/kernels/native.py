@@ -50,7 +50,9 @@ class Native:
         )
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return how many threads at most make this faster."""
+        """Return how many threads at most make this faster, whichever generator it is."""
+        if len(self._instructions) < len(GENERATORS):
+            return self._otherwise.threads_for(size, masks)
         return size * masks // THREAD_BYTES
 
 

@@ -11,15 +11,17 @@ from ccesa.protocol.client_states import Membership, Round
 
 def check_size(name: str, members: Flags, least: int) -> None:
     """Refuse a set that is smaller than the charter demands."""
-    if members.sum() < least:
-        raise FaultyServer(f"{members.sum()} clients in {name}, the charter demands {least}")
+    found = np.count_nonzero(members)
+    if found < least:
+        raise FaultyServer(f"{found} clients in {name}, the charter demands {least}")
 
 
 def part_of(round: Round[Membership], name: str, packed: bytes, whole: str, members: Flags) -> Flags:
     """Read a set that may only shrink, and must contain this client."""
     found = m.unpack_set(name, packed, round.config.clients)
-    if np.any(found & ~members):
-        raise FaultyServer(f"client {np.flatnonzero(found & ~members)[0]} is in {name} and not in {whole}")
+    added = found > members
+    if added.any():
+        raise FaultyServer(f"client {added.argmax()} is in {name} and not in {whole}")
     if not found[round.client]:
         raise FaultyServer(f"the server leaves this client itself out of {name} and asks it to go on")
     return found

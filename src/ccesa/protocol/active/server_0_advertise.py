@@ -59,8 +59,8 @@ def close(
             **head,
             v1=v1,
             root=root,
-            keys=public_keys[near].tobytes(),
-            signatures=signatures[near].tobytes(),
+            keys=public_keys.take(near, axis=0).tobytes(),
+            signatures=signatures.take(near, axis=0).tobytes(),
             proof=merkle.prove(tree, graph.closed_neighbourhood(node)),
         )
 

@@ -32,7 +32,7 @@ def close(round: Round[Charter], state: Confirming, kept: dict[int, bytes]) -> t
         near = graph.neighbours(node)
         live = near[v3[near]]
         return m.SignedUnmaskRequest(
-            **head, confirmed=confirmed[live].tobytes(), signatures=signatures[live].tobytes()
+            **head, confirmed=confirmed[live].tobytes(), signatures=signatures.take(live, axis=0).tobytes()
         )
 
     return state, round.requests(graph, ready, make)

@@ -27,8 +27,8 @@ def close(round: Round[None], state: Opened, kept: dict[int, bytes]) -> tuple[Sh
         near = graph.neighbours(node)
         return m.ShareRequest(
             **head,
-            neighbours=m.pack_ids(graph.ids[near]),
-            keys=public_keys[near].tobytes(),
+            neighbours=m.pack_ids(graph.ids.take(near)),
+            keys=public_keys.take(near, axis=0).tobytes(),
             masked=graph.carries_masks[graph.edges(node)].tobytes(),
         )
 

@@ -13,8 +13,8 @@ def take(round: Round[None], state: Delivered, client: int, reply: m.MaskReply) 
     """Check what is added to the sum."""
     graph, node = state.graph, state.graph.nodes[client]
     near = graph.neighbours(node)
-    live = near[state.v2[near]]
-    ids, place = m.pack_ids(graph.ids[live]), m.ID_BYTES * int(live.searchsorted(node))
+    live = near[state.v2.take(near)]
+    ids, place = m.pack_ids(graph.ids.take(live)), m.ID_BYTES * int(live.searchsorted(node))
     known = ids[:place] + labels.client_bytes(client) + ids[place:]
     check_asked_for(round, reply, signed_texts.among(round.context, client, known))
 
