@@ -24,7 +24,7 @@ LENGTH = 9_225_610
 #: A client of a planned round of 1,000; and as many masks as a server takes off.
 CLIENT, SERVER = 19, 1400
 SHAPES = [
-    {"BLOCKS": blocks, "UNROLL": unroll, "THREADS": threads, "PERMUTED": permuted}
+    {"BLOCKS": blocks, "UNROLL": unroll, "THREADS": threads}
     for blocks, unroll, threads in (
         (1, 10, 128),
         (1, 10, 256),
@@ -33,7 +33,6 @@ SHAPES = [
         (1, 1, 128),
         (2, 10, 128),
     )
-    for permuted in (0, 1)
 ]
 
 

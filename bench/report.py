@@ -368,8 +368,8 @@ def _cuda(found: dict[str, Any]) -> str:
     by_bits = ", ".join(f"{rate:.2f} with {bits} bits" for bits, rate in found["bits"].items())
     by_masks = ", ".join(f"{rate:.2f} with {count}" for count, rate in found["masks"].items())
     return (
-        f"ChaCha20 on one {found['device']} (`bench/cuda.py`, which needs a GPU and writes `bench/cuda.json`; "
-        f"this page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
+        f"ChaCha20 on one {found['device']} (`bench/cuda.py` needs a GPU and writes `bench/cuda.json`; this "
+        f"page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
         f"device, by the number of masks: {by_masks}. By the size of a word, {found['server']:,} masks: "
         f"{by_bits}. A copy on the device moves {found['copy_tb']:.1f} TB/s, read and written: additions "
         f"are bound by arithmetic. {found['server']:,} masks taken off a vector of the host, both copies "

@@ -8,13 +8,10 @@
 // BLOCKS     per thread
 // UNROLL     double rounds that are written out; 10 are all of them
 // THREADS    per block of the grid
-// PERMUTED   1: rotations by whole bytes are permutations of bytes
 
 #ifdef __CUDACC__
 #define DEVICE __device__ __forceinline__
-#define ROTATED(x, bits) \
-    (PERMUTED && bits == 16 ? __byte_perm(x, x, 0x1032) \
-     : PERMUTED && bits == 8 ? __byte_perm(x, x, 0x2103) : __funnelshift_l(x, x, bits))
+#define ROTATED(x, bits) __funnelshift_l(x, x, bits)
 #define FETCH(place) __ldg(place)
 #else
 #include <cstddef>

@@ -31,7 +31,7 @@ GENERATOR = "chacha20"
 MOST_BYTES = GENERATORS[GENERATOR].block_bytes << 32
 SOURCE = Path(__file__).with_name("chacha20.cu")
 #: How the work is cut, as ``bench/cuda.py`` found it best on an H200; the source says what the names mean.
-SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128, "PERMUTED": 0}
+SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
