@@ -298,10 +298,10 @@ def _scale(found: dict[str, Any]) -> str:
     servers = sorted(found["servers"].values(), key=lambda one: int(one["clients"]))
     time, memory = exponents(found["servers"])
     lines = [
-        f"The server alone, in a process of its own, {LENGTH:,} words, a planned circle, a tenth drop out over "
-        "the round (`bench/scale.py`). Clients are stand-ins (`bench/stand_ins.py`) with real keys and shares "
-        "and real masks of whoever drops out: every sum below is compared with the plain one. Memory is the "
-        "peak beyond a server that has not been opened.\n",
+        f"The server alone, in a process of its own, {LENGTH:,} words, a planned circle, a tenth drop out "
+        "over the round (`bench/scale.py`). Clients are stand-ins (`bench/stand_ins.py`) with real keys and "
+        "shares and real masks of whoever drops out: every sum below is compared with the plain one. Memory "
+        "is the peak beyond a server that has not been opened.\n",
         "| clients | neighbours | exact | requests, s | receiving, s | closing, s | in all, s | MB |",
         "|--:|--:|---|--:|--:|--:|--:|--:|",
     ]
@@ -313,8 +313,8 @@ def _scale(found: dict[str, Any]) -> str:
             f"| {one['cpu_s']:.2f} | {one['memory_mb']:,.0f} |"
         )
     lines += [
-        f"\nFrom 10,000 clients on time grows as n^{time:.2f} and memory as n^{memory:.2f}; neighbours grow with "
-        "log n besides.\n",
+        f"\nFrom 10,000 clients on time grows as n^{time:.2f} and memory as n^{memory:.2f}; neighbours grow "
+        "with log n besides.\n",
         "![growth of a server](../bench/scale.png)\n",
         _crowd(found["crowd"]),
     ]
@@ -334,9 +334,9 @@ def _crowd(found: dict[str, Any]) -> str:
         for size, one in found["clients"].items()
     ]
     return (
-        f"One client of the guard `active` with {found['degree']} neighbours and {found['length']:,} words, in "
-        "milliseconds of processor time (`bench/crowd.py`): the crowd costs it the sets V1, V2 and V3, a bit for "
-        "each client, and the circle on which it finds its neighbours.\n\n"
+        f"One client of the guard `active` with {found['degree']} neighbours and {found['length']:,} words, "
+        "in milliseconds of processor time (`bench/crowd.py`): the crowd costs it the sets V1, V2 and V3, a "
+        "bit for each client, and the circle on which it finds its neighbours.\n\n"
         "| clients | share | mask | confirm | unmask | in all |\n|--:|--:|--:|--:|--:|--:|\n"
         + "\n".join(rows)
     )
