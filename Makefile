@@ -7,24 +7,43 @@ FLWR ?= 1.40.0 1.41.0
 DATA ?= data
 # One version, so that everybody gets the same; of the experiments only those on CIFAR-10 need it.
 TORCH ?= torch==2.13.0
-NEED_TORCH := cifar_reliability membership
+NEED_TORCH := cifar_reliability membership cifar_masked
 # A switch is off when it is empty, 0 or no.
 yes = $(filter-out 0 no,$(1))
 
 # Pythons to try beside PYTHON, where they are on this machine.
 PYTHONS ?= python3.12 python3.13
 
-.PHONY: help install demo attack test test-random test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions fuzz bench reproduce lint format vectors clean
+# The compiled kernel is optional: without a compiler, or where it does not build, everything runs without it.
+NATIVE := $(wildcard native/pyproject.toml native/meson.build native/src/*)
+define build_native
+if ! command -v $(CC) >/dev/null 2>&1; then echo "no C compiler ($(CC)): ccesa runs without its compiled kernel, more slowly"; \
+elif ! $(1)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native >$(1)/native.log 2>&1; then \
+    echo "ccesa-native could not be built (see $(1)/native.log): ccesa runs without its compiled kernel, more slowly"; fi
+endef
+# What is compiled without Python, with its own checks, for sanitizers, fuzzing and other processors.
+CHECK := native/tests/check.c $(wildcard native/src/aes_*.c native/src/chacha20*.c) native/src/dispatch.c
+CHECK_FLAGS := -std=gnu11 -g -Wall -Wextra -Wno-psabi
+CHECK_SECONDS ?= 20
+SANITIZE := address,undefined
+ARM_CC ?= aarch64-linux-gnu-gcc
+ARM_RUN ?= qemu-aarch64
+
+.PHONY: help install demo attack test test-random test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
-install: $(VENV)/.installed  ## virtual environment with everything
+install: $(VENV)/.installed $(VENV)/.native  ## virtual environment with everything
 
 $(VENV)/.installed: pyproject.toml
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "needs Python 3.11 or newer; try: make PYTHON=python3 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.installed $(NATIVE)
+	@$(call build_native,$(VENV))
 	@touch $@
 
 demo: install  ## train through secure aggregation, write demo-report.html
@@ -55,6 +74,7 @@ test-pythons:  ## the default tests with other Pythons, those that are on this m
 	    folder=build/$$(basename $$python); $$python --version; \
 	    $$python -m venv $$folder && \
 	    $$folder/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
+	    { $(call build_native,$$folder); } && \
 	    $$folder/bin/python -m pytest -n 2 --dist worksteal -q || exit 1; \
 	done; echo "skipped, not on this machine:$${skipped:- none}"
 
@@ -75,6 +95,33 @@ test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSAR
 fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or less
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+test-native-sanitized: install  ## the compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer
+	@mkdir -p build/native
+	$(CC) $(CHECK_FLAGS) -O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=all $(CHECK) -o build/native/sanitized
+	build/native/sanitized $(CHECK_SECONDS)
+	rm -rf build/native/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/native/site ./native \
+	    -Csetup-args=-Db_sanitize=$(SANITIZE) -Csetup-args=-Db_lundef=false -Csetup-args=-Dbuildtype=debugoptimized
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/native/site PYTHONMALLOC=malloc \
+	    $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_kernel_arguments.py tests/test_native_numbers.py
+
+fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n; with libFuzzer where clang is there
+	@mkdir -p build/native/corpus
+	if command -v clang >/dev/null 2>&1; then \
+	    clang $(CHECK_FLAGS) -O2 -DLIBFUZZER -fsanitize=fuzzer $(CHECK) -o build/native/fuzz && \
+	    build/native/fuzz -max_total_time=$(FUZZ_SECONDS) build/native/corpus; \
+	else \
+	    $(CC) $(CHECK_FLAGS) -O2 $(CHECK) -o build/native/fuzz && build/native/fuzz $(FUZZ_SECONDS); \
+	fi
+
+test-arm:  ## the compiled kernels for ARMv8, cross-compiled and run by an emulator
+	@command -v $(ARM_CC) >/dev/null 2>&1 && command -v $(ARM_RUN) >/dev/null 2>&1 || \
+	    { echo "needs $(ARM_CC) and $(ARM_RUN); Debian: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"; exit 1; }
+	@mkdir -p build/native
+	$(ARM_CC) $(CHECK_FLAGS) -O2 -static $(CHECK) -o build/native/arm
+	$(ARM_RUN) build/native/arm $(CHECK_SECONDS)
 
 bench: install  ## the tables of docs/performance.md
 	$(BIN)/python -m bench

@@ -14,8 +14,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
 from ccesa import labels
-from ccesa.crypto import keys
 from ccesa.graphs import Harary
+from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
@@ -49,9 +49,9 @@ class PartialServer(Weakened, Server):
 
 def oversize(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = under(guard, tell, server=Server if defence else UnlimitedServer).until("mask")
-    tell(f"client {LIAR} sends a vector of {OVERSIZE} bytes, {stage.config.vector_bytes} are expected")
+    tell(f"client {LIAR} sends a task of {OVERSIZE} bytes, {m.TASK_BYTES} are expected")
     reply = stage.ask(LIAR, stage.requests[LIAR]) or b""
-    peak = _peak(stage, changed(reply, vector=bytes(OVERSIZE)))
+    peak = _peak(stage, changed(reply, task=bytes(OVERSIZE)))
     stage.step(gone={LIAR})
     stage.to_the_end()
     summary = f"{stage.refused[LIAR]}; the server needed {peak} bytes of memory to say so"
@@ -72,8 +72,9 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage = under(guard, tell, server=Server if defence else ForgetfulServer).until("mask")
     tell(f"client {LIAR} sends its masked vector three times, the third time another one")
     reply, other = stage.ask(LIAR, stage.requests[LIAR]) or b"", bytes(stage.config.vector_bytes)
-    digest = keys.vector_digest(other, stage.config.context, LIAR)
-    for each in (reply, reply, changed(reply, vector=other, digest=digest)):
+    sent: Any = m.decode(reply, len(reply))
+    known_by = sent.fingerprint.field(other, stage.config.context, LIAR)
+    for each in (reply, reply, changed(reply, vector=other, **known_by)):
         stage.hand_over(LIAR, each)
     stage.step(gone={LIAR})
     stage.to_the_end()

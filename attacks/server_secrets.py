@@ -5,6 +5,7 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
+from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto import keys, masks, shamir
 from ccesa.crypto.agreements import X25519, Content, Encapsulated
@@ -21,7 +22,7 @@ from ccesa.protocol.curious import client_2_mask
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
-from ccesa.words import Vector
+from ccesa.wire import Room
 
 VICTIM = 3
 
@@ -81,12 +82,15 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 # S6
 
 
-def without_self_mask(round: Round[Floor], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
+def without_self_mask(
+    round: Round[Floor], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
+) -> Room:
     """The vector under its pair masks alone."""
-    vector = masking.masked_vector(round, state, live, task)
+    room = masking.masked_vector(round, state, live, task, kind)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
+    vector = words.from_bytes(room.content, round.config.bits)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
-    return vector
+    return room
 
 
 _pair_masked = relaxed(
@@ -130,7 +134,8 @@ class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        return 2 * keys.sealing(agreed, context, min(client, other), max(client, other)).outgoing
+        both = keys.sealing(agreed, context, min(client, other), max(client, other))
+        return 2 * both[: keys.ONE_TIME_BYTES]
 
     def seal(
         self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: keys.Ends

@@ -15,6 +15,8 @@ from bench import (
     ahead,
     client,
     crowd,
+    cuda,
+    executor,
     fields,
     flower,
     hybrid,
@@ -26,6 +28,8 @@ from bench import (
     report,
     rounds,
     scale,
+    server,
+    threads,
     versus,
 )
 from bench.paper import PAPER
@@ -60,33 +64,6 @@ def _ratios(chosen: Measured, runs: list[Measured]) -> dict[str, Any]:
     }
 
 
-def against_flower() -> dict[str, dict[str, float]]:
-    """Each step by both, one after the other."""
-    pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {
-        "sharing step, 208 neighbours, t = 133": (
-            lambda: flower.sharing_ms(208, 133),
-            lambda: versus.step_ms("share", 208, 133, 10),
-        ),
-        "masking step, 50 neighbours, 1,000,000 elements": (
-            lambda: median(flower.masking_ms(50, 1_000_000) for _ in range(5)),
-            lambda: versus.step_ms("mask", 50, 26, 1_000_000),
-        ),
-        "rebuilding one secret, t = 133": (
-            lambda: flower.joining_ms(133, 209),
-            lambda: versus.joining_ms(133, 209),
-        ),
-        "whole round, 100 clients, 51 shares, t = 26, 100,000 elements, 10 lost": (
-            lambda: flower.round_ms(100, 51, 26, 100_000, 10),
-            lambda: versus.round_ms(100, 51, 26, 100_000, 10),
-        ),
-    }
-    found = {}
-    for name, (theirs, ours) in pairs.items():
-        _say(name)
-        found[name] = {"flower": theirs(), "ccesa": ours()}
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
@@ -95,6 +72,7 @@ def main() -> None:
             "table",
             "million",
             "flower",
+            "server",
             "large",
             "active",
             "liars",
@@ -106,6 +84,9 @@ def main() -> None:
             "privacy",
             "scale",
             "million-clients",
+            "threads",
+            "executor",
+            "cuda",
         ],
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
@@ -114,7 +95,8 @@ def main() -> None:
     parts: dict[str, Callable[[], Any]] = {
         "table": lambda: [_told(table_row, row) for row in PAPER],
         "million": _million,
-        "flower": against_flower if flower.VERSION else dict,
+        "server": _server,
+        "flower": lambda: versus.compare(_say) if flower.VERSION else {},
         "active": _active,
         "liars": _liars,
         "imports": _imports,
@@ -124,6 +106,9 @@ def main() -> None:
         "noise": _noise,
         "privacy": _privacy,
         "scale": lambda: _scale(kept),
+        "threads": _threads,
+        "executor": _executor,
+        "cuda": cuda.kept,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
     results = json.loads(kept.read_text()) if only else {}
@@ -145,6 +130,11 @@ def _million() -> dict[str, float]:
     return client.million()
 
 
+def _server() -> dict[str, Any]:
+    _say("the server of 1,000 clients with a million words, beside its floor")
+    return server.compare()
+
+
 def _hybrid() -> dict[str, Any]:
     _say("one client under both agreements")
     return hybrid.compare()
@@ -158,6 +148,16 @@ def _noise() -> list[dict[str, Any]]:
 def _privacy() -> dict[str, Any]:
     _say("noisy sums beside a trusted curator's")
     return privacy.compare()
+
+
+def _threads() -> dict[str, Any]:
+    _say("masks with one thread and with two")
+    return threads.compare()
+
+
+def _executor() -> dict[str, Any]:
+    _say("masks that come off through one worker and through two")
+    return executor.compare()
 
 
 def _active() -> dict[str, Any]:

@@ -20,9 +20,9 @@ def compare() -> dict[str, Any]:
     signed = federation.charter.config(length=LENGTH)
     plain = RoundConfig(clients=CLIENTS, length=LENGTH, graph=signed.graph, threshold=signed.threshold)
     samples = [_verification_ms()]
-    curious = simulate(plain, seed=1)
+    curious = simulate(plain, seed=1, threads=1)
     samples.append(_verification_ms())
-    active = simulate(signed, seed=1, federation=federation)
+    active = simulate(signed, seed=1, threads=1, federation=federation)
     samples.append(_verification_ms())
     floor = 2 * planned.degree * median(samples)
     extra = _client_ms(active) - _client_ms(curious)
@@ -47,7 +47,7 @@ def _client_ms(report: Report) -> float:
 
 def _verification_ms(times: int = 500) -> float:
     private = primitives.signing_key(os.urandom(32))
-    public = primitives.load_verifying_key(primitives.verifying_bytes(private))
+    public = primitives.verifying_bytes(private)
     signature = primitives.sign(private, bytes(32))
     start = time.thread_time()
     for _ in range(times):

@@ -39,7 +39,11 @@ def play(server: Any, clients: Mapping[int, Any], lost: int) -> dict[str, float]
 def curious(n: int, length: int, lost: int, bits: int = 32, **others: Any) -> dict[str, float]:
     config = ccesa.RoundConfig(clients=n, length=length, bits=bits, **others)  # type: ignore[arg-type]
     vector = np.ones(length, np.dtype(f"u{bits // 8}"))
-    return play(ccesa.Server(config), {i: ccesa.Client(config, i, vector) for i in range(n)}, lost)
+    return play(
+        ccesa.Server(config, threads=1),
+        {i: ccesa.Client(config, i, vector, threads=1) for i in range(n)},
+        lost,
+    )
 
 
 def active(n: int, length: int, lost: int) -> dict[str, float]:
@@ -48,8 +52,8 @@ def active(n: int, length: int, lost: int) -> dict[str, float]:
     planned = ccesa.plan.plan(n, dropout=0.1, guard="active", length=length)
     charter = ccesa.plan.charter(planned, members, expires=date(2100, 1, 1))
     config, vector = charter.config(length=length), np.ones(length, np.uint32)
-    clients = [ccesa.ActiveClient(config, one, charter, vector, tasks=None) for one in identities]
-    return play(ccesa.ActiveServer(config, charter), dict(enumerate(clients)), lost)
+    clients = [ccesa.ActiveClient(config, one, charter, vector, tasks=None, threads=1) for one in identities]
+    return play(ccesa.ActiveServer(config, charter, threads=1), dict(enumerate(clients)), lost)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -48,7 +48,7 @@ def _accepted(degree: int, mask_degree: int) -> tuple[dict[int, Client], Request
     graph = Complete(mask_degree=mask_degree)
     config = RoundConfig(clients=degree + 1, length=LENGTH, graph=graph, accept=True)
     vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)
-    clients = {i: Client(config, i, vector) for i in range(config.clients)}
+    clients = {i: Client(config, i, vector, threads=1) for i in range(config.clients)}
     server = Server(config)
     requests = server.open()
     while server.step.name != "mask":

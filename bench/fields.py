@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.in_turn import processor_ms
 from ccesa.config import RoundConfig
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.plan import plan
@@ -60,7 +61,7 @@ def _asked(vector: Vector) -> tuple[dict[int, Client], Requests]:
     """Return clients of a round before their mask step, with one vector for all, and what they are asked."""
     made = plan(CLIENTS, 0.1, length=vector.size, bits=8 * vector.itemsize)
     config: RoundConfig = made.config()
-    clients, server = {i: Client(config, i, vector) for i in range(CLIENTS)}, Server(config)
+    clients, server = {i: Client(config, i, vector, threads=1) for i in range(CLIENTS)}, Server(config)
     requests = server.open()
     while server.step.name != "mask":
         for i, request in requests.items():
@@ -69,7 +70,7 @@ def _asked(vector: Vector) -> tuple[dict[int, Client], Requests]:
     return clients, requests
 
 
-def _passes() -> dict[str, float]:
+def _passes() -> dict[str, dict[str, float]]:
     """Measure how long it takes to quantize, to lay into words, and to read a sum."""
     model = [np.random.default_rng(1).uniform(-1, 1, LENGTH).astype(np.float32)]
     quantizer = Quantizer.for_model(model, clients=CLIENTS, clip=1.0, bits=VALUE_BITS)
@@ -81,10 +82,4 @@ def _passes() -> dict[str, float]:
         "decode_ms": lambda: quantizer.decode(vector),
         "unpack_ms": lambda: quantizer.fields.unpack(vector, row.size),
     }
-    return {name: median(_ms(one) for _ in range(MEASURED)) for name, one in work.items()}
-
-
-def _ms(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1e3
+    return {name: processor_ms(one, MEASURED) for name, one in work.items()}

@@ -34,8 +34,8 @@ class Stand:
             clients=CLIENTS, length=LENGTH, bits=32, graph=GRAPH, agreement=agreement, accept=True
         )
         vectors = random_vectors(config, 0)
-        self._clients = {i: Client(config, i, vectors(i)) for i in range(CLIENTS)}
-        self._server, self._times = Server(config), [0.0] * CLIENTS
+        self._clients = {i: Client(config, i, vectors(i), threads=1) for i in range(CLIENTS)}
+        self._server, self._times = Server(config, threads=1), [0.0] * CLIENTS
         self._bytes = {"sent": 0, "received": 0}
         self.requests = self._server.open()
 

@@ -6,11 +6,11 @@ processor's time.
 
 import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import numpy as np
 
+from bench.in_turn import processor_ms
 from ccesa.privacy import table
 from ccesa.privacy.noise import Noise
 from ccesa.privacy.table import VARIANCE_UNITS
@@ -37,7 +37,7 @@ def _measured(deviation: float, grid_bits: int) -> dict[str, Any]:
         "grid_bits": grid_bits,
         "thresholds": noise.tables.high.size,
         "tables_ms": tables_ms + guide_ms,
-        "draws_ms": median(_ms(lambda: noise.sample(fine)) for _ in range(MEASURED)),
+        "draws_ms": processor_ms(lambda: noise.sample(fine), MEASURED),
     }
 
 

@@ -7,17 +7,17 @@ measures the noise in sums of that many parameters, and prints it; ``python -m b
 """
 
 import argparse
+import json
 import math
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from statistics import median
 from typing import Any
 
 import numpy as np
 
+from bench.in_turn import processor_ms
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
@@ -43,7 +43,7 @@ def compare() -> dict[str, Any]:
         "clients": CLIENTS,
         "honest": noise.honest,
         "field_bits": noise.field_bits,
-        "client_ms": _alone(),
+        **_alone(),
         "bytes_each": _upload(made) / LARGE,
         "kept": kept(noise),
         "dimension": USUAL,
@@ -112,25 +112,28 @@ def _left(clients: int) -> int:
     return round((1 - DROPOUT) * clients)
 
 
-def _alone() -> float:
-    """Return ``client_ms`` of a process in which numpy has one thread; several would wait for each other."""
-    command = [sys.executable, "-c", "from bench.privacy import client_ms; print(client_ms())"]
+def _alone() -> dict[str, Any]:
+    """Return ``million`` of a process in which numpy has one thread; several would wait for each other."""
+    command = [
+        sys.executable,
+        "-c",
+        "from bench import privacy; print(privacy.json.dumps(privacy.million()))",
+    ]
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     told = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)  # noqa: S603
-    return float(told.stdout)
+    return dict(json.loads(told.stdout))
 
 
-def client_ms() -> float:
-    """Measure the processor time of a client with a million parameters."""
+def million() -> dict[str, dict[str, float]]:
+    """Measure the processor time of a client with a million parameters, and of reading a sum of such."""
     rng = np.random.default_rng(0)
     model = [rng.normal(size=MILLION).astype(np.float32)]
     quantizer = NoisyQuantizer.for_model(model, noise_of(planned(CLIENTS, MILLION)))
-    times = []
-    for _ in range(_REPEATS + 1):
-        start = time.process_time()
-        quantizer.encode(model, bytes(32))
-        times.append((time.process_time() - start) * 1e3)
-    return median(times[1:])  # the first one builds tables
+    total = quantizer.encode(model, bytes(32)).vector
+    return {
+        "client_ms": processor_ms(lambda: quantizer.encode(model, bytes(32)), _REPEATS),
+        "mean_ms": processor_ms(lambda: quantizer.decode(total, 1, bytes(32)), _REPEATS),
+    }
 
 
 def _upload(made: Plan) -> int:

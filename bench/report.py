@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench.scale import LENGTH, exponents
+from bench.versus import PAIRS
 
 #: What must hold, as (name, how to read it from the results, target, whether a small number is good).
 Target = tuple[str, float, float, bool]
@@ -32,6 +33,12 @@ def page(results: dict[str, Any]) -> str:
         _table(results["table"]),
         "## A million parameters",
         _million(results["million"]),
+        "## A server with large vectors",
+        _server(results["server"]),
+        "## Threads",
+        _threads(results["threads"]),
+        "## Many processes and machines",
+        _executor(results["executor"]),
         "## Fields in words",
         _fields(results["fields"]),
         "## Masks ahead",
@@ -46,6 +53,8 @@ def page(results: dict[str, Any]) -> str:
         _hybrid(results["hybrid"]),
         "## Noisy sums",
         _privacy(results["privacy"]),
+        "## On a GPU",
+        _cuda(results["cuda"]),
         "## Wrong shares",
         _liars(results["liars"]),
         "## Importing",
@@ -63,6 +72,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
     rows: list[Target] = [
         ("client, steps 1+2, n = 500, q = 0.1: times its floor", watched["client_ratio"], 1.6, True),
         ("server, n = 500, q = 0.1: times its floor", watched["server_ratio"], 2.0, True),
+        ("server, n = 1,000, a million words: times its floor", results["server"]["ratio"], 2.0, True),
         (
             "client, steps 1+2, a million parameters, 50 neighbours: times its floor",
             million["one_thread_ms"] / million["floor_ms"],
@@ -75,6 +85,19 @@ def targets(results: dict[str, Any]) -> list[Target]:
             1.7,
             False,
         ),
+        (
+            "masking 10,000 words with two threads allowed: times one thread",
+            results["threads"]["lengths"]["10000"]["ratio"],
+            1.05,
+            True,
+        ),
+        (
+            "masking a million words: times faster with two threads",
+            1 / results["threads"]["lengths"]["1000000"]["ratio"],
+            1.7,
+            False,
+        ),
+        *_workers(results["executor"]),
         (
             "`import ccesa`: times the import of numpy, cryptography and msgspec",
             results["imports"]["ratio"],
@@ -98,9 +121,10 @@ def targets(results: dict[str, Any]) -> list[Target]:
             True,
         ),
         ("the same: MB", results["scale"]["servers"]["100000"]["memory_mb"], 1500, True),
+        ("a GPU: TB/s of keystream added", _server_rate(results["cuda"]), 1.0, False),
     ]
-    for (name, pair), least in zip(versus.items(), (300, 8, 500, 60), strict=False):
-        rows.append((f"Flower's time over ours: {name}", pair["flower"] / pair["ccesa"], least, False))
+    for name, found in versus.items():
+        rows.append((f"Flower's time over ours: {name}", found["ratio"], PAIRS[name].least, False))
     return rows
 
 
@@ -142,6 +166,75 @@ def _million(found: dict[str, float]) -> str:
     )
 
 
+def _server(found: dict[str, Any]) -> str:
+    spent, least, work = found["server_ms"], found["floor_ms"], found["work"]
+    rows = [
+        f"| {name} | {spent[part]:,.0f} | {what} | {sum(least[one] for one in floor):,.0f} |"
+        for name, part, what, floor in (
+            ("taking in the vectors", "vectors", f"{work['addition']:,} additions", ["addition"]),
+            (
+                "unmasking",
+                "unmasking",
+                f"{work['keystream']:,} keystreams, {work['agreement']:,} agreements",
+                ["keystream", "agreement"],
+            ),
+            ("all other messages and steps", "the rest", "", []),
+        )
+    ]
+    ms = {guard: f"{found['client_ms'][guard]:.1f}" for guard in ("curious", "active")}
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} words of 32 bits, a tenth of the clients lost on "
+        f"the way, {found['survivors']} in the sum; one thread, processor time, kernel {found['kernel']} "
+        "(`bench/server.py`). The floor is the keystreams that have to be added, by the same kernel, the "
+        "agreements by the library, and one addition per vector, sampled between the replies. The server "
+        f"takes {found['ratio']:.2f} times its floor.\n\n"
+        "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
+        f"A client of that round takes {ms['curious']} ms for all its steps; under `active`, with masks on "
+        f"all {found['degree']:.0f} edges and every signature checked, {ms['active']} ms."
+    )
+
+
+def _threads(found: dict[str, Any]) -> str:
+    rows = [
+        f"| {int(length):,} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
+        for length, one in found["lengths"].items()
+    ]
+    return (
+        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn "
+        "(`bench/threads.py`). A number of threads is the most that work: a short vector has one in any "
+        f"case. With a second thread keystreams are {found['keystreams_gain']:.2f} times as fast, and X25519 "
+        f"agreements {found['agreements_gain']:.2f} times.\n\n"
+        "| words | one, ms | two, ms | two / one |\n|--:|--:|--:|--:|\n" + "\n".join(rows)
+    )
+
+
+def _workers(found: dict[str, Any]) -> list[Target]:
+    longest = max(row["length"] for row in found["rows"])
+    what = f"masks off {longest:,} words, two workers: times faster than one"
+    return [
+        (f"{what} ({row['executor']}, kernel {row['kernel']})", row["gain"], 1.8, False)
+        for row in found["rows"]
+        if row["length"] == longest
+    ]
+
+
+def _executor(found: dict[str, Any]) -> str:
+    rows = [
+        f"| {row['executor']} | {row['kernel']} | {row['length']:,} | {row['alone_s']:.2f} "
+        f"| {row['one_s']:.2f} | {row['two_s']:.2f} | {row['gain']:.2f} |"
+        for row in found["rows"]
+    ]
+    return (
+        f"`Server(executor=...)`: {found['masks']:,} masks come off a sum of 32-bit words, as many as with "
+        "1,000 clients at the planned degree, a tenth of whom drop out. Seconds by the clock, everything on "
+        "this machine, one thread each; *alone* is the server without an executor (`bench/executor.py`). The "
+        "last column is one worker over two.\n\n"
+        "| executor | kernel | words | alone, s | one worker, s | two, s | gain |\n"
+        "|---|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
+    )
+
+
 def _each(found: dict[str, Any]) -> float:
     """Bytes of a mask reply for each parameter."""
     return float(found["reply_bytes"] / found["length"])
@@ -154,35 +247,49 @@ def _ahead(found: dict[str, Any]) -> str:
         f"{found['mask_degree']:.0f} of them, one thread (`bench/ahead.py`). In a series a client agrees on "
         "masks before its vector is there. Summed ahead (`SeriesClient.prepare`, "
         f"{ms['prepare']} ms while it trains), they leave {ms['ahead']} ms for the mask step: one addition, "
-        f"the digest of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
+        f"the tag of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
         f"{found['ratio']:.1f} times as long."
     )
 
 
 def _fields(found: dict[str, Any]) -> str:
-    timed = ("words", "fields", "pack", "encode", "unpack", "decode")
-    ms = {name: format(found[f"{name}_ms"], ".1f") for name in timed}
+    ms = {name: format(found[f"{name}_ms"], ".1f") for name in ("words", "fields")}
+    ms |= {name: _compiled(found[f"{name}_ms"], 1) for name in ("pack", "encode", "unpack", "decode")}
     return (
         f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
         f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
         f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
         f"{_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
         f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, "
-        f"with one thread, the median ratio is {found['ratio']:.2f}. Laying the numbers into words takes "
-        f"{ms['pack']} of the {ms['encode']} ms of `Quantizer.encode`, reading the sum {ms['unpack']} of the "
-        f"{ms['decode']} ms of `decode`."
+        f"with one thread, the median ratio is {found['ratio']:.2f}. In processor time, compiled (with numpy "
+        f"alone), laying the numbers into words takes {ms['pack']} of the {ms['encode']} ms of "
+        f"`Quantizer.encode`, reading the sum {ms['unpack']} of the {ms['decode']} ms of `decode`."
     )
 
 
+def _fastest(ms: dict[str, float]) -> float:
+    """The compiled module's time, or that of numpy alone where it was not there."""
+    return ms.get("native", ms["pure"])
+
+
+def _compiled(ms: dict[str, float], digits: int) -> str:
+    """Both of them: compiled, and with numpy alone."""
+    first = f"{ms['native']:.{digits}f}" if "native" in ms else "–"
+    return f"{first} ({ms['pure']:.{digits}f})"
+
+
 def _draws(case: dict[str, Any]) -> float:
-    return float(case["draws_ms"])
+    return _fastest(case["draws_ms"])
 
 
 def _noise(found: list[dict[str, Any]]) -> str:
-    rows = ["| s | p | thresholds | tables, ms | a million draws, ms |", "|--:|--:|--:|--:|--:|"]
+    rows = [
+        "| s | p | thresholds | tables, ms | a million draws, ms (with numpy alone) |",
+        "|--:|--:|--:|--:|--:|",
+    ]
     rows += [
         f"| {one['deviation']:g} | {one['grid_bits']} | {one['thresholds']:,} | {one['tables_ms']:,.0f} "
-        f"| {_draws(one):.0f} |"
+        f"| {_compiled(one['draws_ms'], 0)} |"
         for one in found
     ]
     return (
@@ -198,14 +305,17 @@ def _flower(found: dict[str, dict[str, float]], version: str) -> str:
     lines = [
         f"flwr {version}: its own client mod (`flwr.client.mod`) and workflow (`flwr.server.workflow`), "
         "driven in memory by `bench/flower.py`; same neighbours, threshold and length, one process, one "
-        "thread. Its elements are 64-bit integers modulo 2^32, ours are 32-bit words.\n",
-        "| | flwr, ms | ccesa, ms | ratio |",
-        "|---|---:|---:|---:|",
+        "thread. Its elements are 64-bit integers modulo 2^32, ours are 32-bit words. Both take turns "
+        "(`bench/versus.py`); processor time, medians, and the lowest and the highest ratio of all turns.\n",
+        "| | turns | flwr, ms | ccesa, ms | ratio | lowest to highest |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
-    for name, pair in found.items():
-        ratio = pair["flower"] / pair["ccesa"]
-        shown = f"{pair['ccesa']:.2f}" if pair["ccesa"] >= 1 else f"{pair['ccesa']:.3f}"
-        lines.append(f"| {name} | {pair['flower']:,.0f} | {shown} | {ratio:,.0f} |")
+    for name, one in found.items():
+        ours = f"{one['ccesa']:.2f}" if one["ccesa"] >= 1 else f"{one['ccesa']:.3f}"
+        lines.append(
+            f"| {name} | {one['turns']:.0f} | {one['flower']:,.0f} | {ours} | {one['ratio']:,.0f} "
+            f"| {one['lowest']:,.0f} to {one['highest']:,.0f} |"
+        )
     return "\n".join(lines)
 
 
@@ -250,17 +360,36 @@ def _noisy(found: dict[str, Any]) -> list[Target]:
         (f"{over}: the same, nobody drops out", found["all_stay"], 1.14, True),
         (f"{over}: the server may lie, {found['clients']:,} clients", found["lies"], 1.10, True),
         (f"{over}: the server may lie, {found['few']} clients", found["few_lies"], 1.25, True),
-        ("noise: a client with a million parameters, seconds", found["client_ms"] / 1e3, 0.5, True),
+        ("noise: a client with a million parameters: ms", _fastest(found["client_ms"]), 60, True),
         ("noise: upload, bytes per parameter", found["bytes_each"], 1.6, True),
     ]
+
+
+def _server_rate(found: dict[str, Any]) -> float:
+    """TB/s with as many masks as a server takes off."""
+    return float(found["masks"][str(found["server"])])
+
+
+def _cuda(found: dict[str, Any]) -> str:
+    by_bits = ", ".join(f"{rate:.2f} with {bits} bits" for bits, rate in found["bits"].items())
+    by_masks = ", ".join(f"{rate:.2f} with {count}" for count, rate in found["masks"].items())
+    return (
+        f"ChaCha20 on one {found['device']} (`bench/cuda.py`, which needs a GPU and writes `bench/cuda.json`; "
+        f"this page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
+        f"device, by the number of masks: {by_masks}. By the size of a word, {found['server']:,} masks: "
+        f"{by_bits}. A copy on the device moves {found['copy_tb']:.1f} TB/s, read and written: additions "
+        f"are bound by arithmetic. {found['server']:,} masks taken off a vector of the host, both copies "
+        f"included: {found['host_seconds']:.2f} s."
+    )
 
 
 def _privacy(found: dict[str, Any]) -> str:
     return (
         f"ε = {found['epsilon']:g}, δ = {found['delta']:g}, {found['rounds']} rounds; a tenth drop out, a "
         f"twentieth collude (`bench/privacy.py`). Clipping, rotating, rounding, checking and drawing of a "
-        f"million parameters together take {found['client_ms']:.0f} ms of processor time, with numpy alone "
-        f"and one thread. With {found['clients']:,} clients, of whom {found['honest']} are counted on, "
+        f"million parameters together take {_compiled(found['client_ms'], 0)} ms of processor time, compiled "
+        f"(with numpy alone), one thread; the mean of a sum {_compiled(found['mean_ms'], 0)} ms. "
+        f"With {found['clients']:,} clients, of whom {found['honest']} are counted on, "
         f"fields have {found['field_bits']} bits, and a mask reply over "
         f"2^20 parameters has {found['bytes_each']:.2f} bytes for each. The standard deviation of the noise "
         f"in a sum of all survivors' real vectors, {found['dimension']:,} parameters (2^20 with "

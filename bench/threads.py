@@ -1,21 +1,49 @@
-"""Does a second thread help? ``python -m bench.threads``: key agreements, keystreams, and whole masks."""
+"""Does a second thread help? Where it does not, ``threads=2`` must cost nothing.
 
-import argparse
+Masks of a short vector and of a long one, with one thread and with two in turn, and how much the library's
+own calls gain from a second thread: two rounds of work in a row, over two at once.
+"""
+
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from ccesa.crypto import masks, primitives
 
-AGREEMENTS, STREAM_BYTES, LENGTH, MASKS = 200, 2 << 20, 1_000_000, 51
+AGREEMENTS, STREAM_BYTES, MASKS = 200, 2 << 20, 51
+#: By words of the vector, how often it is masked with each number of threads.
+LENGTHS = {10_000: 400, 1_000_000: 25}
 
 
-def gain(work: Callable[[], None]) -> float:
+def compare() -> dict[str, Any]:
+    """Measure masks with both numbers of threads, and the gain of what they are made of."""
+    return {
+        "masks": MASKS,
+        "lengths": {str(length): _masked(length, times) for length, times in LENGTHS.items()},
+        "agreements_gain": _gain(_agreements),
+        "keystreams_gain": _gain(_keystreams),
+    }
+
+
+def _masked(length: int, times: int) -> dict[str, float]:
+    vector = np.zeros(length, np.uint32)
+    every = [masks.Mask(os.urandom(16), 1) for _ in range(MASKS)]
+    found: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(times):
+        for threads, taken in found.items():
+            start = time.perf_counter()
+            masks.masked(vector, every, "aes128-ctr", threads)
+            taken.append((time.perf_counter() - start) * 1e3)
+    one, two = (median(taken) for taken in found.values())
+    return {"one_ms": one, "two_ms": two, "ratio": two / one}
+
+
+def _gain(work: Callable[[], None]) -> float:
     """Time of two rounds of work in a row, over that of two at once: 2 is perfect, 1 is no gain."""
     with ThreadPoolExecutor(1) as pool:
 
@@ -47,17 +75,3 @@ def _keystreams() -> None:
     blank, buffer = bytes(STREAM_BYTES), memoryview(bytearray(STREAM_BYTES + 16))
     for _ in range(20):
         primitives.aes128_ctr(os.urandom(16), 0).update_into(blank, buffer)
-
-
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    vector = np.zeros(LENGTH, np.uint32)
-    every = [masks.Mask(os.urandom(16), 1) for _ in range(MASKS)]
-    one, two = (_ms(partial(masks.masked, vector, every, "aes128-ctr", threads)) for threads in (1, 2))
-    print(f"X25519 agreements: {gain(_agreements):.2f} times faster with two threads")
-    print(f"AES-CTR keystreams: {gain(_keystreams):.2f} times")
-    print(f"{MASKS} masks of {LENGTH:,} elements: {one / two:.2f} times ({one:.1f} ms, {two:.1f} ms)")
-
-
-if __name__ == "__main__":
-    main()

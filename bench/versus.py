@@ -1,12 +1,15 @@
-"""The same steps as in bench/flower.py, by us."""
+"""The same steps as in bench/flower.py, by us, and both in turn. Times are processor time, of one thread."""
 
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
+from bench import flower
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs import Complete, Harary
@@ -23,7 +26,7 @@ def step_ms(name: str, neighbours: int, threshold: int, length: int, clients: in
         clients=neighbours + 1, length=length, bits=32, graph=Complete(), threshold=Fixed(t=threshold)
     )
     vectors, server, times = random_vectors(config, 0), Server(config), []
-    everyone = {i: Client(config, i, partial(vectors, i)) for i in range(config.clients)}
+    everyone = {i: Client(config, i, partial(vectors, i), threads=1) for i in range(config.clients)}
     requests = server.open()
     while server.step.name != name:
         for i, request in requests.items():
@@ -32,9 +35,9 @@ def step_ms(name: str, neighbours: int, threshold: int, length: int, clients: in
     for i in list(requests)[:clients]:
         vector = vectors(i)
         object.__setattr__(everyone[i]._round, "vector", vector)  # made beforehand, as for Flower
-        start = time.perf_counter()
+        start = time.process_time()
         everyone[i].receive(requests[i])
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append((time.process_time() - start) * 1e3)
     return median(times)
 
 
@@ -45,21 +48,67 @@ def joining_ms(threshold: int, holders: int) -> float:
     times = []
     for seed in range(50):
         places = np.sort(np.random.default_rng(seed).permutation(holders)[:threshold])
-        start = time.perf_counter()
+        start = time.process_time()
         shamir.join(places + 1, shares[places])
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append((time.process_time() - start) * 1e3)
     return median(times)
 
 
 def round_ms(clients: int, shares: int, threshold: int, length: int, lost: int) -> float:
-    """A whole round, clients and server, in one process and one thread: the median of three."""
-    return median(_round_ms(clients, shares, threshold, length, lost) for _ in range(3))
-
-
-def _round_ms(clients: int, shares: int, threshold: int, length: int, lost: int) -> float:
+    """A whole round, clients and server, in one process and one thread."""
     graph = Harary(degree=shares - 1)
     config = RoundConfig(clients=clients, length=length, bits=32, graph=graph, threshold=Fixed(t=threshold))
-    start = time.perf_counter()
-    everyone = {i: Client(config, i, np.full(length, 7, np.uint32)) for i in range(clients)}
-    run_round(Server(config), in_memory(everyone, lambda step, i: step.name == "mask" and i < lost))
-    return (time.perf_counter() - start) * 1e3
+    start = time.process_time()
+    everyone = {i: Client(config, i, np.full(length, 7, np.uint32), threads=1) for i in range(clients)}
+    run_round(
+        Server(config, threads=1), in_memory(everyone, lambda step, i: step.name == "mask" and i < lost)
+    )
+    return (time.process_time() - start) * 1e3
+
+
+class Pair(NamedTuple):
+    """The same work by both, how often they take turns, and the ratio that is to be reached."""
+
+    theirs: Callable[[], float]
+    ours: Callable[[], float]
+    turns: int
+    least: float
+
+
+#: Flower's whole round takes more than a minute; all turns together take about five.
+PAIRS = {
+    "sharing step, 208 neighbours, t = 133": Pair(
+        partial(flower.sharing_ms, 208, 133), partial(step_ms, "share", 208, 133, 10), 5, 300
+    ),
+    "masking step, 50 neighbours, 1,000,000 elements": Pair(
+        partial(flower.masking_ms, 50, 1_000_000), partial(step_ms, "mask", 50, 26, 1_000_000), 7, 25
+    ),
+    "rebuilding one secret, t = 133": Pair(
+        partial(flower.joining_ms, 133, 209), partial(joining_ms, 133, 209), 5, 500
+    ),
+    "whole round, 100 clients, 51 shares, t = 26, 100,000 elements, 10 lost": Pair(
+        partial(flower.round_ms, 100, 51, 26, 100_000, 10),
+        partial(round_ms, 100, 51, 26, 100_000, 10),
+        3,
+        120,
+    ),
+}
+
+
+def compare(say: Callable[[str], None]) -> dict[str, dict[str, float]]:
+    """Let both take turns at each; return medians, and the median, lowest and highest ratio of the turns."""
+    found = {}
+    for name, pair in PAIRS.items():
+        say(name)
+        pair.ours()  # warms up memory; what Flower needs for that is nothing beside its times
+        turns = [(pair.theirs(), pair.ours()) for _ in range(pair.turns)]
+        ratios = [theirs / ours for theirs, ours in turns]
+        found[name] = {
+            "flower": median(theirs for theirs, _ in turns),
+            "ccesa": median(ours for _, ours in turns),
+            "ratio": median(ratios),
+            "lowest": min(ratios),
+            "highest": max(ratios),
+            "turns": pair.turns,
+        }
+    return found

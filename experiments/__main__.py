@@ -27,6 +27,7 @@ PARTS = {
     "faces_inversion": "model inversion on the AT&T faces (figures)",
     "cifar_reliability": "reliability on CIFAR-10 (figure)",
     "membership": "membership inference on CIFAR-10 (two tables)",
+    "cifar_masked": "CIFAR-10 with every mask of 1,000 clients (needs a GPU)",
     "privacy/accuracy": "accuracy against epsilon on scikit-learn's digits",
     "privacy/audit": "an audit of noisy sums, with canaries",
     "privacy/bits": "bits per parameter under noise",
@@ -39,6 +40,7 @@ DATA: dict[str, Callable[[Path], object]] = {
     "faces_inversion": faces.load,
     "cifar_reliability": cifar.load,
     "membership": cifar.load,
+    "cifar_masked": cifar.load,
     "privacy/inversion": faces.load,
 }
 

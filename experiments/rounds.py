@@ -68,7 +68,7 @@ def ran(
 ) -> Ran:
     """One real round, every byte of it. ``overhear`` is told the replies."""
     clients = {
-        number: Client(config, number, partial(vector, number), random=_seeded([*seed, number]))
+        number: Client(config, number, partial(vector, number), random=seeded([*seed, number]))
         for number in range(config.clients)
     }
     sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -91,5 +91,6 @@ def ran(
     return Ran(result=result, sent=total["sent"], received=total["received"])
 
 
-def _seeded(seed: list[int]) -> Callable[[int], bytes]:
+def seeded(seed: list[int]) -> Callable[[int], bytes]:
+    """A source of bytes that gives the same ones again."""
     return np.random.default_rng(seed).bytes

@@ -6,7 +6,7 @@ step, starting the kernels one by one would take longer than running them.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -194,35 +194,43 @@ class Clients:
     ) -> None:
         device = images.x.device
         self.device = device
-        self._slots = [
+        self.slots = [
             Slot(network, images, steps, batch, images.x.dtype)
             for _ in range(slots if device.type == "cuda" else 1)
         ]
         self._steps = steps
 
-    def average(self, start: Tensor, plans: Sequence[Tensor], keep: Tensor | None = None) -> Tensor:
-        """The mean over clients; ``plans[k]`` names the images of each of client k's steps.
+    def each(self, start: Tensor, plans: Sequence[Tensor], take: Callable[[int, Slot], None]) -> None:
+        """Train all clients; ``plans[k]`` names the images of each of client k's steps.
 
-        The number of steps is a multiple of what a slot runs at a time. Every client's own model goes into
-        its row of ``keep``, if there is one.
+        The number of steps is a multiple of what a slot runs at a time. Number k is trained in slot k modulo
+        their number, on its stream, where ``take`` is then called with k and the slot: its row is the model.
         """
-        for slot in self._slots:
+        for slot in self.slots:
             self._after_main(slot)
-            with slot.using():
-                slot.total.zero_()
         for number, plan in enumerate(plans):
-            slot = self._slots[number % len(self._slots)]
+            slot = self.slots[number % len(self.slots)]
             with slot.using():
                 slot.begin(start)
                 for batches in plan.split(self._steps):
                     slot.batches.copy_(batches)
                     slot.run()
-                slot.total.add_(slot.row)
-                if keep is not None:
-                    keep[number].copy_(slot.row)
+                take(number, slot)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-        mean = torch.stack([slot.total for slot in self._slots]).sum(0)
+
+    def average(self, start: Tensor, plans: Sequence[Tensor], keep: Tensor | None = None) -> Tensor:
+        """The mean over clients. Every client's own model goes into its row of ``keep``, if there is one."""
+
+        def take(number: int, slot: Slot) -> None:
+            slot.total.add_(slot.row)
+            if keep is not None:
+                keep[number].copy_(slot.row)
+
+        for slot in self.slots:
+            slot.total.zero_()
+        self.each(start, plans, take)
+        mean = torch.stack([slot.total for slot in self.slots]).sum(0)
         return mean.div_(len(plans))
 
     def _after_main(self, slot: Slot) -> None:

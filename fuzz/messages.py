@@ -13,3 +13,6 @@ def one(data: bytes) -> None:
         raise AssertionError("a message with two encodings")
     if m.decode(message.encode(), len(data)) != message:
         raise AssertionError("a message that does not come back")
+    for seen in (memoryview(data), memoryview(bytearray(data))):
+        if m.decode(seen, len(data)) != message:
+            raise AssertionError("a view that is not read like its bytes")

@@ -407,8 +407,9 @@ class World(HostileRound):
             self.counts["tampered replies taken"] += 1
 
     def _known_by(self, data: bytes) -> bytes:
-        """A vector is known by its digest, everything else by all its bytes."""
-        return read(data).digest if isinstance(read(data), VECTORS) else data
+        """A vector is known by its tag or digest, everything else by all its bytes."""
+        message = read(data)
+        return getattr(message, message.fingerprint.name) if isinstance(message, VECTORS) else data
 
     def _server_state(self) -> object:
         return fingerprint(vars(self.server))

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from ccesa.crypto.keys import vector_digest
 from ccesa.protocol import messages as m
 from rounds import read
 
@@ -31,7 +30,7 @@ def _field(data: bytes, x: int) -> tuple[m.Message, str, bytes]:
     message = read(data)
     names = [name for name in message.__struct_fields__ if name not in ("client", "context")] or ["context"]
     name = names[x % len(names)]
-    return message, name, getattr(message, name)
+    return message, name, bytes(getattr(message, name))
 
 
 def _with(message: m.Message, **fields: object) -> bytes:
@@ -108,12 +107,12 @@ def _splice(data: bytes, x: int, y: int, world: "World") -> bytes:
 
 
 def rewrite_vector(data: bytes, x: int, y: int, world: "World") -> bytes:
-    """Another vector with the digest that belongs to it: not an accident, somebody's doing."""
+    """Another vector with the tag or digest that belongs to it: not an accident, somebody's doing."""
     message = read(data)
     if not hasattr(message, "vector") or not message.vector:
         return flip_in_field(data, x, y, world)
-    vector = _flip(message.vector, y, 0, world)
-    return _with(message, vector=vector, digest=vector_digest(vector, message.context, message.client))
+    vector = _flip(bytes(message.vector), y, 0, world)
+    return _with(message, vector=vector, **message.fingerprint.field(vector, message.context, message.client))
 
 
 #: What stays well-formed gets further, so it comes more often.

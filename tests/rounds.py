@@ -12,7 +12,6 @@ from attacks.stage import changed
 from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.crypto import keys
 from ccesa.errors import FaultyClient, RoundFailed
 from ccesa.floor import Floor
 from ccesa.graphs import Complete
@@ -133,9 +132,10 @@ def read(data: bytes) -> m.Message:
 
 
 def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
-    """Another vector, with the digest that belongs to it, as only its sender should be able to send it."""
-    digest = keys.vector_digest(vector, config.context, read(reply).client)
-    return changed(reply, vector=vector, digest=digest)
+    """Another vector, with the tag or digest that belongs to it, as only its sender should be able to."""
+    message = read(reply)
+    known_by = message.fingerprint.field(vector, config.context, message.client)
+    return changed(reply, vector=vector, **known_by)
 
 
 def accused_in(reply: bytes) -> set[int]:

@@ -59,6 +59,38 @@ def hashed(*parts):
     return hashlib.sha256(framed(*parts)).digest()
 
 
+def gmac(key, data):
+    """SP 800-38D: GHASH of data and its length, then the first block of the stream, for a nonce of zeros."""
+    cipher = Cipher(algorithms.AES128(key), modes.ECB()).encryptor()  # noqa: S305 - as GCM is made
+    key_of_hash = int.from_bytes(cipher.update(bytes(16)), "big")
+    padded = data + bytes(-len(data) % 16) + (8 * len(data)).to_bytes(8, "big") + bytes(8)
+    state = 0
+    for place in range(0, len(padded), 16):
+        state = gf_product(state ^ int.from_bytes(padded[place : place + 16], "big"), key_of_hash)
+    first = int.from_bytes(cipher.update(bytes(15) + b"\x01"), "big")
+    return (state ^ first).to_bytes(16, "big")
+
+
+def gf_product(one, other):
+    """In GF(2^128), the highest bit first."""
+    product = 0
+    for place in range(127, -1, -1):
+        if one >> place & 1:
+            product ^= other
+        other = other >> 1 ^ (other & 1) * (0xE1 << 120)
+    return product
+
+
+def tag_of(context, client, vector):
+    """Section 9: what a vector is known by under the guard curious."""
+    return gmac(hashed(LABELS["masked vector"], context, le4(client))[:16], vector)
+
+
+def digest_of(context, client, vector):
+    """13.6: what a vector is known by under the guard active."""
+    return hashed(LABELS["masked vector"], context, le4(client), vector)
+
+
 def hkdf(secret, info, length):
     """RFC 5869 with SHA-256 and no salt."""
     extracted = hmac.digest(bytes(32), secret, "sha256")
@@ -417,10 +449,13 @@ class Reference:
             return self.message("complaint", i, ids(self.accused(i)))
         partners = [self.parties[j] for j in self.live(i, self.v2) if j in self.mask_near[i]]
         vector = self.parties[i].masked_vector(partners)
-        digest = hashed(LABELS["masked vector"], self.context, le4(i), vector)
+        known_by = self.known_by(i, vector)
         among = hashed(LABELS["masked among"], self.context, le4(i), self.among(i))
-        more = [sign(i, digest) for sign in signatures]
-        return self.message(name, i, vector, digest, among, self.task, *more)
+        more = [sign(i, known_by) for sign in signatures]
+        return self.message(name, i, known_by, among, self.task, *more, vector)
+
+    def known_by(self, i, vector):
+        return tag_of(self.context, i, vector)
 
     def advertise(self, i):
         request = self.message("advertise-request", i, le4(self.number))

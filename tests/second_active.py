@@ -7,7 +7,7 @@ import tomllib
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from second import LABELS, Reference, framed, hashed, le4, packed, raw
+from second import LABELS, Reference, digest_of, framed, hashed, le4, packed, raw
 
 
 def signature_of(seed, text):
@@ -234,6 +234,9 @@ class ActiveReference(Reference):
 
     def masking_signature(self, i, digest=None):
         return self.sign(i, masking_text(*self.worked_on))
+
+    def known_by(self, i, vector):
+        return digest_of(self.context, i, vector)
 
     def receipt(self, i, digest):
         return self.sign(i, receipt_text(*self.worked_on, digest))

@@ -10,6 +10,7 @@ from second import (
     Stream,
     associated_data,
     bytes_of,
+    digest_of,
     graph_of,
     hashed,
     ids,
@@ -17,6 +18,7 @@ from second import (
     one_time_key,
     packed,
     sealed_by_hand,
+    tag_of,
     threshold_of,
 )
 from second_active import (
@@ -258,8 +260,10 @@ class Client:
         self.rows = {j: row for j, row in self.rows.items() if j in (*live, self.client)}
         partners = [Other(j, self.bundles[j], self.seeds.get(j)) for j in live if j in self.masked]
         vector = self.party.masked_vector(partners)
-        digest = hashed(LABELS["masked vector"], self.context, le4(self.client), vector)
-        return name, vector, digest, self.among(), task
+        return name, self.known_by(vector), self.among(), task, vector
+
+    def known_by(self, vector):
+        return tag_of(self.context, self.client, vector)
 
     def among(self):
         """V2 as this client knows it."""
@@ -408,8 +412,12 @@ class ActiveClient(Client):
         return self.context, self.root, self.packed_set(self.v2), self.task
 
     def signed(self, reply):
-        receipt = receipt_text(*self.worked_on, reply[2])
-        return *reply, self.sign(masking_text(*self.worked_on)), self.sign(receipt)
+        *said, vector = reply
+        receipt = receipt_text(*self.worked_on, said[1])
+        return *said, self.sign(masking_text(*self.worked_on)), self.sign(receipt), vector
+
+    def known_by(self, vector):
+        return digest_of(self.context, self.client, vector)
 
     def part(self, data, whole):
         """A set that only shrinks, with the client in it."""

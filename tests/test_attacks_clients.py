@@ -24,7 +24,7 @@ WORDS = {
         f"client {LIAR}: .*advertised before.*8 others go on",
         "lost for all: .*same public key",
     ),
-    "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: vector: expected .* got {OVERSIZE}"),
+    "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: task: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
     "C8": (leave_together, "disconnected", "takes its own vector away"),
     "C9": (garbage, "7 others go on, the sum is right, .* point to \\[4, 6\\]", "costs everyone the round"),

@@ -248,7 +248,7 @@ def others(config, reply):
         field = getattr(message, name)
         if name == "vector":
             yield revectored(config, reply, bytes(len(field)))
-        elif name != "digest":
+        elif name not in ("tag", "digest"):
             yield changed(reply, **{name: bytes([field[0] ^ 1]) + field[1:] if field else bytes(4)})
 
 

@@ -152,7 +152,7 @@ def test_words_for_people():
         ("--bits 12", "bits"),
         ("--dropout 1", "[0, 1)"),
         ("--dropout -0.1", "[0, 1)"),
-        ("--threads 0", "threads"),
+        ("--threads -1", "threads"),
         ("--seed -1", "seed"),
     ],
 )

@@ -527,7 +527,7 @@ def test_runner_looks_for_the_data_before_it_runs_anything(tmp_path, capfd):
     assert runner.main(["--quick", "--data", str(tmp_path), "--output", str(tmp_path)]) == 2
     said = capfd.readouterr().err
     assert "faces_reliability, faces_inversion, privacy/inversion: no faces in" in said
-    assert "cifar_reliability, membership: there is no complete CIFAR-10" in said
+    assert "cifar_reliability, membership, cifar_masked: there is no complete CIFAR-10" in said
     assert (
         "without data: --only running_time --only error_bounds --only costs --only privacy/accuracy" in said
     )

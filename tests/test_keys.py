@@ -4,6 +4,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,13 @@ def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
     return keys.Ends(sender, recipient, *both, True, hashlib.sha256(_two_keys(sender)).digest())
 
 
+def one_time_keys(*of):
+    """Return the outgoing and the incoming key of a sealing."""
+    both = keys.sealing(*of)
+    assert len(both) == 2 * 28
+    return both[:28], both[28:]
+
+
 def _two_keys(client: int) -> bytes:
     return hashlib.sha512(client.to_bytes(4, "little")).digest()
 
@@ -64,7 +72,7 @@ OF_ONE = {
 }
 #: Derivations for a pair: (label, function of secret, context, one, other).
 OF_TWO = {
-    "SEALING": lambda *of: b"".join(keys.sealing(*of)),
+    "SEALING": keys.sealing,
     "PAIR_MASK": lambda *of: keys.pair_mask_key(*of, "chacha20"),
     "SEALED": lambda secret, context, one, other: ends(one, other, bytes(64), bytes(64)).associated(context),
 }
@@ -85,15 +93,15 @@ def test_both_ends_of_a_pair_derive_the_same(seed, other_seed, context, pair, ge
     assert keys.pair_mask_key(here, context, one, other, generator) == keys.pair_mask_key(
         there, context, other, one, generator
     )
-    ours, yours = keys.sealing(here, context, one, other), keys.sealing(there, context, other, one)
-    assert (ours.outgoing, ours.incoming) == (yours.incoming, yours.outgoing)
+    outgoing, incoming = one_time_keys(here, context, one, other)
+    assert one_time_keys(there, context, other, one) == (incoming, outgoing)
 
 
 @given(bytes32, bytes32, pairs)
 def test_the_two_directions_have_different_keys_and_nonces(agreed, context, pair):
-    sealing = keys.sealing(agreed, context, *pair)
-    assert sealing.outgoing[:16] != sealing.incoming[:16]
-    assert sealing.outgoing[16:] != sealing.incoming[16:]
+    outgoing, incoming = one_time_keys(agreed, context, *pair)
+    assert outgoing[:16] != incoming[:16]
+    assert outgoing[16:] != incoming[16:]
 
 
 @given(pairs)
@@ -157,9 +165,9 @@ def test_uses_of_one_secret_have_nothing_in_common(secret, context, client):
 
 @given(bytes32, bytes32, pairs)
 def test_uses_of_one_agreement_have_nothing_in_common(agreed, context, pair):
-    sealing = keys.sealing(agreed, context, *pair)
+    outgoing, incoming = one_time_keys(agreed, context, *pair)
     mask = keys.pair_mask_key(agreed, context, *pair, "aes128-ctr")
-    assert len({sealing.outgoing[:16], sealing.incoming[:16], mask, agreed[:16]}) == 4
+    assert len({outgoing[:16], incoming[:16], mask, agreed[:16]}) == 4
 
 
 @given(bytes32, bytes32, pairs, generators)
@@ -322,7 +330,9 @@ def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
         keys.unseal_shares(keys.sealing(agreed, context, other, one), cut, context, ends(one, other))
 
 
-# Digests of masked vectors
+# Tags and digests of masked vectors
+
+each_fingerprint = pytest.mark.parametrize("fingerprint", [keys.vector_tag, keys.vector_digest])
 
 
 @given(st.binary(max_size=60), bytes32, client_ids)
@@ -334,26 +344,42 @@ def test_the_digest_of_a_vector_is_that_of_the_specification(vector, context, cl
         assert keys.vector_digest(kind(vector), context, client) == due
 
 
-@given(st.binary(min_size=1, max_size=60), bytes32, client_ids, st.data())
-def test_the_digest_is_bound_to_every_bit_the_context_and_the_client(vector, context, client, data):
+@each_fingerprint
+@given(vector=st.binary(min_size=1, max_size=60), context=bytes32, client=client_ids, data=st.data())
+def test_a_fingerprint_is_bound_to_every_bit_the_context_and_the_client(
+    fingerprint, vector, context, client, data
+):
     bit = data.draw(st.integers(0, 8 * len(vector) - 1))
     other = bytearray(vector)
     other[bit // 8] ^= 1 << bit % 8
     found = {
-        keys.vector_digest(vector, context, client),
-        keys.vector_digest(bytes(other), context, client),
-        keys.vector_digest(vector + b"\0", context, client),
-        keys.vector_digest(vector, bytes([context[0] ^ 1]) + context[1:], client),
-        keys.vector_digest(vector, context, client ^ 1),
+        fingerprint(vector, context, client),
+        fingerprint(bytes(other), context, client),
+        fingerprint(vector + b"\0", context, client),
+        fingerprint(vector, bytes([context[0] ^ 1]) + context[1:], client),
+        fingerprint(vector, context, client ^ 1),
     }
     assert len(found) == 5
 
 
-def test_words_have_the_digest_of_their_bytes():
+@given(st.binary(max_size=60), bytes32, client_ids)
+def test_the_tag_of_a_vector_is_that_of_the_specification(vector, context, client):
+    parts = (b"ccesa/2/16 masked vector", context, client.to_bytes(4, "little"))
+    framed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    due = AESGCM(hashlib.sha256(framed).digest()[:16]).encrypt(bytes(12), b"", vector)
+    for kind in (bytes, bytearray, memoryview):
+        assert keys.vector_tag(kind(vector), context, client) == due
+
+
+def test_a_tag_is_the_same_whatever_the_pieces_are(monkeypatch):
+    vector = bytes(range(256)) * 2
+    due = keys.vector_tag(vector, bytes(32), 3)
+    for piece in (1, 7, 16, 100, 511, 512, 513):
+        monkeypatch.setattr(primitives, "_PIECE", piece)
+        assert keys.vector_tag(vector, bytes(32), 3) == due
+
+
+@each_fingerprint
+def test_words_are_known_by_what_their_bytes_are(fingerprint):
     words = np.arange(9, dtype="<u4")
-    assert keys.vector_digest(words.data, bytes(32), 3) == keys.vector_digest(words.tobytes(), bytes(32), 3)
-
-
-@given(bytes32, bytes32, pairs)
-def test_sealing_keys_stay_out_of_the_repr(agreed, context, pair):
-    assert repr(keys.sealing(agreed, context, *pair)) == "Sealing(...)"
+    assert fingerprint(words.data, bytes(32), 3) == fingerprint(words.tobytes(), bytes(32), 3)

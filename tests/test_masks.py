@@ -5,13 +5,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto import masks
+from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import pure
-from ccesa.crypto.masks import Mask, add_masks, mask_words
+from ccesa.crypto.masks import Mask, add_masks, mask_words, masked
 from strategies import bits, generators, seeds
 
 lengths = st.integers(1, 400)
 threads = st.sampled_from([1, 2, 3, 5])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_threads_work():
+    """As many threads work as a test says, however short its vectors are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masks, "helpful_threads", lambda most, size, count: most or 1)
+        yield
 
 
 def keystream(generator: str, key: bytes, size: int) -> bytes:
@@ -55,6 +64,22 @@ def test_a_mask_is_the_library_keystream(generator, width, length, seed):
     assert mask_words(generator, key, 0, length, width).tobytes() == keystream(
         generator, key, length * width // 8
     )
+
+
+@settings(max_examples=60)
+@given(generators, bits, lengths, st.integers(1, 4), st.integers(0, 9), threads, seeds)
+def test_a_vector_is_masked_in_any_place_also_where_words_are_not_aligned(
+    generator, width, length, count, place, parts, seed
+):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    room = bytearray(place + vector.nbytes + 3)
+    target = words.from_bytes(memoryview(room)[place : place + vector.nbytes], width)
+    before = vector.copy()
+    assert masked(vector, chosen, generator, parts, out=target) is target
+    due = plainly(vector, chosen, generator).tobytes()
+    assert room == bytes(place) + due + bytes(3)
+    assert masked(vector, chosen, generator, parts).tobytes() == due
+    assert np.array_equal(vector, before)
 
 
 @given(generators, bits, st.integers(0, 1000), st.integers(0, 300), seeds)
@@ -128,6 +153,26 @@ def test_more_threads_than_blocks_change_nothing(length, width, workers):
     expected = plainly(vector, chosen, "chacha20")
     add_masks(vector, chosen, "chacha20", workers)
     assert np.array_equal(vector, expected)
+
+
+@given(generators, bits, lengths, st.integers(1, 12), threads, seeds)
+def test_a_vector_is_masked_into_another_array(generator, width, length, count, workers, seed):
+    vector, chosen = random_vector(length, width, seed), random_masks(generator, seed, count)
+    before, expected = vector.copy(), plainly(vector, chosen, generator)
+    out = np.empty_like(vector)
+    assert masked(vector, chosen, generator, workers, out) is out
+    assert np.array_equal(out, expected)
+    assert np.array_equal(masked(vector, chosen, generator, workers), expected)
+    assert np.array_equal(vector, before)
+
+
+@given(generators, bits, lengths, st.integers(0, 5), threads, seeds)
+def test_a_part_of_a_vector_is_masked_by_itself(generator, width, length, blocks, workers, seed):
+    first = blocks * ALIGNMENT // (width // 8)
+    vector, chosen = random_vector(first + length, width, seed), random_masks(generator, seed, 3)
+    expected = plainly(vector, chosen, generator)[first:]
+    add_masks(vector[first:], chosen, generator, workers, offset=blocks * ALIGNMENT)
+    assert np.array_equal(vector[first:], expected)
 
 
 @given(generators, seeds)

@@ -1,12 +1,18 @@
 """The closed neighbourhood of a client, and the packed rows of a graph, against plain lists."""
 
+from itertools import chain, combinations
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from ccesa.errors import FaultyServer
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import ids_near
+from ccesa.protocol.masking import still_there
 
 NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
 
@@ -35,6 +41,25 @@ def test_at_either_end(place):
     near = Neighbourhood.around([1, None, None, None, 6][place], others, np.ones(4, bool))
     assert near.place == place
     assert near.neighbours == near.mask_neighbours == others.tolist()
+
+
+ANY_OF_TWELVE = list(chain.from_iterable(combinations(range(12), size) for size in range(13)))
+
+
+def test_of_all_lists_of_dropped_clients_those_of_neighbours_alone_are_read():
+    round = SimpleNamespace(client=5, config=SimpleNamespace(clients=12))
+    for dropped in ANY_OF_TWELVE:
+        packed, strangers = m.pack_ids(np.array(dropped, np.int64)), sorted({*dropped} - {1, 4, 5, 7, 9})
+        if strangers:
+            with pytest.raises(FaultyServer, match=f"^client {strangers[0]} is listed as dropped and is not"):
+                still_there(round, packed, NEAR)
+        elif 5 in dropped:
+            with pytest.raises(FaultyServer, match="lists this client itself as dropped"):
+                still_there(round, packed, NEAR)
+        else:
+            assert still_there(round, packed, NEAR).tolist() == [
+                one not in dropped for one in (1, 4, 5, 7, 9)
+            ]
 
 
 GRAPHS = {

@@ -14,6 +14,7 @@ import logging
 import sys
 import traceback
 import warnings
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import TracebackType
 
@@ -23,6 +24,7 @@ import pytest
 import ccesa
 import rounds
 from active_rounds import secrets_of
+from ccesa import workers
 from ccesa.cli.app import app
 from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, FaultyClient, FaultyServer
@@ -376,6 +378,41 @@ def test_a_vector_that_cannot_be_made(make, secrets):
     with pytest.raises(MemoryError) as failure:
         client.receive(play.requests[0])
     assert seen(secrets, with_locals(failure.value)) == []
+
+
+class Telling(Executor):
+    """Fails with all that it was given in the text, or is interrupted."""
+
+    def __init__(self, interrupted):
+        self.interrupted, self.tasks = interrupted, []
+
+    def submit(self, work, /, task):
+        self.tasks.append(task)
+        if self.interrupted and len(self.tasks) == 3:
+            raise KeyboardInterrupt
+        future = Future()
+        future.set_exception(ValueError(f"{task.keys!r} {task.keys.hex()}"))
+        if len(self.tasks) % 2:
+            raise future.exception()
+        return future
+
+
+@guards
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_executors(make, interrupted, secrets, every_log, monkeypatch):
+    monkeypatch.setattr(workers, "PART_BYTES", 64)
+    monkeypatch.setattr(workers, "PART_STREAM_BYTES", 64)
+    executor, texts = Telling(interrupted), []
+    play = Play(make(5, length=300))
+    object.__setattr__(play.server._round, "executor", executor)
+    try:
+        play.to_the_end({"mask": {4}})
+    except KeyboardInterrupt as error:
+        texts.append(with_locals(error))
+    texts.append(shown(play.server, executor.tasks))
+    assert seen(secrets, repr(executor.tasks[0].keys)), "keys are what a worker gets"
+    assert interrupted or "10 of 10 sums of masks did not come" in every_log.text
+    assert not seen(secrets, "\n".join(texts) + every_log.text)
 
 
 @pytest.mark.parametrize("guard", CONFIGURE)

@@ -42,6 +42,13 @@ def one_by_one(variance: int, grid_bits: int, fine: list[int], key: bytes) -> li
     return drawn
 
 
+def draws(inversion: Inversion, fine, high, low):
+    """What is drawn around each number with u of these words."""
+    drawn = np.empty(fine.size, np.int64)
+    inversion.draw(fine, np.stack([high, low], axis=1), drawn)
+    return drawn
+
+
 # Every draw
 
 
@@ -71,7 +78,7 @@ def test_over_all_u_each_number_is_drawn_exactly_as_often_as_its_thresholds_say(
     for phase in range(2**grid_bits):
         first, row = stored(made, phase)
         ends = [0, *row, size**2]
-        drawn = inversion.draw(np.full(high.size, phase), high, low)
+        drawn = draws(inversion, np.full(high.size, phase), high, low)
         expected = {first + i: end - start for i, (start, end) in enumerate(pairwise(ends)) if end > start}
         assert Counter(drawn.tolist()) == expected
         assert drawn.tolist() == sorted(drawn.tolist())
@@ -85,7 +92,7 @@ def test_u_next_to_a_threshold_falls_on_its_side_with_whole_words():
         high, low = (
             np.array(part, np.uint64) for part in zip(*(divmod(u, 2**64) for u in numbers), strict=True)
         )
-        drawn = Inversion(made).draw(np.full(high.size, phase), high, low)
+        drawn = draws(Inversion(made), np.full(high.size, phase), high, low)
         assert drawn.tolist() == [first + bisect_right(row, u) for u in numbers]
 
 
@@ -94,8 +101,8 @@ def test_the_last_u_draws_the_number_after_the_row():
     full = np.array([2**64 - 1], np.uint64)
     for phase in range(4):
         first, row = stored(made, phase)
-        assert Inversion(made).draw(np.array([phase]), full, full).tolist() == [first + len(row)]
-        assert Inversion(made).draw(np.array([phase]), full * 0, full * 0).tolist() == [first]
+        assert draws(Inversion(made), np.array([phase]), full, full).tolist() == [first + len(row)]
+        assert draws(Inversion(made), np.array([phase]), full * 0, full * 0).tolist() == [first]
 
 
 @given(
@@ -228,5 +235,5 @@ def test_the_guide_changes_nothing(guide_bits, grid_bits, key):
     made = tables(1239, grid_bits)
     fine = np.arange(500)
     words = np.frombuffer(np.random.default_rng(list(key)).bytes(16 * 500), "<u8").reshape(-1, 2)
-    guides = [Inversion(made, bits).draw(fine, words[:, 0], words[:, 1]) for bits in (guide_bits % 12 + 1, 8)]
+    guides = [draws(Inversion(made, bits), fine, *words.T) for bits in (guide_bits % 12 + 1, 8)]
     assert guides[0].tolist() == guides[1].tolist()

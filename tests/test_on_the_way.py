@@ -1,7 +1,7 @@
 """What was received is what was sent: a bit that changes on its way may cost the round, never the sum.
 
 Under ``curious`` no message is signed. Sealed texts are bound to the public keys of both ends and to whether
-masks run between them, and a masked vector carries its digest.
+masks run between them, and a masked vector carries its tag.
 """
 
 import numpy as np
@@ -168,8 +168,8 @@ def opened(step: str) -> Carried:
 def test_a_masked_vector_with_another_bit_is_refused_and_the_right_one_still_counts(sender, bit):
     play = opened("mask")
     reply = play.clients[sender].receive(play.requests.pop(sender))
-    wrong = changed(reply, vector=flip(read(reply).vector, bit))
-    refuses(play, sender, wrong, "the masked vector is not the one that its digest was made of")
+    wrong = changed(reply, vector=flip(bytes(read(reply).vector), bit))
+    refuses(play, sender, wrong, "the masked vector is not the one that its tag was made of")
     play.server.receive(sender, reply)
     play.run("")
     assert play.server.aggregate.survivors == tuple(range(N))
@@ -178,7 +178,7 @@ def test_a_masked_vector_with_another_bit_is_refused_and_the_right_one_still_cou
 @settings(max_examples=60)
 @given(clients, st.data())
 def test_any_bit_of_the_message_with_a_masked_vector(sender, data):
-    """Also of its digest, context, client and headers: all are refused."""
+    """Also of its tag, context, client and headers: all are refused."""
     play = opened("mask")
     reply = play.clients[sender].receive(play.requests.pop(sender))
     bit = data.draw(st.integers(0, 8 * len(reply) - 1))

@@ -308,7 +308,7 @@ def test_the_worked_example_of_the_curious_guard():
         keys.mask_private_key(secret, config.context, 3).private_bytes_raw(),
         keys.commitment(secret, config.context, 3),
         keys.self_mask_key(secret, config.context, 3, "aes128-ctr"),
-        keys.vector_digest(b"\x01\x02", config.context, 3),
+        keys.vector_tag(b"\x01\x02", config.context, 3),
         signed_texts.among(config.context, 3, m.pack_ids(np.array([0, 1, 3]))),
     ):
         assert value.hex() in squeezed

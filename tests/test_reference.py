@@ -298,7 +298,7 @@ CLAIMS: list[tuple[Any, str, Callable[[], object]]] = [
     (Client.receive, "VectorError", made_wrong),
     (Client.resume, "OrderError", lambda: joined().resume(b"")),
     (Client.resume, "ConfigError", lambda: Client(CONFIG, 0, ZEROS).resume(b"")),
-    (Server, "ConfigError", lambda: Server(CONFIG, threads=0)),
+    (Server, "ConfigError", lambda: Server(CONFIG, threads=-1)),
     (Server.open, "OrderError", lambda: [server.open() for server in [Server(CONFIG)] * 2]),
     (Server.receive, "FaultyClient", received),
     (Server.receive, "OrderError", lambda: Server(CONFIG).receive(0, b"")),

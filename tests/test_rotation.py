@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ccesa.privacy.rotation import mixed, rotate, unrotate
+from ccesa.privacy.rotation import _transform, _transformed, mixed, rotate, unrotate
 
 CONTEXT = bytes(range(32))
 #: Of 1, 10, 100, 1000 and 10000.
@@ -46,6 +46,27 @@ def spec(values, context):
 def test_it_is_what_the_specification_says(size):
     values = np.random.default_rng(size).normal(size=size)
     assert rotate(values, CONTEXT) == pytest.approx(spec(values, CONTEXT), abs=1e-12)
+
+
+@pytest.mark.parametrize("power", range(11))
+def test_every_rounding_is_where_the_specification_has_it(power):
+    """Scaled, then pairs at the distances 1, 2, 4, ...: the same bytes everywhere."""
+    values = np.random.default_rng(power).normal(size=2**power)
+    found = [float(value) * (1 / math.sqrt(len(values))) for value in values]
+    for distance in (2**step for step in range(power)):
+        for j in (place for place in range(len(found)) if not place & distance):
+            one, other = found[j], found[j + distance]
+            found[j], found[j + distance] = one + other, one - other
+    assert _transformed(values).tolist() == found
+    _transform(values)
+    assert values.tolist() == found
+
+
+def test_nothing_on_the_way_is_larger_than_the_norm():
+    """A sum of these numbers would not be a float any more."""
+    values = np.full(2**12, 1e308 / 2**6)
+    assert _transformed(values)[0] == pytest.approx(1e308)
+    assert np.isfinite(rotate(values, CONTEXT)).all()
 
 
 def test_a_small_vector_pinned():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccesa.crypto import masks
 from ccesa.errors import RoundFailed, TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.client import Client
@@ -78,7 +79,8 @@ def test_masks_on_a_thinner_subgraph_cancel_as_well(graph):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(threads):
+def test_threads_change_nothing(threads, monkeypatch):
+    monkeypatch.setattr(masks, "helpful_threads", lambda most, size, count: most)
     config = configure(10, length=50_000, bits=32)
     play = Play(config, threads=threads)
     server = Server(config, threads=threads)

@@ -185,7 +185,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
     play = Play(configure(8)).until("mask")
     reply = play.clients[0].receive(play.requests[0])
     monkeypatch.setattr(messages, "_DECODER", None)  # parsing would fail with another error
-    refuses(play, 0, reply.ljust(5000), "expected at most 202 bytes, got 5000")
+    refuses(play, 0, reply.ljust(5000), "expected at most 186 bytes, got 5000")
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,24 @@ def test_a_word_outside_the_field_is_refused(values, bad, data):
         shamir.from_bytes(row([*values[:place], bad, *values[place:]]).tobytes())
 
 
+def _refusal(read, data):
+    try:
+        read(data)
+    except shamir.OutsideField as error:
+        return str(error)
+    return None
+
+
+#: Mostly of the field's last elements and the words behind them, and some of another size.
+rows = st.lists(st.integers(FIELD - 3, 2**16 - 1) | st.integers(0, 2**16 - 1), max_size=40)
+
+
+@given(rows, st.binary(max_size=1))
+def test_checking_a_row_refuses_exactly_what_reading_it_refuses(values, more):
+    data = row(values).tobytes() + more
+    assert _refusal(shamir.check, data) == _refusal(shamir.from_bytes, data)
+
+
 def test_each_element_is_drawn_from_exactly_one_word():
     words = np.random.default_rng(0).permutation(2**16).astype("<u2").tobytes()
     place = 0

@@ -6,7 +6,7 @@ import pytest
 import ccesa
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate
+from ccesa.simulate import Burst, Exactly, Independent, StepProbabilities, simulate, simulation
 from rounds import configure, configure_active, federation_of
 
 
@@ -21,7 +21,8 @@ from rounds import configure, configure_active, federation_of
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_every_dropout_model_gives_the_plain_sum(dropout, threads):
+def test_every_dropout_model_gives_the_plain_sum(dropout, threads, monkeypatch):
+    monkeypatch.setattr(simulation, "helpful_threads", lambda most, size, count: most)
     report = simulate(configure(25, length=50), dropout=dropout, seed=4, threads=threads)
     assert report.outcome == "aggregate"
     assert report.exact

@@ -25,6 +25,7 @@ from second import (
     bytes_of,
     field_words,
     framed,
+    gmac,
     graph_of,
     hashed,
     hkdf,
@@ -108,10 +109,12 @@ def test_context(case):
 
 
 @cases("derivations", "vector_digests", "client")
-def test_digest_of_a_masked_vector(case):
+def test_digest_and_tag_of_a_masked_vector(case):
     vector, context, client = raw(case["vector"]), raw(case["context"]), case["client"]
     assert keys.vector_digest(vector, context, client) == raw(case["digest"])
     assert hashed(LABELS["masked vector"], context, le4(client), vector) == raw(case["digest"])
+    assert keys.vector_tag(vector, context, client) == raw(case["tag"])
+    assert gmac(hashed(LABELS["masked vector"], context, le4(client))[:16], vector) == raw(case["tag"])
 
 
 @cases("derivations", "among", "client", "known")
@@ -186,10 +189,10 @@ def test_both_ends_have_the_same_pair_mask_key():
 def test_sealing_keys(case):
     client, neighbour = case["client"], case["neighbour"]
     both = keys.sealing(agreed_in(case), raw(case["context"]), client, neighbour)
-    assert both == (raw(case["outgoing"]), raw(case["incoming"]))
+    assert both == raw(case["outgoing"]) + raw(case["incoming"])
     derived = hkdf(agreed_in(case), pair_info(case), 56)
     upward, downward = derived[:28], derived[28:]
-    assert both == ((upward, downward) if client < neighbour else (downward, upward))
+    assert both == (upward + downward if client < neighbour else downward + upward)
 
 
 @cases("derivations", "bad_public_keys", "reason")
@@ -374,7 +377,7 @@ def test_bad_sealed_shares_are_refused(case):
 
 @cases("sealing", "bad_associated", "reason")
 def test_associated_data_alone_refuse(case):
-    key = keys.Sealing(outgoing=bytes(28), incoming=raw(case["key"]))
+    key = bytes(28) + raw(case["key"])
     with refused(case["error"]):
         unseal(key, case)
     good = next(good for good in load("sealing", "good") if good["sealed"] == case["sealed"])

@@ -69,12 +69,12 @@ def test_bad_identity_file_is_refused(case, tmp_path):
 def test_signature(case):
     seed, text, signature = raw(case["seed"]), raw(case["text"]), raw(case["signature"])
     assert Identity(seed).sign(text) == signature_of(seed, text) == signature
-    primitives.verify(primitives.load_verifying_key(raw(case["public"])), signature, text)
+    primitives.verify(raw(case["public"]), signature, text)
 
 
 @cases("identities", "bad_signatures", "reason")
 def test_bad_signature_does_not_verify(case):
-    key = primitives.load_verifying_key(raw(case["public"]))
+    key = raw(case["public"])
     with refused(case["error"]):
         primitives.verify(key, raw(case["signature"]), raw(case["text"]))
 

@@ -108,7 +108,7 @@ def _a_round(row: Row, seed: int) -> Report:
         config = RoundConfig(
             clients=row.n, length=LENGTH, bits=BITS, graph=row.graph, threshold=row.threshold
         )
-        report = simulate(config, dropout=Independent(row.q_total), seed=seed + attempt)
+        report = simulate(config, dropout=Independent(row.q_total), seed=seed + attempt, threads=1)
         if isinstance(report.result, Aggregate):
             return report
         print(f"  lost ({report.outcome}), once more", flush=True)

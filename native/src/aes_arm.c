@@ -1,8 +1,13 @@
 /* AES-128-CTR with the AES instructions of ARMv8. */
-#if defined(__aarch64__)
+#include "kernel.h"
+#if defined(ARM_AES)
 #include <arm_neon.h>
 
-#define TARGET __attribute__((target("+aes")))
+#if defined(__clang__)
+#define TARGET __attribute__((target("aes")))
+#else
+#define TARGET __attribute__((target("+crypto")))
+#endif
 #define VEC uint8x16_t
 #define VEC_BYTES 16
 #define WIDTH 8

@@ -2,6 +2,7 @@
 
      TARGET     the attribute that allows its instructions
      LANES      blocks that are made side by side, one per 32-bit lane: 4, 8 or 16
+     ROTATE_16, ROTATE_8    if it has something better than two shifts
 
    Vector i of a chunk holds word i of each block. The source is brought into this order once per chunk and back
    once, so that no mask has to be. Nothing here branches on a secret or reads memory at an address that depends
@@ -17,10 +18,14 @@ typedef uint16_t words16 __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t words32 __attribute__((vector_size(VEC_BYTES)));
 
 #define ROTATE(x, n) ((x) << (n) | (x) >> (32 - (n)))
+#ifndef ROTATE_16
+#define ROTATE_16(x) ROTATE(x, 16)
+#define ROTATE_8(x) ROTATE(x, 8)
+#endif
 #define QUARTER(a, b, c, d)                                                          \
-    x[a] += x[b]; x[d] ^= x[a]; x[d] = ROTATE(x[d], 16);                             \
+    x[a] += x[b]; x[d] ^= x[a]; x[d] = ROTATE_16(x[d]);                              \
     x[c] += x[d]; x[b] ^= x[c]; x[b] = ROTATE(x[b], 12);                             \
-    x[a] += x[b]; x[d] ^= x[a]; x[d] = ROTATE(x[d], 8);                              \
+    x[a] += x[b]; x[d] ^= x[a]; x[d] = ROTATE_8(x[d]);                               \
     x[c] += x[d]; x[b] ^= x[c]; x[b] = ROTATE(x[b], 7);
 
 TARGET INLINE void double_round(words32 *x)

@@ -57,7 +57,7 @@ static int has_vaes512(void)
 
 DECLARE(vaes512) DECLARE(vaes256) DECLARE(aesni) DECLARE(avx512) DECLARE(avx2)
 
-#elif defined(__aarch64__)
+#elif defined(ARM_AES)
 #if defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -86,17 +86,28 @@ const Path PATHS[] = {
     PATH("aes128-ctr", aesni, has_aes),
     PATH("chacha20", avx512, has_avx512),
     PATH("chacha20", avx2, has_avx2),
-#elif defined(__aarch64__)
+#elif defined(ARM_AES)
     PATH("aes128-ctr", armv8, has_aes),
 #endif
     PATH("chacha20", vector128, always),
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+/* A virtual machine takes longer to say what its processor has than to make a small mask: it is asked once.
+   The interpreter's lock is held here. */
+static int runs(const Path *path)
+{
+    static enum { UNKNOWN, NO, YES } known[sizeof PATHS / sizeof PATHS[0]];
+    const ptrdiff_t place = path - PATHS;
+    if (known[place] == UNKNOWN)
+        known[place] = path->runs() ? YES : NO;
+    return known[place] == YES;
+}
+
 const Path *find_path(const char *generator, const char *name)
 {
     for (const Path *path = PATHS; path->name; path++)
-        if (!strcmp(path->generator, generator) && (!name || !strcmp(path->name, name)) && path->runs())
+        if (!strcmp(path->generator, generator) && (!name || !strcmp(path->name, name)) && runs(path))
             return path;
     return NULL;
 }

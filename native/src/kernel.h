@@ -10,6 +10,11 @@
 #error "words are little-endian, and so must be the machine"
 #endif
 
+/* Older clangs know these instructions only where all processors that they compile for have them. */
+#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16 || defined(__ARM_FEATURE_AES))
+#define ARM_AES
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 /* Loops of fixed length over registers have to be unrolled, or the registers become memory. */
 #define UNROLL _Pragma("GCC unroll 16")

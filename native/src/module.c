@@ -11,11 +11,23 @@ static PyMethodDef METHODS[] = {
     {"_limit", limit, METH_VARARGS,
      "_limit(generator, instructions, bytes)\n--\n\n"
      "Run the bare instructions for so many bytes of keystream, for benchmarks."},
+    {"pack_fields", pack_fields, METH_VARARGS,
+     "pack_fields(row, bits, words)\n--\n\n"
+     "Lay the signed numbers of a row into fields of so many bits, as many as fit into each word."},
+    {"split_fields", split_fields, METH_VARARGS,
+     "split_fields(words, bits, row)\n--\n\n"
+     "Read all fields into a row; return whether anything is left above them in any word."},
+    {"walsh", walsh, METH_VARARGS,
+     "walsh(values)\n--\n\n"
+     "Replace 2^k floats by their orthonormal Walsh-Hadamard transform."},
+    {"draw_noise", draw_noise, METH_VARARGS,
+     "draw_noise(fine, words, drawn, grid_bits, shift, guide, origin, high, low)\n--\n\n"
+     "Draw an integer around each number of the fine grid, with two random words for each."},
     {NULL, NULL, 0, NULL},
 };
 
-/* What the functions take and mean; ccesa/crypto/kernels/native.py uses no module with another number. */
-enum { INTERFACE = 1 };
+/* What the functions take and mean; ccesa/native.py uses no module with another number. */
+enum { INTERFACE = 2 };
 
 static int fill(PyObject *module)
 {

@@ -10,4 +10,14 @@ PyObject *add_masks(PyObject *module, PyObject *arguments);
 PyObject *instructions(PyObject *module, PyObject *arguments);
 PyObject *limit(PyObject *module, PyObject *arguments);
 
+/* fields.c */
+PyObject *pack_fields(PyObject *module, PyObject *arguments);
+PyObject *split_fields(PyObject *module, PyObject *arguments);
+
+/* walsh.c */
+PyObject *walsh(PyObject *module, PyObject *arguments);
+
+/* draw.c */
+PyObject *draw_noise(PyObject *module, PyObject *arguments);
+
 #endif

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import words
+from ccesa import native, words
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.words import Vector
 
@@ -117,6 +117,22 @@ class Fields:
 
     def pack(self, row: Row) -> Vector:
         """Return the words of one client's numbers, the first of them in the lowest field."""
+        compiled = native.module()
+        if not compiled:
+            return self._packed(row)
+        packed = np.empty(self.length(row.size), words.dtype(WORD_BITS))
+        compiled.pack_fields(np.ascontiguousarray(row), self.bits, packed)
+        return packed
+
+    def split(self, total: Vector) -> tuple[Row, bool]:
+        """Return what the fields of words hold, whatever that is, and if more is left in any word."""
+        compiled = native.module()
+        if not compiled:
+            return self._split(total)
+        row = np.empty(total.size * self.per_word, np.int64)
+        return row, compiled.split_fields(np.ascontiguousarray(total), self.bits, row)
+
+    def _packed(self, row: Row) -> Vector:
         packed = np.zeros(self.length(row.size), np.int64)
         for place in reversed(range(self.per_word)):
             numbers = row[place :: self.per_word]
@@ -124,8 +140,7 @@ class Fields:
             packed[: numbers.size] += numbers
         return packed.view(words.dtype(WORD_BITS))
 
-    def split(self, total: Vector) -> tuple[Row, Row]:
-        """Return what the fields of words hold, whatever that is, and what is left of every word."""
+    def _split(self, total: Vector) -> tuple[Row, bool]:
         rest, above = total.astype(np.int64), WORD_BITS - self.bits
         rows = np.empty((self.per_word, total.size), np.int64)
         for row in rows:
@@ -133,7 +148,7 @@ class Fields:
             row >>= above  # which repeats the sign
             rest -= row
             rest >>= self.bits
-        return rows.T.reshape(-1), rest
+        return rows.T.reshape(-1), bool(rest.any())
 
     def unpack(self, total: Vector, count: int) -> Row:
         """Return the sums of ``count`` numbers, from the sum of what clients have packed.
@@ -141,9 +156,9 @@ class Fields:
         Raises VectorError for words of another number or type, and for sums that no such clients can have.
         """
         words.check(total, self.length(count), WORD_BITS)
-        row, rest = self.split(total)
+        row, left = self.split(total)
         most = self.clients * self.most
-        if rest.any() or row[count:].any() or row.max(initial=0) > most or row.min(initial=0) < -most:
+        if left or row[count:].any() or row.max(initial=0) > most or row.min(initial=0) < -most:
             raise VectorError(
                 f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have; "
                 "is it the sum of their vectors?"

@@ -197,7 +197,6 @@ class Admission:
 
     def __init__(self, members: Iterable[Member]) -> None:
         self.members = tuple(members)
-        self._loaded: dict[int, primitives.VerifyingKey] = {}
         names, public = set[str](), set[bytes]()
         for member in self.members:
             if member.name in names or member.public in public:
@@ -242,8 +241,8 @@ class Admission:
     def __len__(self) -> int:
         return len(self.members)
 
-    def key(self, client: int) -> primitives.VerifyingKey:
-        """Return one client's key, loaded when it is first needed: a client needs its neighbours' only.
+    def key(self, client: int) -> bytes:
+        """Return one client's public key.
 
         Args:
             client: Its id, the place in the list.
@@ -251,9 +250,7 @@ class Admission:
         Raises:
             IndexError: The list is shorter.
         """
-        if client not in self._loaded:
-            self._loaded[client] = primitives.load_verifying_key(self.members[client].public)
-        return self._loaded[client]
+        return self.members[client].public
 
     def id_of(self, public: bytes) -> int:
         """Return the client id that a public key has: its place in the list.

@@ -36,6 +36,8 @@ Clip = float | Sequence[float] | Mapping[str, float]
 
 #: A weight travels as a whole number of max_weight / 2^24.
 WEIGHT_UNITS = 1 << 24
+#: Values that are rounded before moving on: what they need stays in cache.
+PIECE = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -245,21 +247,28 @@ class Quantizer(Generic[Model]):
                 f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
                 "the Quantizer has a max_weight"
             )
-        units = self.units(weight)
-        flat, bounds = self.layout.flatten(arrays), self._bound_row
-        steps = np.clip(flat, -bounds, bounds)
-        clipped = int(np.count_nonzero(steps != flat))
-        steps /= bounds
-        steps *= self.levels * units / WEIGHT_UNITS
+        units, rng = self.units(weight), rng or np.random.default_rng()
+        flat, row, clipped = self.layout.flatten(arrays), np.empty(self.count, np.int64), 0
+        for first in range(0, flat.size, PIECE):
+            piece = slice(first, min(first + PIECE, flat.size))
+            values, bounds = flat[piece], self._bound_row[piece]
+            steps = np.clip(values, -bounds, bounds)
+            clipped += int(np.count_nonzero(steps != values))
+            steps /= bounds
+            steps *= self.levels * units / WEIGHT_UNITS
+            row[piece] = self._rounded(steps, rng)
+        row[flat.size :] = self._digits.encode([units])
+        return row, clipped
+
+    def _rounded(self, steps: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return whole numbers of steps, none beyond the bound."""
         if self.rounding == "nearest":
             whole = np.rint(steps)
         else:  # not floor(steps + r): that sum would itself be rounded, and move whole numbers
             whole = np.floor(steps)
             steps -= whole
-            whole += (rng or np.random.default_rng()).random(steps.size) < steps
-        np.clip(whole, -self.levels, self.levels, out=whole)
-        digits = self._digits.encode([units])
-        return np.concatenate([whole, digits], dtype=np.int64, casting="unsafe"), clipped
+            whole += rng.random(steps.size) < steps
+        return np.clip(whole, -self.levels, self.levels, out=whole)
 
     def decode(self, total: Vector) -> Mean[Model]:
         """Return the weighted mean, in the form of the model, and the sum of the weights.
@@ -285,8 +294,9 @@ class Quantizer(Generic[Model]):
         if units == 0:
             raise VectorError("the weights sum to zero: there is no mean")
         # Parts of the bound first: a sum of bounds may be too large for a float, a step too small.
-        parts = sums[: self.layout.size] * float(WEIGHT_UNITS) / float(units * self.levels)
-        mean = parts * self._bound_row
+        mean: NDArray[np.float64] = sums[: self.layout.size] * np.float64(WEIGHT_UNITS)
+        mean /= float(units * self.levels)
+        mean *= self._bound_row
         return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
 
     @cached_property

@@ -1,27 +1,59 @@
-"""Decoding is strict: bounded before it is parsed, typed, and only in the form that encoding gives."""
+"""Decoding is strict: bounded before it is parsed, typed, and only in the form that encoding gives.
 
+A last field that is a ``memoryview`` may be far larger than all others. It is never copied: decoded, it is a
+view of the bytes that came; to be encoded, it can be made in the place that it is sent from.
+"""
+
+import io
 from typing import TypeVar
 
 import msgspec
 
 from ccesa.errors import MalformedMessage, shown
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 #: Bytes, or a flat view of some that were not copied.
 Data = bytes | memoryview
 
 _ENCODER = msgspec.msgpack.Encoder()
+#: By the code that they begin with: how many bytes the headers of byte strings have for the length.
+_HEADERS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+
+
+class Room:
+    """Room for an encoding whose last field is made in place; the front is written when all else is known."""
+
+    def __init__(self, front: int, nbytes: int) -> None:
+        self._stream, self.nbytes = io.BytesIO(), nbytes
+        self._stream.seek(front + nbytes - 1)
+        self._stream.write(b"\0")
+        self._whole = self._stream.getbuffer()
+        #: Where the last field goes; zeros before that.
+        self.content = self._whole[front:]
+
+    def filled(self, front: bytes) -> bytes:
+        """Return the whole encoding, once; a copy only if somebody still holds on to the content."""
+        self._whole[: len(front)] = front
+        del self._whole, self.content
+        return self._stream.getvalue()
 
 
 def encode(value: msgspec.Struct) -> bytes:
-    return _ENCODER.encode(value)
+    last = getattr(value, value.__struct_fields__[-1])
+    return last.filled(front(value, last.nbytes)) if isinstance(last, Room) else _ENCODER.encode(value)
+
+
+def front(value: msgspec.Struct, nbytes: int) -> bytes:
+    """Return the encoding up to the content of the last field, a byte string of this size."""
+    empty = _ENCODER.encode(msgspec.structs.replace(value, **{value.__struct_fields__[-1]: b""}))
+    code, width = next((code, width) for code, width in _HEADERS.items() if nbytes < 256**width)
+    return empty[:-2] + bytes([code]) + nbytes.to_bytes(width, "big")
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str) -> T:
     """Decode at most so many bytes, in their only encoding; raises MalformedMessage."""
     if len(data) > most:
         raise MalformedMessage(f"expected at most {most} bytes, got {len(data)}")
-    data = bytes(data)  # what are bytes stay as they are; views compare slowly, element by element
     try:
         value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -31,6 +63,15 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str
             ) from None
         # Its text quotes the sender's, megabytes of it, and a traceback would show it as the cause.
         raise MalformedMessage(f"not a {what}: {shown(str(error), 240)}") from None
-    if _ENCODER.encode(value) != data:
+    if not _is_canonical(value, data):
         raise MalformedMessage(f"a {what} in a form that encode() does not give")
     return value
+
+
+def _is_canonical(value: msgspec.Struct, data: Data) -> bool:
+    """Compare with the only encoding; a view need not be, if it has its place and its header there."""
+    last = getattr(value, value.__struct_fields__[-1])
+    rest = last.nbytes if isinstance(last, memoryview) else 0
+    expected = front(value, rest) if isinstance(last, memoryview) else _ENCODER.encode(value)
+    # Views compare slowly, element by element; slices of bytes up to their ends are the bytes themselves.
+    return len(data) == len(expected) + rest and bytes(data[: len(expected)]) == expected

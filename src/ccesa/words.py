@@ -36,5 +36,6 @@ def check(vector: object, length: int, bits: int) -> Vector:
     return vector
 
 
-def from_bytes(data: bytes, bits: int) -> Vector:
+def from_bytes(data: bytes | memoryview, bits: int) -> Vector:
+    """Return the words where they lie, without a copy; of a view that can be written they can be, too."""
     return np.frombuffer(data, dtype(bits))

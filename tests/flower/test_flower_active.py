@@ -368,6 +368,7 @@ def test_a_site_says_nothing_that_the_charter_says(own, named, enrolled, said):
 def test_what_a_charter_leaves_to_its_sites(enrolled, tmp_path):
     charter, configs = enrolled
     configs[1002] |= {"ccesa-memory": str(tmp_path / "memory"), "ccesa-forget-after": 60.0, "site": "a"}
+    configs[1003] |= {"ccesa-threads": 1}
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert_mean(one_round(grid, charter=charter), number(NODES))
     assert len(list((tmp_path / "memory").glob("task-*"))) == 1

@@ -213,6 +213,7 @@ def test_different_settings_are_refused_by_the_grid():
         ("ccesa-plain", "true", "ccesa-plain in this node's configuration: Expected `bool`, got `str`"),
         ("ccesa-max-clip", "much", "Expected `float`, got `str`"),
         ("ccesa-attempts", 0, "ccesa-attempts must be at least 1, not 0"),
+        ("ccesa-threads", -1, "ccesa-threads in this node's configuration: Expected `int` >= 0"),
         ("ccesa-forget-after", -1.0, "ccesa-forget-after must be a positive number of seconds"),
         ("ccesa-message-types", "train,query", "no messages of type 'query'"),
         ("ccesa-message-types", "", "no messages of type ''"),

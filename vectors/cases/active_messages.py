@@ -45,12 +45,12 @@ def _small() -> list[m.Message]:
         ),
         m.SignedMaskReply(
             **head,
-            vector=sample("vector", 20),
             digest=sample("digest"),
             among=sample("among"),
             task=sample("task"),
             signature=signature,
             receipt=sample("receipt", 64),
+            vector=memoryview(sample("vector", 20)),
         ),
         m.ConfirmRequest(**head, v3=b"\xfe\x0f\x00"),
         m.ConfirmReply(**head, signature=signature),

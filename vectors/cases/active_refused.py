@@ -17,6 +17,7 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.server import ActiveServer
+from ccesa.wire import Data
 
 DESCRIPTION = (
     "What a lying server and faulty clients send, in the first round of active_round.json. requests: feed "
@@ -109,8 +110,8 @@ def _changed(message: m.Message, **changes: Any) -> bytes:
     return msgspec.structs.replace(message, **changes).encode()
 
 
-def _flipped(data: bytes, place: int = 0) -> bytes:
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+def _flipped(data: Data, place: int = 0) -> bytes:
+    return bytes([*data[:place], data[place] ^ 1, *data[place + 1 :]])
 
 
 def _cut(data: bytes, size: int) -> list[bytes]:

@@ -37,7 +37,9 @@ def make() -> Case:
         "commitments": [_commitment(context, client) for client in (0, 7, 2**32 - 2)],
         "pair_mask_keys": [_pair_mask_key(context, *pair, kind) for kind in GENERATORS for pair in _PAIRS],
         "sealing_keys": [_sealing_keys(context, *pair) for pair in _PAIRS],
-        "vector_digests": [_vector_digest(context, client, size) for client, size in ((0, 0), (7, 20))],
+        "vector_digests": [
+            _vector_digest(context, client, size) for client, size in ((0, 0), (7, 20), (8, 40))
+        ],
         "among": [_among(context, *case) for case in _knowledge()],
         "bad_public_keys": [_bad_public_key(reason, value) for reason, value in _low_order().items()],
     }
@@ -101,6 +103,7 @@ def _vector_digest(context: bytes, client: int, size: int) -> Case:
         "context": context,
         "vector": vector,
         "digest": keys.vector_digest(vector, context, client),
+        "tag": keys.vector_tag(vector, context, client),
     }
 
 
@@ -167,8 +170,8 @@ def _sealing_keys(context: bytes, client: int, neighbour: int) -> Case:
         "label": labels.SEALING,
         "context": context,
         **pair,
-        "outgoing": both.outgoing,
-        "incoming": both.incoming,
+        "outgoing": both[: keys.ONE_TIME_BYTES],
+        "incoming": both[keys.ONE_TIME_BYTES :],
     }
 
 

@@ -41,7 +41,7 @@ def _small() -> list[m.Message]:
     """One message of each type, for two neighbours."""
     head: dict[str, Any] = {"context": CONTEXT, "client": 5}
     ids = m.pack_ids(np.array([2, 7]))
-    said: dict[str, Any] = {"digest": sample("digest"), "among": sample("among"), "task": sample("task")}
+    said: dict[str, Any] = {"tag": sample("tag", 16), "among": sample("among"), "task": sample("task")}
     return [
         m.AdvertiseRequest(**head, number=b"\x2c\x01\x00\x00"),
         m.AdvertiseReply(**head, keys=sample("keys", 64)),
@@ -59,7 +59,7 @@ def _small() -> list[m.Message]:
             sealed=sample("sealed", 80),
             task=sample("task"),
         ),
-        m.MaskReply(**head, vector=sample("vector", 20), **said),
+        m.MaskReply(**head, vector=memoryview(sample("vector", 20)), **said),
         m.Complaint(**head, accused=ids),
         m.UnmaskRequest(**head, dropped=ids[4:]),
         m.UnmaskReply(**head, shares=sample("shares", 64)),
@@ -97,6 +97,10 @@ def _array(parts: list[bytes]) -> bytes:
     return bytes([0x90 | len(parts)]) + b"".join(parts)
 
 
+def _claiming(data: bytes, more: int) -> bytes:
+    return bytes([0xC4, len(data) + more]) + data
+
+
 def bad_of(message: m.Message) -> list[Case]:
     """What can be wrong with a message of any type."""
     encoding, values = message.encode(), _values(message)
@@ -111,6 +115,10 @@ def bad_of(message: m.Message) -> list[Case]:
         "context is text": _array([tag, msgspec.msgpack.encode("c" * 32), client, *rest]),
         "client is text": _array([tag, context, b"\xa15", *rest]),
         "last field is nil": _array([*parts[:-1], b"\xc0"]),
+        "last field is text": _array([*parts[:-1], msgspec.msgpack.encode("v" * len(values[-1]))]),
+        "last field not minimal, bin16": _array([*parts[:-1], b"\xc5\x00" + parts[-1][1:]]),
+        "last field claims a byte more": _array([*parts[:-1], _claiming(values[-1], 1)]),
+        "last field claims a byte less": _array([*parts[:-1], _claiming(values[-1], -1)]),
         "client not minimal, uint8": _array([tag, context, b"\xcc\x05", *rest]),
         "context not minimal, bin16": _array([tag, b"\xc5\x00\x20" + context[2:], client, *rest]),
         "one byte more than possible": encoding,

@@ -15,6 +15,7 @@ from ccesa.floor import Floor
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.wire import Data
 
 #: A client's own limits by the names of docs/protocol.md, 3.3, in the order in which the package has them.
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")
@@ -118,8 +119,8 @@ def changed(message: m.Message, **changes: Any) -> bytes:
     return msgspec.structs.replace(message, **changes).encode()
 
 
-def flipped(data: bytes, place: int = 0) -> bytes:
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+def flipped(data: Data, place: int = 0) -> bytes:
+    return bytes([*data[:place], data[place] ^ 1, *data[place + 1 :]])
 
 
 def packed(*ids: int) -> bytes:

@@ -130,7 +130,7 @@ def _late(played: Case, step: str) -> dict[str, Wrong]:
     other = {
         "advertise": {"keys": _reply(played, "advertise").keys[:32] + sample("another key", 31) + b"\x00"},
         "share": {"commitment": bytes(32)},
-        "mask": {"vector": bytes(36), "digest": _digest(_reply(played, "mask"), bytes(36))},
+        "mask": _with_vector(_reply(played, "mask"), bytes(36)),
         "unmask": {"shares": bytes(len(_reply(played, "unmask").shares)) if step == "unmask" else b""},
     }
     found = {"another one than before": (CLIENT, changed(_reply(played, step), **other[step]))}
@@ -139,10 +139,8 @@ def _late(played: Case, step: str) -> dict[str, Wrong]:
     return found
 
 
-def _digest(reply: m.Message, vector: bytes) -> bytes:
-    from ccesa.crypto import keys
-
-    return keys.vector_digest(vector, reply.context, reply.client)
+def _with_vector(reply: m.MaskedVector, vector: bytes) -> Case:
+    return {"vector": vector, **reply.fingerprint.field(vector, reply.context, reply.client)}
 
 
 def _advertise(played: Case) -> dict[str, Wrong]:
@@ -178,11 +176,20 @@ def _mask(played: Case) -> dict[str, Wrong]:
     def complaint(*accused: int) -> Wrong:
         return CLIENT, m.Complaint(context=good.context, client=CLIENT, accused=packed(*accused)).encode()
 
-    short = good.vector[:-4]
+    vector = bytes(good.vector)
+    wide = good.encode()[: -len(vector) - 2] + b"\xc5\x00" + good.encode()[-len(vector) - 1 :]
     return {
-        "a word too few": (CLIENT, changed(good, vector=short, digest=_digest(good, short))),
+        "a word too few": (CLIENT, changed(good, **_with_vector(good, vector[:-4]))),
+        "a word too many": (CLIENT, changed(good, **_with_vector(good, vector + bytes(4)))),
+        "a byte too few": (CLIENT, changed(good, **_with_vector(good, vector[:-1]))),
+        "no vector": (CLIENT, changed(good, **_with_vector(good, b""))),
+        "a vector with a longer header than it needs": (CLIENT, wide),
+        "a vector as text": (CLIENT, changed(good, vector="v" * len(vector))),
+        "a byte after the vector": (CLIENT, good.encode() + b"\x00"),
         "a vector with one wrong bit": (CLIENT, changed(good, vector=flipped(good.vector))),
-        "a digest of 31 bytes": (CLIENT, changed(good, digest=good.digest[:-1])),
+        "a tag with one wrong bit": (CLIENT, changed(good, tag=flipped(good.tag))),
+        "a tag of 15 bytes": (CLIENT, changed(good, tag=good.tag[:-1])),
+        "the tag of another client's vector": (CLIENT, changed(good, tag=_reply(played, "mask", 5).tag)),
         "a stale task": (CLIENT, changed(good, task=flipped(good.task))),
         "no task": (CLIENT, changed(good, task=bytes(32))),
         "a task of 31 bytes": (CLIENT, changed(good, task=good.task[:-1])),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from cases.common import Case, configurations, sample, secret
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.keys import Ends, Sealing
+from ccesa.crypto.keys import Ends
 
 DESCRIPTION = (
     "Pairs of shares (64 bytes: of b_i, then of s_i) sealed by sender for recipient. To open, derive the "
@@ -82,7 +82,7 @@ def _shares(sender: int, recipient: int) -> bytes:
     return secret(f"b share {sender} to {recipient}") + secret(f"s share {sender} to {recipient}")
 
 
-def _keys(client: int, neighbour: int) -> Sealing:
+def _keys(client: int, neighbour: int) -> bytes:
     public = primitives.load_public_key(_public(_private(neighbour)))
     agreed = primitives.agree(primitives.private_key(_private(client)), public)
     return keys.sealing(agreed, _CONTEXT, client, neighbour)
@@ -161,7 +161,7 @@ def _bad_associated() -> list[Case]:
         {
             "operation": "unseal",
             "reason": reason,
-            "key": _keys(7, 3).incoming,
+            "key": _keys(7, 3)[keys.ONE_TIME_BYTES :],
             "context": context,
             "sender": told.sender,
             "recipient": told.recipient,

@@ -26,7 +26,7 @@ def demo(
     degree: options.Degree = None,
     post_quantum: options.PostQuantum = False,
     seed: Annotated[int, typer.Option(min=0, help="Fixes data and dropouts, never keys.")] = 1,
-    threads: options.Threads = 1,
+    threads: options.Threads = 0,
     output: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("demo-report.html"),
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.

@@ -73,7 +73,9 @@ AgainstName = Annotated[
 FieldBits = Annotated[
     int | None, typer.Option(help="Noise: bits of a parameter; else as few as do.", show_default=False)
 ]
-Threads = Annotated[int, typer.Option(min=1, help="Clients that work at the same time.")]
+Threads = Annotated[
+    int, typer.Option(min=0, help="Most clients that work at the same time; 0: as many as help.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 

@@ -62,7 +62,7 @@ def simulate(
     norm: options.Norm = None,
     against: options.AgainstName = None,
     seed: _Seed = None,
-    threads: options.Threads = 1,
+    threads: options.Threads = 0,
     as_json: options.Json = False,
 ) -> None:
     """Run one round in memory and show the result, times and bytes.

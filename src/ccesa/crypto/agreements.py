@@ -86,19 +86,19 @@ class X25519:
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
         """Return what a client keeps of an agreement by c_i: to seal for the other, and to open its text."""
-        return b"".join(keys.sealing(agreed, context, client, other))
+        return keys.sealing(agreed, context, client, other)
 
     def seal(
         self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
     ) -> bytes:
         """Seal shares and a seed for a neighbour."""
-        return keys.seal_shares(keys.Sealing.of(sealing), content.shares, context, ends)
+        return keys.seal_shares(sealing, content.shares, context, ends)
 
     def unseal(
         self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
     ) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
-        return Content(keys.unseal_shares(keys.Sealing.of(sealing), sealed, context, ends), b"")
+        return Content(keys.unseal_shares(sealing, sealed, context, ends), b"")
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
         """Derive the seed that a client gives another from the secret behind its s_i."""

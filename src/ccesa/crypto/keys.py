@@ -7,12 +7,14 @@ from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.crypto.generators import GENERATORS
 from ccesa.labels import client_bytes
+from ccesa.wire import Data
 
 COMMITMENT_BYTES = 32
 DIGEST_BYTES = 32
 SEED_BYTES = 32
 DEPOSIT_BYTES = SEED_BYTES + primitives.TAG_BYTES
 _KEY, _NONCE = 16, 12
+ONE_TIME_BYTES = _KEY + _NONCE
 
 
 def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.PrivateKey:
@@ -44,28 +46,14 @@ def pair_sign(client: int, neighbour: int) -> int:
     return 1 if client < neighbour else -1
 
 
-class Sealing(NamedTuple):
-    """Two clients have two one-time keys, one per direction. Each seals exactly one text."""
+def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> bytes:
+    """Derive two one-time keys, the outgoing and the incoming one. Each seals exactly one text.
 
-    outgoing: bytes
-    incoming: bytes
-
-    @classmethod
-    def of(cls, both: bytes) -> "Sealing":
-        """Take apart what was joined to be kept."""
-        return cls(both[: _KEY + _NONCE], both[_KEY + _NONCE :])
-
-    def __repr__(self) -> str:
-        return "Sealing(...)"
-
-
-def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> Sealing:
-    """Derive key and nonce for both directions from one agreement; the nonce is never sent."""
-    low, high = min(client, neighbour), max(client, neighbour)
-    info = labels.pair_frame(labels.SEALING, context, low, high)
-    both = primitives.derive(agreed, info, 2 * (_KEY + _NONCE))
-    upward, downward = both[: _KEY + _NONCE], both[_KEY + _NONCE :]  # from the smaller id; from the larger
-    return Sealing(upward, downward) if client < neighbour else Sealing(downward, upward)
+    Each is a key and its nonce, which is never sent.
+    """
+    info = labels.pair_frame(labels.SEALING, context, min(client, neighbour), max(client, neighbour))
+    both = primitives.derive(agreed, info, 2 * ONE_TIME_BYTES)  # from the smaller id; from the larger
+    return both if client < neighbour else both[ONE_TIME_BYTES:] + both[:ONE_TIME_BYTES]
 
 
 class Ends(NamedTuple):
@@ -106,14 +94,14 @@ def unseal_once(one_time: bytes, sealed: bytes, associated: bytes = b"") -> byte
     return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, associated)
 
 
-def seal_shares(key: Sealing, shares: bytes, context: bytes, ends: Ends) -> bytes:
-    """Seal a pair of shares for a neighbour."""
-    return seal_once(key.outgoing, shares, ends.associated(context))
+def seal_shares(both: bytes, shares: bytes, context: bytes, ends: Ends) -> bytes:
+    """Seal a pair of shares for a neighbour; ``both`` is what ``sealing`` gives."""
+    return seal_once(both[:ONE_TIME_BYTES], shares, ends.associated(context))
 
 
-def unseal_shares(key: Sealing, sealed: bytes, context: bytes, ends: Ends) -> bytes:
+def unseal_shares(both: bytes, sealed: bytes, context: bytes, ends: Ends) -> bytes:
     """Open what a neighbour sealed; raises SealBroken."""
-    return unseal_once(key.incoming, sealed, ends.associated(context))
+    return unseal_once(both[ONE_TIME_BYTES:], sealed, ends.associated(context))
 
 
 class Beside(NamedTuple):
@@ -182,7 +170,16 @@ def pair_secret(agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
     )
 
 
-def vector_digest(vector: bytes | memoryview, context: bytes, client: int) -> bytes:
+def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
+    """Return the tag of a masked vector: by it an accident on the way is noticed.
+
+    The key is public, so the tag is a checksum, and proves nothing to anybody.
+    """
+    key = labels.digest(labels.MASKED_VECTOR, context, client_bytes(client))[:_KEY]
+    return primitives.gmac(key, memoryview(vector).cast("B"))
+
+
+def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
     """Return the digest of a masked vector: what reaches the server is what left the client.
 
     This is ``labels.digest(label, context, client, vector)`` without a copy of the vector.

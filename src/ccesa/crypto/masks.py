@@ -3,6 +3,7 @@
 Streams are seekable, so any part of the vector can be masked by another thread, process or machine.
 """
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -33,31 +34,68 @@ def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) ->
     return padded[skipped // word :]
 
 
-def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> None:
-    """Add and subtract every mask, in place."""
+def add_masks(
+    vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, *, offset: int = 0
+) -> None:
+    """Add and subtract every mask, in place.
+
+    The array may be a part of the vector, ``offset`` bytes into it, a multiple of ``generators.ALIGNMENT``.
+    """
     if masks:
-        _add(vector, vector, masks, generator, threads)
+        _add(vector, vector, masks, generator, threads, offset)
 
 
-def masked(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 1) -> Vector:
-    """Mask a vector, with at least one mask, into a new array. Copying is part of the first addition."""
-    result = np.empty_like(vector)
+def masked(
+    vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, out: Vector | None = None
+) -> Vector:
+    """Mask a vector, with at least one mask, into ``out`` or a new array, and return that.
+
+    Copying is part of the first addition.
+    """
+    result = np.empty_like(vector) if out is None else out
     _add(vector, result, masks, generator, threads)
     return result
 
 
-def _add(vector: Vector, result: Vector, masks: Sequence[Mask], generator: str, threads: int) -> None:
+def helpful_threads(most: int, size: int, masks: int) -> int:
+    """Return with how many threads a vector of ``size`` bytes is masked fastest.
+
+    There are at most as many as the caller allows, where 0 stands for the cores that this process may use.
+    """
+    worth = kernel().threads_for(size, masks)
+    return max(1, min(worth, most or _cores())) if worth > 1 else 1
+
+
+def ranges(size: int, step: int) -> list[slice]:
+    """Cut so many words into ranges of ``step``, the last of which may be shorter."""
+    return [slice(first, min(first + step, size)) for first in range(0, size, step)]
+
+
+def _add(
+    vector: Vector, result: Vector, masks: Sequence[Mask], generator: str, threads: int, offset: int = 0
+) -> None:
     chosen, word = kernel(), vector.itemsize
+
+    def work(part: slice) -> None:
+        chosen.add(vector[part], result[part], offset + part.start * word, masks, generator)
+
+    parts = helpful_threads(threads, vector.nbytes, len(masks))
     blocks = -(-vector.nbytes // ALIGNMENT)
-    step = -(-blocks // threads) * ALIGNMENT // word
-
-    def work(first: int) -> None:
-        source, target = vector[first : first + step], result[first : first + step]
-        chosen.add(source, target, first * word, masks, generator)
-
-    first, *others = range(0, vector.size, step)
-    with ThreadPoolExecutor(max(1, len(others))) as pool:  # starts no thread before it has work for one
+    first, *others = ranges(vector.size, -(-blocks // parts) * ALIGNMENT // word)
+    if not others:
+        work(first)
+        return
+    # A pool for each call leaves nothing behind for a fork or the end of the process; it costs a tenth of
+    # what the least of its threads has to do.
+    with ThreadPoolExecutor(len(others)) as pool:
         running = [pool.submit(work, other) for other in others]
         work(first)
         for other in running:
             other.result()
+
+
+def _cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

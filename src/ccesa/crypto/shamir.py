@@ -56,6 +56,12 @@ def from_bytes(data: bytes) -> Elements:
     return elements
 
 
+def check(data: bytes) -> None:
+    """Raise OutsideField where ``from_bytes`` does, in a fraction of its time."""
+    if len(data) % 2 or 0xFF in data[1::2]:  # no other word can lie outside, and most rows have none such
+        from_bytes(data)
+
+
 def split(secret: Elements, threshold: int, holders: int, random: Randomness) -> Elements:
     """Deal a row of shares for each x = 1 … holders; any ``threshold`` of them rebuild the secret."""
     if not 1 <= threshold <= holders < FIELD:

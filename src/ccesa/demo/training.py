@@ -71,7 +71,7 @@ def train(
     graph: Graph,
     seed: int,
     agreement: str = DEFAULT,
-    threads: int = 1,
+    threads: int = 0,
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
     """Train for some rounds, both ways; a lost round keeps the old model, as it would in production."""

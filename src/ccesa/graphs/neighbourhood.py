@@ -29,8 +29,8 @@ class Neighbourhood:
         place = int(np.searchsorted(neighbours, client))
         return cls(
             client=client,
-            members=np.insert(neighbours, place, client),
-            carries_masks=np.insert(carries_masks, place, False),
+            members=np.concatenate([neighbours[:place], [client], neighbours[place:]]),
+            carries_masks=np.concatenate([carries_masks[:place], [False], carries_masks[place:]]),
         )
 
     @property
@@ -44,7 +44,7 @@ class Neighbourhood:
 
     @property
     def neighbours(self) -> list[int]:
-        return np.delete(self.members, self.place).tolist()
+        return self.members[self.members != self.client].tolist()
 
     @property
     def mask_neighbours(self) -> list[int]:

@@ -4,7 +4,6 @@ A piece of work is either always the same (an agreement), or it grows with a siz
 three of them. Beyond the size of the caches a byte that is taken in costs more, hence three sizes there.
 """
 
-import hashlib
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ccesa import words
@@ -60,7 +60,8 @@ def calibrate() -> Rates:
         "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
         "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
         "masking": {size: _masking(size) for size in _MASKED_BYTES},
-        "taking": {size: _taking(size) for size in _TAKEN_BYTES},
+        "taking": {size: _taking(size, m.MaskReply) for size in _TAKEN_BYTES},
+        "signed_taking": {size: _taking(size, m.SignedMaskReply) for size in _TAKEN_BYTES},
         "edge": {1: _edges()},
     }
     seconds = _measured([work for sizes in works.values() for work in sizes.values()])
@@ -89,7 +90,7 @@ def _agreements() -> _Work:
     private = primitives.private_key(os.urandom(32))
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
-    def run() -> list[keys.Sealing]:
+    def run() -> list[bytes]:
         loaded = [primitives.load_public_key(key) for key in public]
         agreed = [primitives.agree(private, key) for key in loaded]
         return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
@@ -99,7 +100,7 @@ def _agreements() -> _Work:
 
 def _verifications() -> _Work:
     private, text = primitives.signing_key(os.urandom(32)), os.urandom(32)
-    public = primitives.load_verifying_key(primitives.verifying_bytes(private))
+    public = primitives.verifying_bytes(private)
     signature = primitives.sign(private, text)
     return _row(lambda: primitives.verify(public, signature, text))
 
@@ -153,13 +154,15 @@ def _masking(size: int) -> _Work:
     return _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
 
 
-def _taking(size: int) -> _Work:
-    message, total = _message(os.urandom(size)), words.zeros(size // 4, 32)
+def _taking(size: int, kind: type[m.MaskedVector]) -> _Work:
+    blank = m.blank(kind, context=_CONTEXT, client=1000)
+    message = msgspec.structs.replace(blank, vector=os.urandom(size)).encode()
+    total = words.zeros(size // 4, 32)
 
     def run() -> None:
-        content = m.expect(m.decode(message, 2 * size), m.Complaint).accused
-        hashlib.sha256(message).digest()
-        np.add(total, words.from_bytes(content, 32), out=total)
+        vector = m.expect(m.decode(message, len(message)), kind).vector
+        kind.fingerprint.make(vector, _CONTEXT, 1000)
+        np.add(total, words.from_bytes(vector, 32), out=total)
 
     return _Work(1, run)
 

@@ -137,7 +137,8 @@ class Rates:
         splitting: Both secrets of a client, by holders times threshold: the matrix product.
         joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
         masking: One keystream made and added, by bytes.
-        taking: One message taken in, by bytes: they are parsed, compared, hashed and added up.
+        taking: One masked vector taken in, by bytes: they are parsed, compared with their tag and added up.
+        signed_taking: The same where it has a digest that is signed, without the signatures.
         edge: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
     """
 
@@ -150,6 +151,7 @@ class Rates:
     joining: Curve
     masking: Curve
     taking: Curve
+    signed_taking: Curve
     edge: float
 
 
@@ -265,7 +267,8 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
 
 def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float:
     """Return the time to take in a reply: a vector costs its bytes, a signature its verification."""
-    signed = rates.verification if "signature" in m.sizes(reply) else 0.0
+    is_signed = "signature" in m.sizes(reply)
+    signed = rates.verification if is_signed else 0.0
     if m.has_vector(reply):
-        return signed + rates.taking.at(shape.vector_bytes)
+        return signed + (rates.signed_taking if is_signed else rates.taking).at(shape.vector_bytes)
     return signed + _SERVER_HANDLINGS * rates.taking.at(0)

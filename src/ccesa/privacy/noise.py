@@ -13,9 +13,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.crypto import primitives
+from ccesa import native
+from ccesa.crypto.masks import mask_words
 from ccesa.errors import VectorError
-from ccesa.privacy.table import Tables, tables
+from ccesa.privacy.table import WORD_BITS, Tables, tables
 
 Words = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -27,7 +28,7 @@ MOST_FINE = 2**62
 #: So many bits of u lead through the guide.
 GUIDE_BITS = 8
 
-_ZEROS = memoryview(bytes(16 * CHUNK))
+_GENERATOR = "aes128-ctr"
 
 
 class Noise:
@@ -58,13 +59,11 @@ class Noise:
             VectorError: The centres are not a vector of int64, or out of range.
         """
         _check(fine)
-        stream = primitives.aes128_ctr(random(16), 0)
-        words = np.empty((min(CHUNK, fine.size), 2), "<u8")
-        drawn = np.empty(fine.size, np.int64)
+        key, drawn = random(16), np.empty(fine.size, np.int64)
         for first in range(0, fine.size, CHUNK):
-            centres, part = fine[first : first + CHUNK], words[: fine.size - first]
-            stream.update_into(_ZEROS[: part.nbytes], part.view(np.uint8).reshape(-1).data)
-            drawn[first : first + CHUNK] = self._inversion.draw(centres, part[:, 0], part[:, 1])
+            centres = fine[first : first + CHUNK]
+            words = mask_words(_GENERATOR, key, 2 * first, 2 * centres.size, WORD_BITS)
+            self._inversion.draw(centres, words.reshape(-1, 2), drawn[first : first + CHUNK])
         return drawn
 
 
@@ -93,8 +92,18 @@ class Inversion:
         self._guide = (2 * least + more).astype(np.int32).ravel()
         self._origin = made.starts[:-1] - made.first
 
-    def draw(self, fine: Numbers, high: Words, low: Words) -> Numbers:
-        """Return the draw of each number; u has these words."""
+    def draw(self, fine: Numbers, words: Words, drawn: Numbers) -> None:
+        """Write the draw of each number; u has a row of two words, the high one first."""
+        compiled, made = native.module(), self._tables
+        if not compiled:
+            drawn[:] = self._drawn(fine, words[:, 0], words[:, 1])
+            return
+        numbers = np.ascontiguousarray(fine), np.ascontiguousarray(words), drawn
+        compiled.draw_noise(
+            *numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low
+        )
+
+    def _drawn(self, fine: Numbers, high: Words, low: Words) -> Numbers:
         coarse, phase = fine >> self._tables.grid_bits, fine & (2**self._tables.grid_bits - 1)
         place = phase * self._stride + (high >> self._shift).view(np.int64)
         least = self._guide.take(place)

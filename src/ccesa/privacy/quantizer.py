@@ -116,7 +116,7 @@ class NoisyQuantizer(Generic[Model]):
         Rounding adds about d / 12 to the square of a norm, so a vector is clipped to as much less.
         """
         mechanism = self.mechanism
-        largest = float(np.abs(flat).max())
+        largest = float(max(flat.max(), -flat.min()))
         if largest == 0:
             return np.zeros(flat.size, np.int64), False
         flat /= largest  # the squares of large and small floats are no floats
@@ -129,8 +129,9 @@ class NoisyQuantizer(Generic[Model]):
     def _shortened(self, rotated: Floats) -> Row:
         """Return the nearest point of the fine grid; of a shorter vector where it is too far out, or zero."""
         most = self.mechanism.bound**2
+        fine = np.empty(rotated.size, np.int64)
         for _ in range(_TRIES):
-            fine = np.rint(rotated).astype(np.int64)
+            np.rint(rotated, out=fine, casting="unsafe")
             if (found := square(fine)) <= most:
                 return fine
             rotated *= most / found * (1 - 1 / self.mechanism.bound)  # by a step more than is missing
@@ -147,6 +148,6 @@ def square(row: Row) -> int:
     Args:
         row: Whole numbers below 2^31.
     """
-    largest = max(int(np.abs(row).max(initial=1)), 1)
+    largest = max(int(row.max(initial=1)), -int(row.min(initial=0)))
     many = (2**63 - 1) // largest**2  # so many squares add up to less than 2^63
     return sum(int(np.dot(some, some)) for some in (row[at : at + many] for at in range(0, row.size, many)))

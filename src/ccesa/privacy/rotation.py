@@ -5,22 +5,17 @@ powers of two: of d coordinates first the leading 2^k are rotated, then the last
 gets, and nothing is padded. Privacy does not rest on it: the norm is checked afterwards, in whole numbers.
 """
 
+import math
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import labels
+from ccesa import labels, native
 from ccesa.crypto.masks import mask_words
 
 Floats = NDArray[np.float64]
 
-#: The transform runs over this many coordinates at a time, as a product with a matrix that stays in cache.
-_RADIX_BITS = 5
-#: Products are cut into pieces of this many rows or columns: BLAS hands larger ones to threads of its own,
-#: which gains nothing here, and on a busy machine takes twenty times as long.
-_PIECE = 128
 _GENERATOR = "aes128-ctr"
 
 
@@ -34,7 +29,7 @@ def rotate(values: Floats, context: bytes) -> Floats:
     rotated = values.copy()
     for part, signs in _passes(rotated, context):
         part *= signs
-        part[:] = _transformed(part)
+        _transform(part)
     return rotated
 
 
@@ -47,7 +42,7 @@ def unrotate(values: Floats, context: bytes) -> Floats:
     """
     restored = values.copy()
     for part, signs in reversed(list(_passes(restored, context))):
-        part[:] = _transformed(part)
+        _transform(part)
         part *= signs
     return restored
 
@@ -68,27 +63,30 @@ def _passes(values: Floats, context: bytes) -> Iterator[tuple[Floats, NDArray[np
         yield values[start : start + many], signs[place * many : (place + 1) * many]
 
 
+def _transform(values: Floats) -> None:
+    """Replace 2^k contiguous numbers by their orthonormal Walsh-Hadamard transform.
+
+    Every result comes from the same additions in the same order, compiled or not, on every machine.
+    """
+    compiled = native.module()
+    if compiled:
+        compiled.walsh(values)
+    else:
+        values[:] = _transformed(values)
+
+
 def _transformed(values: Floats) -> Floats:
-    """Return the orthonormal Walsh-Hadamard transform of 2^k numbers."""
-    left, within = values.size, 1
-    while left > 1:
-        radix = min(left, 1 << _RADIX_BITS)
-        matrix = _matrix(radix)
-        left //= radix
-        if within == 1:
-            values = values.reshape(-1, min(left, _PIECE), radix) @ matrix
-        else:
-            pieces = values.reshape(left, radix, -1, min(within, _PIECE))
-            values = np.empty_like(pieces)
-            np.matmul(matrix, pieces.swapaxes(1, 2), out=values.swapaxes(1, 2))
-        within *= radix
-    return values.reshape(-1)
+    """Return the transform: numbers are scaled, then paired at the distances 1, 2, 4, ...
 
-
-@cache
-def _matrix(size: int) -> Floats:
-    """Return the orthonormal Hadamard matrix of a power of two, in Sylvester's order."""
-    if size == 1:
-        return np.ones((1, 1))
-    half = _matrix(size // 2) / np.sqrt(2)
-    return np.block([[half, half], [half, -half]])
+    Scaled first, so that nothing on the way is larger than the norm. Each step writes sums and differences
+    of neighbours into the two halves of the result. That turns the bits of every place by one, which brings
+    pairs of the next distance together, and after the last step everything to its own place.
+    """
+    half, spare = values.size // 2, np.empty_like(values)
+    values = values * (1 / math.sqrt(values.size))
+    for _ in range(half.bit_length()):
+        left, right = values[::2], values[1::2]
+        np.add(left, right, out=spare[:half])
+        np.subtract(left, right, out=spare[half:])
+        values, spare = spare, values
+    return values

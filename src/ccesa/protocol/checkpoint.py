@@ -2,7 +2,7 @@
 
 A checkpoint is a log: the answers to each step as they came. A server draws no randomness that decides
 anything, so a replay of the log is the same server, whatever its states look like. No masked vector is in it:
-an answer is logged without its vector, which the digest stands for, and all vectors are in one sum.
+an answer is logged without its vector, which its tag or digest stands for, and all vectors are in one sum.
 
 Every step of a round opens once, whichever server opens it. A memory that outlives them all says which have
 been: going on from before the opening of a step would ask clients a second, different question.
@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, MutableSet
 from contextlib import contextmanager
 from threading import Lock
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -55,8 +55,8 @@ class SavedServer(Saved, frozen=True, kw_only=True):
     dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     #: By step, up to the open one: what was answered, without masked vectors, in the order in which it came.
     answers: list[dict[int, bytes]]
-    #: The sum of all vectors that were taken; empty before the step that takes them.
-    total: bytes
+    #: The sum of all vectors that were taken; empty before the step that takes them. Read where it lies.
+    total: memoryview
 
 
 class SavedSeries(Saved, frozen=True, kw_only=True):
@@ -108,11 +108,11 @@ def decode(data: Data, kind: type[S], context: bytes) -> S:
     return saved
 
 
-def without_vector(message: m.Message, data: Data) -> bytes:
-    """Return a message as it is logged and known again: as it came, but its digest stands for its vector."""
+def without_vector(message: m.Message) -> bytes:
+    """Return a message as it is logged and known again: what it has beside its vector stands for that."""
     if isinstance(message, m.MaskedVector):
         return msgspec.structs.replace(message, vector=b"").encode()
-    return bytes(data)
+    return message.encode()
 
 
 @contextmanager
@@ -161,7 +161,7 @@ class Log:
     def encode(self, *, total: Vector | None, **fields: Any) -> bytes:
         """Return the log with the running sum and these fields, behind their digest."""
         self._remembered()
-        content = b"" if total is None else cast(bytes, total.data)  # which is encoded without another copy
+        content = memoryview(b"") if total is None else total.data  # encoded without another copy
         return encode(SavedServer(context=self._context, answers=self.answers, total=content, **fields))
 
     def follow(self, data: bytes) -> SavedServer:

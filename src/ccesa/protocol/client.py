@@ -45,7 +45,7 @@ class Client:
         tasks: Remembers how many vectors have left for each task; None counts nothing.
         attempts: The most vectors that leave for one task.
         account: Of the ledger of this client's data, to which every vector is charged before it leaves.
-        threads: How many threads make masks.
+        threads: The most threads that make masks; 0 stands for as many as help.
         random: Gives so many random bytes; anything but the system's is for tests.
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
@@ -67,7 +67,7 @@ class Client:
         tasks: Tasks | None = None,
         attempts: int = ATTEMPTS,
         account: Account | None = None,
-        threads: int = 1,
+        threads: int = 0,
         random: shamir.Randomness = os.urandom,
         member: Membership | None = None,
     ) -> None:
@@ -176,7 +176,8 @@ class Client:
         """
         with self._exclusive:
             if isinstance(self._state, Accepted) and self._round.ahead is None:
-                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state))
+                kind = self._steps[self._place].reply
+                self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
 
     def leave(self) -> None:
         """Drop all secrets and take no further part; also after a call that was interrupted.
@@ -299,7 +300,7 @@ class ActiveClient(Client):
         account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
             vector is charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
-        threads: How many threads make masks.
+        threads: The most threads that make masks; 0 stands for as many as help.
         random: Gives so many random bytes; anything but the system's is for tests.
         now: Seconds since 1970, by default the system's.
 
@@ -320,7 +321,7 @@ class ActiveClient(Client):
         task: TaskSource = m.NO_TASK,
         account: Account | None = None,
         used_rounds: MutableSet[bytes] | None = None,
-        threads: int = 1,
+        threads: int = 0,
         random: shamir.Randomness = os.urandom,
         now: float | None = None,
     ) -> None:

@@ -13,6 +13,7 @@ from ccesa.crypto import primitives, shamir
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
+from ccesa.wire import Room
 from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
@@ -55,10 +56,11 @@ class Round(Generic[Own]):
 
 
 class MasksAhead(NamedTuple):
-    """The sum of a client's self mask and of those with these neighbours."""
+    """The sum of a client's self mask and of those with these neighbours, in the message for it."""
 
     neighbours: frozenset[int]
-    total: Vector
+    #: One, until it is taken out for a vector: no sum of masks is ever used twice.
+    rooms: list[Room]
 
     def __repr__(self) -> str:
         return "MasksAhead(...)"

@@ -1,6 +1,6 @@
 """In steps 2 and 3, under every guard, a client opens shares, masks its vector and releases shares."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
-from ccesa.words import Vector
+from ccesa.wire import Room
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -33,12 +33,15 @@ def check_hidden(live: Neighbourhood) -> None:
 def still_there(round: Round[Any], packed: bytes, near: Neighbourhood) -> Flags:
     """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
-    strangers = np.setdiff1d(dropped, near.members)
-    if strangers.size:
-        raise FaultyServer(f"client {strangers[0]} is listed as dropped and is not a live neighbour")
-    if round.client in dropped:
+    places = np.searchsorted(near.members, dropped)
+    strangers = near.members.take(places, mode="clip") != dropped
+    if strangers.any():
+        raise FaultyServer(f"client {dropped[strangers][0]} is listed as dropped and is not a live neighbour")
+    live = np.ones(near.members.size, bool)
+    live[places] = False
+    if not live[near.place]:
         raise FaultyServer("the server lists this client itself as dropped")
-    return ~np.isin(near.members, dropped)
+    return live
 
 
 def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Texts) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.End
     agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
         opened = agreement.unseal(sealing, decapsulated, text, round.context, ends)
-        shamir.from_bytes(opened.shares)
+        shamir.check(opened.shares)
     except (primitives.SealBroken, shamir.OutsideField):
         return Content(b"", b"")
     return opened
@@ -102,9 +105,14 @@ def held_among(state: Accepted, live: Flags) -> dict[str, Any]:
 
 
 def mask_vector(
-    round: Round[Any], state: Accepted, live: Neighbourhood, asked: bytes, among: bytes
+    round: Round[Any],
+    state: Accepted,
+    live: Neighbourhood,
+    asked: bytes,
+    among: bytes,
+    kind: type[m.MaskedVector],
 ) -> dict[str, Any]:
-    """Mask the vector; return it with what a reply says of it.
+    """Mask the vector, in the place where a reply of this kind has it; return what the reply says.
 
     ``asked`` is the task that the server names: it must be what this client works on.
     """
@@ -112,32 +120,41 @@ def mask_vector(
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
     round.spend.check(task)
-    vector = masked_vector(round, state, live, task)
-    content = cast(bytes, vector.data)  # it is encoded at once, which is the only copy
-    digest = keys.vector_digest(content, round.context, round.client)
-    return {"vector": content, "digest": digest, "among": among, "task": task}
+    room = masked_vector(round, state, live, task, kind)
+    known_by = kind.fingerprint.field(room.content, round.context, round.client)
+    return {"among": among, "task": task, "vector": room, **known_by}
 
 
-def masked_vector(round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes) -> Vector:
+def masked_vector(
+    round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
+) -> Room:
     """Mask the vector with all its masks. It counts as sent from here on."""
     config, partners = round.config, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
     round.spend(task)
-    if round.ahead is None:
-        return masks.masked(vector, all_masks(round, state, partners), config.generator, round.threads)
-    total = vector + round.ahead.total
-    gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
-    masks.add_masks(total, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads)
-    return total
+    if round.ahead is not None and round.ahead.rooms:
+        gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+        room = round.ahead.rooms.pop()
+        target = words.from_bytes(room.content, config.bits)
+        np.add(vector, target, out=target)
+        masks.add_masks(
+            target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads
+        )
+        return room
+    room = m.room(kind, config, round.head)
+    target, every = words.from_bytes(room.content, config.bits), all_masks(round, state, partners)
+    masks.masked(vector, every, config.generator, round.threads, out=target)
+    return room
 
 
-def masks_ahead(round: Round[Any], state: Accepted) -> MasksAhead:
+def masks_ahead(round: Round[Any], state: Accepted, kind: type[m.Message]) -> MasksAhead:
     """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
-    total = words.zeros(round.config.length, round.config.bits)
+    room = m.room(kind, round.config, round.head)
+    total = words.from_bytes(room.content, round.config.bits)
     masks.add_masks(total, all_masks(round, state, partners), round.config.generator, round.threads)
-    return MasksAhead(frozenset(partners), total)
+    return MasksAhead(frozenset(partners), [room])
 
 
 def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
@@ -149,20 +166,17 @@ def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[mas
 def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
-    mask_keys = {one: agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)}
-    agreed = agree_each(state.mask_private, [mask_keys[other] for other in others])
-
-    def mask(agreed_on: bytes, other: int) -> masks.Mask:
+    own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
+    found = []
+    for other, mask_key, agreed in zip(
+        others, mask_keys, agree_each(state.mask_private, mask_keys), strict=True
+    ):
         given, received = state.seeds[other]
-        here, there = (
-            keys.Half(client, mask_keys[client], given),
-            keys.Half(other, mask_keys[other], received),
-        )
-        secret = agreement.pair_secret(agreed_on, context, here, there)
+        here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)
+        secret = agreement.pair_secret(agreed, context, here, there)
         key = keys.pair_mask_key(secret, context, client, other, round.config.generator)
-        return masks.Mask(key, keys.pair_sign(client, other))
-
-    return [mask(one, other) for one, other in zip(agreed, others, strict=True)]
+        found.append(masks.Mask(key, keys.pair_sign(client, other)))
+    return found
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:

@@ -6,10 +6,10 @@ encoding and nothing else is accepted. Each field says how large it is; the limi
 after it and the planner's bytes are derived from that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, reduce
 from operator import or_
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from ccesa import wire
 from ccesa.config import RoundConfig
+from ccesa.crypto import keys
 from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
-from ccesa.crypto.primitives import SIGNATURE_BYTES
+from ccesa.crypto.primitives import SIGNATURE_BYTES, TAG_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.protocol.sizes import Size, set_bytes
@@ -38,7 +39,7 @@ OVERHEAD_BYTES = 96
 _Bundle = Annotated[bytes, Size(bundles=1)]
 _Signature = Annotated[bytes, Size(SIGNATURE_BYTES)]
 _Digest = Annotated[bytes, Size(DIGEST_BYTES)]
-_Vector = Annotated[bytes, Size(per_vector_byte=1)]
+_Vector = Annotated[memoryview, Size(per_vector_byte=1)]
 _Set = Annotated[bytes, Size(sets=1)]
 _Named = Annotated[bytes, Size(per_named=ID_BYTES)]
 _Bundles = Annotated[bytes, Size(bundles_per_neighbour=1)]
@@ -61,6 +62,18 @@ class Message(
     def encode(self) -> bytes:
         """Return the only encoding of this message."""
         return wire.encode(self)
+
+
+class Fingerprint(NamedTuple):
+    """A masked vector is known by what a field beside it says."""
+
+    name: str
+    #: Makes it of the vector, the context and the client.
+    make: Callable[[Data, bytes, int], bytes]
+
+    def field(self, vector: Data, context: bytes, client: int) -> dict[str, bytes]:
+        """Return the field by its name."""
+        return {self.name: self.make(vector, context, client)}
 
 
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
@@ -122,12 +135,14 @@ class MaskAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-at-once-re
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
-    """Carries the masked vector, as little-endian words, its digest, and what it was masked among and for."""
+    """Carries the tag of the masked vector, what it was masked among and for, and the vector."""
 
-    vector: _Vector
-    digest: _Digest
+    fingerprint: ClassVar[Fingerprint] = Fingerprint("tag", keys.vector_tag)
+
+    tag: Annotated[bytes, Size(TAG_BYTES)]
     among: _Digest  # of V2, as far as this client knows it
     task: _Task
+    vector: _Vector
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
@@ -188,17 +203,19 @@ class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """Carries the masked vector with its digest, what it was masked among and for, and two signatures.
+    """Carries the digest of the masked vector, what it was masked among and for, signatures, and the vector.
 
     One, on V2 and the task, is shown to the neighbours. The other, on the digest besides, is for the server.
     """
 
-    vector: _Vector
+    fingerprint: ClassVar[Fingerprint] = Fingerprint("digest", keys.vector_digest)
+
     digest: _Digest
     among: _Digest  # of V2
     task: _Task
     signature: _Signature
     receipt: _Signature
+    vector: _Vector
 
 
 class ConfirmRequest(Message, frozen=True, kw_only=True, tag="confirm-request"):
@@ -232,6 +249,7 @@ _BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(reduce(or_, MESSAGES))
 
 M = TypeVar("M", bound=Message)
+D = TypeVar("D", bytes, memoryview)
 
 
 @cache
@@ -300,6 +318,17 @@ def has_vector(kind: type[Message]) -> bool:
     return body(kind).per_vector_byte > 0
 
 
+def blank(kind: type[M], **head: Any) -> M:
+    """Return a message with this context and client, and of each field the zeros that it has anyway."""
+    return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
+
+
+def room(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
+    """Return room for a masked vector, inside the message of this kind that will carry it."""
+    front = wire.front(blank(kind, **head), config.vector_bytes)
+    return wire.Room(len(front), config.vector_bytes)
+
+
 def measured(data: object, what: str) -> Data:
     """Return the bytes or a view of them, without a copy: they may be far too many."""
     if isinstance(data, bytes):
@@ -339,7 +368,7 @@ def expect(message: Message, kind: type[M]) -> M:
     return message
 
 
-def exactly(name: str, data: bytes, size: int) -> bytes:
+def exactly(name: str, data: D, size: int) -> D:
     """Return the data if it has this size; else raise MalformedMessage."""
     if len(data) != size:
         raise MalformedMessage(f"{name}: expected {size} bytes, got {len(data)}")
@@ -383,7 +412,7 @@ def unpack_ids(name: str, data: bytes, clients: int) -> NDArray[np.int64]:
     if len(data) % ID_BYTES:
         raise MalformedMessage(f"{name}: expected a multiple of {ID_BYTES} bytes, got {len(data)}")
     ids = np.frombuffer(data, "<u4").astype(np.int64)
-    if np.any(np.diff(ids) <= 0):
+    if (ids[1:] <= ids[:-1]).any():
         raise MalformedMessage(f"{name} is not strictly ascending: an id twice, or out of order")
     if ids.size and ids[-1] >= clients:
         raise MalformedMessage(f"{name} contains {ids[-1]}, which was never enrolled")

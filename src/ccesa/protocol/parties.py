@@ -1,6 +1,7 @@
 """Clients and servers, under every guard, refuse the same things before they make a key or ask anybody."""
 
 from collections.abc import Container
+from concurrent.futures import Executor
 
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
@@ -22,11 +23,17 @@ def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
 
 
 def checked_threads(threads: object) -> int:
-    """Return the number of threads; raise ConfigError where there are none."""
+    """Return the most threads that work at a time; 0 stands for as many as help."""
     found = whole_number("threads", threads)
-    if found < 1:
-        raise ConfigError(f"threads must be at least 1, not {found}")
+    if found < 0:
+        raise ConfigError(f"threads must be a number from 0 on, which takes as many as help, not {found}")
     return found
+
+
+def check_executor(executor: object) -> None:
+    """Refuse what has no workers, before a client has sent anything."""
+    if executor is not None:
+        check_type("executor", executor, Executor, "; Client.get_executor() of Dask makes one")
 
 
 def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> None:

@@ -6,6 +6,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 
 import os
 from collections.abc import Iterable, Iterator, MutableSet
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,7 +34,7 @@ from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.parties import check_round, checked_threads
+from ccesa.protocol.parties import check_executor, check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
@@ -76,7 +77,9 @@ class Server:
         task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
         dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
             leave with too few holders for that is left out.
-        threads: How many threads take masks off the sum.
+        threads: The most threads that take masks off the sum; 0 stands for as many as help.
+        executor: Its workers sum the masks that come off a large sum, in other processes or on other
+            machines; only where they may know what this server knows, for they get mask keys.
         random: Gives so many random bytes; anything but the system's is for tests.
         openings: Remembers which steps of which rounds have been opened, in 33 bytes each, and outlives all
             servers; what is added is there to stay when ``add`` returns. Without it nothing is saved.
@@ -87,8 +90,8 @@ class Server:
         failure: Why there is none, once that is known.
 
     Raises:
-        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, or a broken
-            installation of scipy.
+        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, an
+            ``executor`` of another kind, or a broken installation of scipy.
     """
 
     def __init__(
@@ -98,12 +101,14 @@ class Server:
         charter: Charter | None = None,
         task: bytes = m.NO_TASK,
         dropout: float = DROPOUT,
-        threads: int = 1,
+        threads: int = 0,
+        executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
         openings: MutableSet[bytes] | None = None,
     ) -> None:
         check_round(config, "Server", chartered=charter is not None)
         threads = checked_threads(threads)
+        check_executor(executor)
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
         check_scipy()  # before a client has sent anything
@@ -116,6 +121,7 @@ class Server:
             own=charter,
             random=random,
             threads=threads,
+            executor=executor,
             task=checked_task(task),
             dropout=dropout,
         )
@@ -202,7 +208,8 @@ class Server:
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: What ``Client.receive`` returned there; sizes are there, too.
+            reply: What ``Client.receive`` returned there; sizes are there, too. It is read where it lies: a
+                buffer must not change before this returns, and is not kept.
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
@@ -363,7 +370,7 @@ class Server:
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
 
-    def _add(self, total: bytes) -> None:
+    def _add(self, total: memoryview) -> None:
         """Add the sum of another server, where there is one by now."""
         m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
         if self._total is not None:
@@ -379,7 +386,7 @@ class Server:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
             vector = None if summed else checked_vector(self._round, client, message)
-            answer = without_vector(message, reply)
+            answer = without_vector(message)
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
@@ -457,10 +464,10 @@ class ActiveServer(Server):
     Args:
         config: The round, as ``Charter.config`` makes it.
         charter: What the federation has agreed on.
-        threads: How many threads take masks off the sum.
+        threads: The most threads that take masks off the sum; 0 stands for as many as help.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task``, ``dropout`` and ``openings``, as for a ``Server``.
+        **others: ``task``, ``dropout``, ``executor`` and ``openings``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
@@ -471,7 +478,7 @@ class ActiveServer(Server):
         config: RoundConfig,
         charter: Charter,
         *,
-        threads: int = 1,
+        threads: int = 0,
         now: float | None = None,
         random: shamir.Randomness = os.urandom,
         **others: Any,

@@ -5,6 +5,7 @@ keys that were seen, what was sealed, the deposits, the running sum and the rele
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
@@ -39,6 +40,8 @@ class Round(Generic[Own]):
     own: Own
     random: shamir.Randomness = field(repr=False)
     threads: int
+    #: Takes masks off elsewhere, where there is one.
+    executor: Executor | None = field(repr=False)
     #: What clients are asked to work on, by its digest; known when step 2 opens.
     task: bytes
     #: The fraction of clients that may still leave once the shares are accepted.

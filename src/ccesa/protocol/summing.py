@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ccesa import words
-from ccesa.crypto import keys
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
 from ccesa.graphs.assignment import AssignmentGraph, Flags
 from ccesa.graphs.evolution import Evolution, extended, informative
@@ -15,15 +14,19 @@ from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.server_states import Delivered, Round, Settled, Unmasked, grown
 from ccesa.protocol.steps import Requests
 from ccesa.protocol.unmasking import Unmasking
+from ccesa.wire import Data
 
 
-def checked_vector(round: Round[Any], client: int, reply: m.Message) -> bytes | None:
-    """Return the masked vector of a reply that has one; refuse one that was changed on its way."""
+def checked_vector(round: Round[Any], client: int, reply: m.Message) -> memoryview | None:
+    """Return the masked vector of a reply that has one; refuse one that was changed on its way.
+
+    It is a view of the message: who takes it adds it before the message is gone.
+    """
     if not isinstance(reply, m.MaskedVector):
         return None
-    digest = keys.vector_digest(m.checked(reply, round.config).vector, round.context, client)
-    if digest != reply.digest:
-        raise MalformedMessage("the masked vector is not the one that its digest was made of")
+    name, make = reply.fingerprint
+    if make(m.checked(reply, round.config).vector, round.context, client) != getattr(reply, name):
+        raise MalformedMessage(f"the masked vector is not the one that its {name} was made of")
     return reply.vector
 
 
@@ -35,7 +38,7 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
         raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def add_vector(round: Round[Any], state: Delivered, vector: bytes) -> None:
+def add_vector(round: Round[Any], state: Delivered, vector: Data) -> None:
     """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
     np.add(state.total, words.from_bytes(vector, round.config.bits), out=state.total)
 

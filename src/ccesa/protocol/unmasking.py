@@ -14,6 +14,7 @@ from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol.rebuilding import Rebuilding, Rebuilt
 from ccesa.protocol.server_states import Round, Settled
+from ccesa.workers import add_masks_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,9 @@ class Unmasking:
             failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
             raise failure
         found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks(node, secret)]
-        masks.add_masks(self.state.total, found, self.round.config.generator, self.round.threads)
+        add_masks_by(
+            self.round.executor, self.state.total, found, self.round.config.generator, self.round.threads
+        )
         return rebuilt.wrong_shares
 
     def _rebuilt(self) -> Rebuilt:

@@ -74,7 +74,7 @@ def aggregate(
     graph: Graph | None = None,
     threshold: Threshold | None = None,
     seed: int | None = None,
-    threads: int = 1,
+    threads: int = 0,
 ) -> AggregatedModels[Any]:
     """Compute the weighted mean of the models by a secure aggregation round in this process.
 
@@ -94,7 +94,7 @@ def aggregate(
         graph: Who holds shares of whom; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
         seed: Repeats dropouts and rounding; keys and noise are always random.
-        threads: How many threads the round may use.
+        threads: The most threads that the round uses; 0 stands for as many as help.
 
     Returns:
         The mean in the form of the first model, who is in it, what was clipped, and what noise is in it.

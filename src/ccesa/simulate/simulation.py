@@ -14,6 +14,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.config import RoundConfig
+from ccesa.crypto.masks import helpful_threads
 from ccesa.errors import RoundFailed
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
@@ -58,7 +59,7 @@ def simulate(
     *,
     dropout: Dropout | None = None,
     seed: int | None = None,
-    threads: int = 1,
+    threads: int = 0,
     overhear: Overhear = lambda client, message: None,
     federation: Federation | None = None,
     progress: Progress = lambda step, done, of: None,
@@ -67,7 +68,8 @@ def simulate(
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
     ``overhear`` is told every request and reply on the wire. ``federation`` has the members and the charter
-    that the configuration is from, where its guard needs one.
+    that the configuration is from, where its guard needs one. ``threads`` are the most that work at a time,
+    each on another client; 0 stands for as many as help.
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
@@ -75,10 +77,12 @@ def simulate(
     dropouts = (dropout or Independent(0.0)).draw(steps, config.clients, rng)
     server = new_server(config, federation, threads=threads)
     clients = {
-        number: new_client(config, number, partial(source, number), federation)
+        number: new_client(config, number, partial(source, number), federation, threads=1)
         for number in range(config.clients)
     }
-    wire = _Wire(clients, dropouts, threads, overhear, progress)
+    masks = 1 + round(config.graph.mean_mask_degree(config.clients))
+    at_once = helpful_threads(threads, config.vector_bytes, masks)
+    wire = _Wire(clients, dropouts, at_once, overhear, progress)
     result: Aggregate | RoundFailed
     try:
         result = run_round(server, wire.carry)

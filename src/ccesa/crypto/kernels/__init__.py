@@ -1,7 +1,7 @@
 """A kernel adds keystreams to words. All kernels give the same bytes; which one runs is a matter of speed.
 
-``CCESA_KERNEL`` names one for tests and for comparisons (``pure``, ``native``, ``native:aesni``); without it the
-fastest that this machine has runs.
+``CCESA_KERNEL`` names one for tests and for comparisons, and may name instructions too: ``pure``, ``native``,
+``native:aesni``, ``cuda``. Without it the fastest runs that this machine's processor has.
 """
 
 import os
@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from ccesa.crypto.kernels import native, pure
+from ccesa.crypto.kernels import cuda, native, pure
 from ccesa.errors import ConfigError, quoted
+from ccesa.native import VARIABLE
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
-
-VARIABLE = "CCESA_KERNEL"
 
 
 class Kernel(Protocol):
@@ -35,12 +34,17 @@ class Kernel(Protocol):
         least one mask. No lock of the interpreter is held while words are added.
         """
 
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster, for a vector of ``size`` bytes; 0 counts as 1."""
 
-#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it.
+
+#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it. What comes
+#: after ``pure``, which runs everywhere, has to be asked for.
 KERNELS: dict[str, Callable[[], Kernel | None]] = {
     "native": native.find,
     **{f"native:{name}": partial(native.find, name) for name in native.INSTRUCTIONS},
     "pure": pure.find,
+    "cuda": cuda.find,
 }
 
 

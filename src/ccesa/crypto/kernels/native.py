@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ccesa import native
 from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import pure
 from ccesa.words import Vector
@@ -10,10 +11,10 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
 
-#: What the compiled functions take and mean. A package that was built for another number is left alone.
-INTERFACE = 1
 #: The names of all instructions that a kernel was written for, on any processor.
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
+#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+THREAD_BYTES = 24 << 20
 
 
 class Native:
@@ -48,17 +49,20 @@ class Native:
             self._instructions[generator],
         )
 
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster, whichever generator it is."""
+        if len(self._instructions) < len(GENERATORS):
+            return self._otherwise.threads_for(size, masks)
+        return size * masks // THREAD_BYTES
+
 
 def find(wanted: str = "") -> Native | None:
     """Return the kernel, or None where it is not installed or this machine lacks the wanted instructions."""
-    try:
-        import ccesa_native
-    except ImportError:
+    module = native.installed()
+    if module is None:
         return None
-    if getattr(ccesa_native, "INTERFACE", None) != INTERFACE:
-        return None
-    has = {generator: ccesa_native.instructions(generator) for generator in GENERATORS}
+    has = {generator: module.instructions(generator) for generator in GENERATORS}
     if wanted and not any(wanted in names for names in has.values()):
         return None
     chosen = {generator: wanted if wanted in names else names[0] for generator, names in has.items() if names}
-    return Native(ccesa_native, chosen)
+    return Native(module, chosen)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SLICE_BYTES = 256 * 1024
 #: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
 OPEN_STREAMS = 256
+#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+THREAD_BYTES = 8 << 20
 
 _ZEROS = memoryview(bytes(SLICE_BYTES))
 
@@ -36,6 +38,10 @@ class Pure:
             _add_group(source, target, offset, masks[group : group + OPEN_STREAMS], generator)
             source = target
 
+    def threads_for(self, size: int, masks: int) -> int:
+        """Return how many threads at most make this faster: on less than a slice they wait for each other."""
+        return min(size // SLICE_BYTES, size * masks // THREAD_BYTES)
+
 
 def find() -> Pure:
     """Return the kernel: every machine can run it."""
@@ -49,12 +55,15 @@ def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mas
         (kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks
     ]
     elements = SLICE_BYTES // source.itemsize
-    words = np.empty(min(elements, source.size), source.dtype)
+    words, sums = np.empty((2, min(elements, source.size)), source.dtype)
     for first in range(0, source.size, elements):
-        before, after = source[first : first + elements], target[first : first + elements]
-        stream_words, blank = words[: after.size], _ZEROS[: after.nbytes]
+        part = slice(first, first + elements)
+        before = source[part]
+        stream_words, after, blank = words[: before.size], sums[: before.size], _ZEROS[: before.nbytes]
         raw = stream_words.view(np.uint8).data
         for read, combine in streams:
             read(blank, raw)
             combine(before, stream_words, out=after)
             before = after
+        # A vector in a message need not be aligned: numpy adds to such words slowly, and copies bytes fast.
+        target[part].view(np.uint8)[:] = after.view(np.uint8)

@@ -44,12 +44,12 @@ def differences(model: Arrays, reply: Arrays) -> Arrays:
     for name, value in reply.items():
         if value.shape != model[name].shape:
             raise VectorError(f"array {name!r} has shape {value.shape}, the model's has {model[name].shape}")
-    return {name: np.asarray(reply[name], np.float64) - np.asarray(model[name], np.float64) for name in model}
+    return {name: np.subtract(reply[name], model[name], dtype=np.float64) for name in model}
 
 
 def moved(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
     """Return the model's array plus the mean difference in its own type; a mean of counters is a float."""
-    found = np.asarray(value, np.float64) + difference
+    found = np.add(value, difference, dtype=np.float64)
     return found.astype(value.dtype) if value.dtype.kind == "f" else found
 
 
@@ -75,7 +75,6 @@ def _record_parts(record: ArrayRecord) -> list[bytes]:
     parts: list[bytes] = []
     for name, array in record.items():
         value = array.numpy()
-        content = np.ascontiguousarray(value)
-        head = f"{name}\0{content.dtype.str}\0{value.shape}".encode()
-        parts += [head, hashlib.sha256(content.tobytes()).digest()]
+        head = f"{name}\0{value.dtype.str}\0{value.shape}".encode()
+        parts += [head, hashlib.sha256(np.ravel(value).view(np.uint8).data).digest()]
     return parts

@@ -206,8 +206,18 @@ class _Node:
                 used_rounds=used,
                 tasks=None,
                 account=account,
+                threads=own.threads,
             )
-        return Client(config, place, vector, task=task, floor=own.floor, used_rounds=used, account=account)
+        return Client(
+            config,
+            place,
+            vector,
+            task=task,
+            floor=own.floor,
+            used_rounds=used,
+            account=account,
+            threads=own.threads,
+        )
 
     def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
         """Return what this round is, and how replies become vectors in it.

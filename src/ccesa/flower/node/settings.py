@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from flwr.app import DEFAULT_TTL
@@ -28,6 +28,7 @@ _BESIDE_CHARTER = {
     "ccesa-charter",
     "ccesa-memory",
     "ccesa-forget-after",
+    "ccesa-threads",
     "ccesa-min-noise",
     "ccesa-budget",
     "ccesa-ledger",
@@ -55,6 +56,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     memory: str | None = None
     #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
     forget_after: float = float(DEFAULT_TTL)
+    #: The most threads that make masks; 0 stands for as many as help.
+    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: The least standard deviation of the noise in a sum, in units of the norm.
     min_noise: float = 0.0
     #: Epsilon and delta, separated by a comma: what one training may spend, if all its rounds come.

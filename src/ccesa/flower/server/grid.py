@@ -1,6 +1,7 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from ccesa.flower.server.settings import rounds_of
 from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
 from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
 
 
@@ -69,6 +71,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         retries: How often a lost round is repeated.
         give_up_after: How many lost rounds in a row end the training; None goes on.
         secure_evaluate: Whether evaluate messages go through secure rounds, too.
+        executor: Its workers take masks off large sums, as for a ``Server`` (none).
 
     Attributes:
         error_bound: By how much rounding can have moved any value of the last model; None before the first,
@@ -104,6 +107,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         retries: int = 0,
         give_up_after: int | None = None,
         secure_evaluate: bool = True,
+        executor: Executor | None = None,
     ) -> None:
         settings = {
             "privacy": privacy,
@@ -123,7 +127,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
         self._grid = grid
+        check_executor(executor)
         self._rounds = rounds_of(charter, settings, secure_evaluate)
+        self._server = partial(self._rounds.server, executor=executor)
         self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
         self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
@@ -245,15 +251,15 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
     def _new_series(self, packing: AnyPacking, rounds: int | None) -> KeptSeries:
         config = self._rounds.config(packing, accept=True)
-        series = Series(config, server=self._rounds.server, rounds=rounds)
+        series = Series(config, server=self._server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
     def _single_round(self, packing: AnyPacking) -> Running:
         config, message_type = self._rounds.config(packing, accept=False), packing.terms.message_type
         if config.accept:  # the agreement needs it
-            series = Series(config, server=self._rounds.server, rounds=1)
+            series = Series(config, server=self._server, rounds=1)
             return SeriesOfOne(self._grid, message_type, series)
-        return SingleRound(self._grid, message_type, self._rounds.server(config))
+        return SingleRound(self._grid, message_type, self._server(config))
 
     def _round(
         self, preparing: Preparing, packing: AnyPacking, messages: list[Message], deadline: Deadline

@@ -106,9 +106,9 @@ class NoisyRounds:
         planned = self._planned(packing.terms.clients, mechanism.dimension if mechanism else 0)
         return planned.config(accept=accept or planned.accept)
 
-    def server(self, config: RoundConfig) -> Server:
+    def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
-        return Server(config, dropout=self.dropout)
+        return Server(config, dropout=self.dropout, **options)
 
     def _planned(self, nodes: int, parameters: int) -> Plan:
         if (nodes, parameters) not in self._plans:

@@ -86,9 +86,9 @@ class PlannedRounds:
         planned = self._planning.of(nodes, lambda: self._plan(nodes, length))
         return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
-    def server(self, config: RoundConfig) -> Server:
+    def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
-        return Server(config, dropout=self.dropout)
+        return Server(config, dropout=self.dropout, **options)
 
     def _plan(self, nodes: int, length: int) -> Plan:
         return plan_or_complete(nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits)
@@ -150,9 +150,9 @@ class CharteredRounds:
         accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
 
-    def server(self, config: RoundConfig) -> Server:
+    def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
-        return ActiveServer(config, self._charter, dropout=self.dropout)
+        return ActiveServer(config, self._charter, dropout=self.dropout, **options)
 
 
 def _one_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:

@@ -37,12 +37,12 @@ def masked(
         raise FaultyServer("a neighbour is in V2 whose shares this client was not shown")
     held = Holding(**held_among(state, live))
     among = signed_texts.among(round.context, round.client, packed)
-    vector = mask_vector(round, state, held.near, task, among)
+    said = mask_vector(round, state, held.near, task, among, m.SignedMaskReply)
     what = (round.context, state.root, packed, task)
     sign = round.own.identity.sign
     return SignedV2(**vars(held), root=state.root, v2=packed, task=task), m.SignedMaskReply(
         **round.head,
-        **vector,
+        **said,
         signature=sign(signed_texts.masking_text(*what)),
-        receipt=sign(signed_texts.receipt_text(*what, vector["digest"])),
+        receipt=sign(signed_texts.receipt_text(*what, said["digest"])),
     )

@@ -25,7 +25,7 @@ def told_neighbourhood(round: Round[Floor], request: m.ShareRequest) -> Neighbou
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
     flags = np.frombuffer(m.checked(request, round.config, neighbours.size).masked, np.uint8)
-    if np.any(flags > 1):
+    if (flags > 1).any():
         raise FaultyServer("a mask flag that is neither 0 nor 1")
     expected, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
     if expected is not None and found != expected:

@@ -17,4 +17,5 @@ def masked(round: Round[Floor], state: Accepted, live: Flags, task: bytes) -> tu
     """Mask among these members, for this task."""
     held = Holding(**held_among(state, live))
     among = signed_texts.among(round.context, round.client, m.pack_ids(held.near.members))
-    return held, m.MaskReply(**round.head, **mask_vector(round, state, held.near, task, among))
+    said = mask_vector(round, state, held.near, task, among, m.MaskReply)
+    return held, m.MaskReply(**round.head, **said)

@@ -1,0 +1,26 @@
+"""With numpy alone and with the compiled module, in turn."""
+
+import os
+import time
+from collections.abc import Callable
+from statistics import median
+
+from ccesa import native
+
+
+def processor_ms(work: Callable[[], object], repeats: int) -> dict[str, float]:
+    """Return the processor time of a piece of work, medians, by kernel: those that this machine has."""
+    names = ["pure", "native"] if native.installed() else ["pure"]
+    times: dict[str, list[float]] = {name: [] for name in names}
+    before = os.environ.get(native.VARIABLE)
+    for _ in range(repeats + 1):
+        for name, found in times.items():
+            os.environ[native.VARIABLE] = name
+            start = time.process_time()
+            work()
+            found.append((time.process_time() - start) * 1e3)
+    if before is None:
+        del os.environ[native.VARIABLE]
+    else:
+        os.environ[native.VARIABLE] = before
+    return {name: median(found[1:]) for name, found in times.items()}  # the first one builds tables

@@ -1,0 +1,89 @@
+"""The mask step by every kernel of this machine, beside the bare instructions for its keystream.
+
+Everything is processor time of one thread, in turn within one run; only the gain of a second thread is by the
+clock. ``python -m bench.kernels`` prints the rows.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from bench.threads import gain
+from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.kernels import Kernel, native, pure
+from ccesa.crypto.masks import Mask
+
+LENGTH, NEIGHBOURS, TIMES = 1_000_000, (18, 50), 15
+
+
+def compare() -> list[dict[str, Any]]:
+    """Measure each generator with each number of neighbours, and its own mask."""
+    return [_case(generator, neighbours) for generator in GENERATORS for neighbours in NEIGHBOURS]
+
+
+def _case(generator: str, neighbours: int) -> dict[str, Any]:
+    masks = [Mask(os.urandom(GENERATORS[generator].key_bytes), 1 - i % 2 * 2) for i in range(neighbours + 1)]
+    source = np.frombuffer(os.urandom(4 * LENGTH), np.uint32)
+    target = np.empty_like(source)
+    works: dict[str, Callable[[], object]] = {}
+    limits: dict[str, Callable[[], object]] = {}
+    for name, kernel in {"pure": pure.find(), **_compiled(generator)}.items():
+        works[name] = partial(kernel.add, source, target, 0, masks, generator)
+        if name != "pure":
+            limits[name] = partial(_limit, generator, name, source.nbytes * len(masks))
+    samples = [{key: _cpu_ms(work) for key, work in _both(works, limits)} for _ in range(TIMES)]
+    rows = {name: {"ms": _median(samples, (name, "step"))} for name in works}
+    for name in limits:
+        rows[name]["limit_ms"] = _median(samples, (name, "limit"))
+        rows[name]["over_limit"] = median(one[name, "step"] / one[name, "limit"] for one in samples)
+        rows[name]["faster"] = median(one["pure", "step"] / one[name, "step"] for one in samples)
+    fastest = next(iter(limits), "pure")
+    return {
+        "generator": generator,
+        "neighbours": neighbours,
+        "kernels": rows,
+        "fastest": fastest,
+        "two_threads": gain(works[fastest]) if neighbours == NEIGHBOURS[0] else None,
+    }
+
+
+def _both(
+    works: dict[str, Callable[[], object]], limits: dict[str, Callable[[], object]]
+) -> list[tuple[tuple[str, str], Callable[[], object]]]:
+    """Steps and limits in turn, so that a noisy moment meets both."""
+    kinds = (("step", works), ("limit", limits))
+    return [((name, kind), table[name]) for name in works for kind, table in kinds if name in table]
+
+
+def _compiled(generator: str) -> dict[str, Kernel]:
+    """By the names of instructions, the fastest first."""
+    found = {name: native.find(name) for name in native.INSTRUCTIONS}
+    return {
+        name: one for name, one in found.items() if one is not None and f"{generator}: {name}" in one.name
+    }
+
+
+def _limit(generator: str, name: str, size: int) -> None:
+    import ccesa_native
+
+    ccesa_native._limit(generator, name, size)
+
+
+def _median(samples: list[dict[tuple[str, str], float]], key: tuple[str, str]) -> float:
+    return median(one[key] for one in samples)
+
+
+def _cpu_ms(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return (time.process_time() - start) * 1e3
+
+
+if __name__ == "__main__":
+    for row in compare():
+        print(row)

@@ -1,0 +1,135 @@
+"""The server of a large round beside its floor, and one whole client of the same round under both guards.
+
+A thousand clients on the planned graph, a tenth of them lost on the way, a million 32-bit words. The floor is
+the keystreams that the server has to add, with the kernel that runs, its agreements by the library, and one
+addition per vector, all sampled between the replies. Processor time, one thread.
+"""
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bench.rounds import server_work
+from ccesa.config import RoundConfig
+from ccesa.crypto import masks, primitives
+from ccesa.crypto.kernels import kernel
+from ccesa.graphs import Complete
+from ccesa.plan import plan
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import Client
+from ccesa.protocol.server import Server
+from ccesa.protocol.steps import steps_of
+from ccesa.simulate import federate
+from ccesa.simulate.dropout import Independent
+from ccesa.simulate.enrolment import Federation, new_client, new_server
+
+T = TypeVar("T")
+CLIENTS, LENGTH, DROPOUT = 1000, 1_000_000, 0.1
+#: Keystreams, agreements and additions in one sample of the floor.
+ROW = 16
+#: Replies that a server gets in a row, as one that has a machine to itself; then the floor is sampled.
+BATCH = 40
+
+
+def compare() -> dict[str, Any]:
+    """Measure the server's parts, its floor, and whole clients of such a round."""
+    made = plan(CLIENTS, DROPOUT)
+    config = RoundConfig(clients=CLIENTS, length=LENGTH, graph=made.graph, threshold=made.threshold)
+    server, spent, floor = _played(config)
+    found = server.result()
+    agreements, streams = server_work(found)
+    work = {"agreement": agreements, "keystream": streams, "addition": len(found.survivors)}
+    least = {name: count * median(floor[name]) for name, count in work.items()}
+    return {
+        "clients": CLIENTS,
+        "length": LENGTH,
+        "degree": made.degree,
+        "mask_degree": made.mask_degree,
+        "survivors": len(found.survivors),
+        "kernel": kernel().name,
+        "work": work,
+        "floor_ms": least,
+        "server_ms": spent,
+        "ratio": sum(spent.values()) / sum(least.values()),
+        "client_ms": _clients(int(made.degree), int(made.mask_degree)),
+    }
+
+
+def _played(config: RoundConfig) -> tuple[Server, dict[str, float], dict[str, list[float]]]:
+    """Play one round; return its server, what that spent by part, and samples of the floor."""
+    vector = np.random.default_rng(0).integers(2**32, size=config.length, dtype=np.uint32)
+    clients = {i: Client(config, i, vector, threads=1) for i in range(config.clients)}
+    gone = Independent(DROPOUT).draw(steps_of(config), config.clients, np.random.default_rng(0))
+    server, spent = Server(config, threads=1), defaultdict[str, float](float)
+    sample, floor = _floor(vector), defaultdict[str, list[float]](list)
+    requests = server.open()
+    while requests:
+        step, left = server.step, sorted(requests.keys() - gone[server.step.name])
+        part = "vectors" if m.has_vector(step.reply) else "the rest"
+        for first in range(0, len(left), BATCH):
+            replies = {i: clients[i].receive(requests[i]) for i in left[first : first + BATCH]}
+            for i, reply in replies.items():
+                spent[part] += _timed(partial(server.receive, i, reply))[0]
+            for name, work in sample.items():
+                floor[name].append(_timed(work)[0] / ROW)
+        part = "unmasking" if server.next_step is None else "the rest"
+        ms, requests = _timed(server.close)
+        spent[part] += ms
+    return server, dict(spent), floor
+
+
+def _floor(vector: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Return what is in the floor, each as a row of as many."""
+    total, every = vector.copy(), [masks.Mask(os.urandom(16), 1 - 2 * (k % 2)) for k in range(ROW)]
+    vectors = [vector.copy() for _ in range(ROW)]
+    private = primitives.private_key(os.urandom(32))
+    public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(ROW)]
+    return {
+        "keystream": lambda: kernel().add(total, total, 0, every, "aes128-ctr"),
+        "agreement": lambda: [private.exchange(primitives.load_public_key(one)) for one in public],
+        "addition": lambda: [np.add(total, one, out=total) for one in vectors],
+    }
+
+
+def _clients(degree: int, mask_degree: int) -> dict[str, float]:
+    """Return the time of one client in all steps: with as many masks as planned, and under ``active`` all."""
+    federation = federate(degree + 1, graph=Complete())
+    configs: dict[str, tuple[RoundConfig, Federation | None]] = {
+        "curious": (
+            RoundConfig(clients=degree + 1, length=LENGTH, graph=Complete(mask_degree=mask_degree)),
+            None,
+        ),
+        "active": (federation.charter.config(length=LENGTH), federation),
+    }
+    return {guard: _client_ms(*given) for guard, given in configs.items()}
+
+
+def _client_ms(config: RoundConfig, federation: Federation | None) -> float:
+    """Return the median over the clients of a round in which all are neighbours."""
+    vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)
+    clients = {i: new_client(config, i, vector, federation, threads=1) for i in range(config.clients)}
+    server, times = new_server(config, federation), dict.fromkeys(clients, 0.0)
+    requests = server.open()
+    while requests:
+        for i, request in requests.items():
+            ms, reply = _timed(partial(clients[i].receive, request))
+            times[i] += ms
+            server.receive(i, reply)
+        requests = server.close()
+    return median(times.values())
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    start = time.process_time()
+    found = work()
+    return (time.process_time() - start) * 1e3, found
+
+
+if __name__ == "__main__":
+    print(compare())

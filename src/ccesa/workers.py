@@ -1,0 +1,138 @@
+"""Workers of an executor, in other processes or on other machines, sum masks that a server takes off.
+
+A worker gets keys and a range of the vector, and returns the sum of those masks there; it sees no vector.
+What does not come back the server sums itself: an executor can make a round faster, and cannot lose it.
+"""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+
+import numpy as np
+
+from ccesa import words
+from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.masks import Mask, add_masks, helpful_threads, ranges
+from ccesa.errors import VectorError
+from ccesa.words import Vector
+
+#: A part has at least so many bytes of the vector: the keys that go with it are few beside them,
+PART_BYTES = 512 << 10
+#: and at least so many bytes of keystream: sending it is little beside tens of milliseconds of work.
+PART_STREAM_BYTES = 256 << 20
+#: Seconds in which no part comes back, after which the server works itself.
+PATIENCE = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskSum:
+    """A sum of masks over a range of the vector, for a worker to compute."""
+
+    generator: str
+    bits: int
+    part: slice
+    keys: bytes = field(repr=False)
+    negative: bytes = field(repr=False)
+
+    @property
+    def masks(self) -> list[Mask]:
+        """Return the masks themselves."""
+        size = GENERATORS[self.generator].key_bytes
+        return [
+            Mask(self.keys[place * size : (place + 1) * size], -1 if negative else 1)
+            for place, negative in enumerate(self.negative)
+        ]
+
+
+def sum_masks(task: MaskSum) -> Vector:
+    """Compute a sum of masks, in one thread: this is what a worker runs."""
+    total = words.zeros(task.part.stop - task.part.start, task.bits)
+    add_masks(total, task.masks, task.generator, 1, offset=task.part.start * total.itemsize)
+    return total
+
+
+def add_masks_by(
+    executor: Executor | None, vector: Vector, masks: Sequence[Mask], generator: str, threads: int
+) -> None:
+    """Add and subtract every mask, in place, by the workers of an executor where the work is worth it."""
+    tasks = [] if executor is None else _tasks(vector, masks, generator)
+    if executor is None or len(tasks) < 2:
+        add_masks(vector, masks, generator, threads)
+        return
+    missing = _by_workers(executor, vector, tasks)
+    if not missing:
+        return
+
+    def work(task: MaskSum) -> None:
+        add_masks(vector[task.part], masks, generator, 1, offset=task.part.start * vector.itemsize)
+
+    size = sum(vector[task.part].nbytes for task in missing)
+    with ThreadPoolExecutor(helpful_threads(threads, size, len(masks))) as pool:
+        for done in [pool.submit(work, task) for task in missing]:
+            done.result()
+
+
+def _tasks(vector: Vector, masks: Sequence[Mask], generator: str) -> list[MaskSum]:
+    """Cut the work into parts, whoever will do them: many enough for dozens of workers where it is large."""
+    size = max(PART_BYTES, PART_STREAM_BYTES // max(1, len(masks)) // PART_BYTES * PART_BYTES)
+    keys, negative = b"".join(mask.key for mask in masks), bytes(mask.sign < 0 for mask in masks)
+    return [
+        MaskSum(generator=generator, bits=8 * vector.itemsize, part=part, keys=keys, negative=negative)
+        for part in ranges(vector.size, size // vector.itemsize)
+    ]
+
+
+def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> list[MaskSum]:
+    """Add what workers return; return the parts that did not come back."""
+    arrived: SimpleQueue[tuple[int, Future[Vector]]] = SimpleQueue()
+    running: dict[int, Future[Vector]] = {}
+    left, faults = dict(enumerate(tasks)), set()
+
+    def tell(place: int, done: Future[Vector]) -> None:
+        arrived.put((place, done))
+
+    try:
+        for place, task in left.items():
+            try:
+                running[place] = executor.submit(sum_masks, task)
+                running[place].add_done_callback(partial(tell, place))
+            except Exception as error:  # whatever somebody else's executor raises
+                running.pop(place, None)
+                faults.add(type(error).__name__)
+        while running:
+            place, done = arrived.get(timeout=PATIENCE)
+            del running[place]
+            fault = _added(vector[left[place].part], done)
+            if fault:
+                faults.add(fault)
+            else:
+                del left[place]
+    except Empty:
+        faults.add(f"none in {PATIENCE:g} seconds")
+    finally:
+        for future in running.values():
+            future.cancel()
+    if left:
+        text = "%d of %d sums of masks did not come from the executor (%s): the server makes them itself"
+        _log.warning(text, len(left), len(tasks), ", ".join(sorted(faults)))
+    return list(left.values())
+
+
+def _added(target: Vector, future: Future[Vector]) -> str:
+    """Add what a worker returned. Otherwise say why it cannot be: by a name, for texts are not ours."""
+    if future.cancelled():
+        return "cancelled"
+    error = future.exception()
+    if error is not None:
+        return type(error).__name__
+    try:
+        found = words.check(future.result(), target.size, 8 * target.itemsize)
+    except VectorError:
+        return "a result of another kind"
+    np.add(target, found, out=target)
+    return ""
