@@ -14,6 +14,7 @@ from bench import (
     active,
     ahead,
     client,
+    crowd,
     cuda,
     executor,
     fields,
@@ -27,6 +28,7 @@ from bench import (
     privacy,
     report,
     rounds,
+    scale,
     server,
     threads,
     versus,
@@ -81,6 +83,8 @@ def main() -> None:
             "hybrid",
             "noise",
             "privacy",
+            "scale",
+            "million-clients",
             "threads",
             "executor",
             "cuda",
@@ -89,6 +93,7 @@ def main() -> None:
         help="measure one part anew; the others stay as they are in bench/results.json",
     )
     only = parser.parse_args().only
+    kept = HERE / "results.json"
     parts: dict[str, Callable[[], Any]] = {
         "table": lambda: [_told(table_row, row) for row in PAPER],
         "million": _million,
@@ -102,15 +107,19 @@ def main() -> None:
         "hybrid": _hybrid,
         "noise": _noise,
         "privacy": _privacy,
+        "scale": lambda: _scale(kept),
         "threads": _threads,
         "executor": _executor,
         "kernels": _kernels,
         "cuda": cuda.kept,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
-    kept = HERE / "results.json"
     results = json.loads(kept.read_text()) if only else {}
     results |= {name: part() for name, part in parts.items() if only in (None, name)}
+    if only == "million-clients":  # a quarter of an hour and 20 GB: never along with the others
+        results["scale"]["servers"][str(scale.MILLION)] = _told_scale(scale.MILLION)
+    if only in (None, "scale", "million-clients"):
+        scale.picture(results["scale"]["servers"]).savefig(HERE / "scale.png", dpi=150)
     results["machine"] = _machine()
     kept.write_text(json.dumps(results, indent=1) + "\n")
     page = HERE.parent / "docs" / "performance.md"
@@ -192,6 +201,19 @@ def _told(work: Callable[[tuple[Any, ...]], dict[str, Any]], row: tuple[Any, ...
 def _told_large(name: str, options: str) -> dict[str, object]:
     _say(name)
     return large.simulate(options)
+
+
+def _scale(kept: Path) -> dict[str, Any]:
+    """Measure servers and a client in crowds; a million clients stay as they were measured last."""
+    before = json.loads(kept.read_text()).get("scale", {}).get("servers", {}) if kept.exists() else {}
+    servers = {str(clients): _told_scale(clients) for clients in scale.CLIENTS}
+    _say("one client of the guard active among 100,000")
+    return {"servers": {**before, **servers}, "crowd": crowd.compare()}
+
+
+def _told_scale(clients: int) -> dict[str, Any]:
+    _say(f"a server among {clients:,} stand-ins")
+    return scale.measure(clients)
 
 
 def _machine() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a crowd costs one client under the guard ``active``: sets of all clients, and the circle of all of them.
+"""A crowd costs one client under the guard ``active`` sets of all clients, and the circle of all of them.
 
 The client, its charter and its neighbours' shares and signatures are real; the others have advertised.
 """

@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench import kernels
+from bench.scale import LENGTH, exponents
 from bench.versus import PAIRS
 
 #: What must hold, as (name, how to read it from the results, target, whether a small number is good).
@@ -63,6 +64,8 @@ def page(results: dict[str, Any]) -> str:
         _imports(results["imports"]),
         "## Memory and scale",
         _large(results["large"]),
+        "## Servers of many clients",
+        _scale(results["scale"]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -115,6 +118,13 @@ def targets(results: dict[str, Any]) -> list[Target]:
         ("client under the hybrid agreement: times the classical", _slower(results["hybrid"]), 1.25, True),
         ("a million draws of noise, the slowest case: ms", max(map(_draws, results["noise"])), 150, True),
         *_noisy(results["privacy"]),
+        (
+            "server, 100,000 clients, 1,000 words: seconds",
+            results["scale"]["servers"]["100000"]["cpu_s"],
+            8,
+            True,
+        ),
+        ("the same: MB", results["scale"]["servers"]["100000"]["memory_mb"], 1500, True),
         ("a GPU: TB/s of keystream added", _server_rate(results["cuda"]), 1.0, False),
     ]
     for name, found in versus.items():
@@ -414,6 +424,54 @@ def _imports(found: dict[str, float]) -> str:
         f"`import ccesa` takes {found['ccesa_ms']:.0f} ms in a fresh interpreter; the parts of numpy, "
         f"cryptography and msgspec that it uses take {found['libraries_ms']:.0f} ms, measured in turn "
         "(`bench/imports.py`). Servers, series, the planner and the command line are loaded when used."
+    )
+
+
+def _scale(found: dict[str, Any]) -> str:
+    servers = sorted(found["servers"].values(), key=lambda one: int(one["clients"]))
+    time, memory = exponents(found["servers"])
+    lines = [
+        f"The server alone, in a process of its own, {LENGTH:,} words, a planned circle, a tenth drop out "
+        "over the round (`bench/scale.py`). Clients are stand-ins (`bench/stand_ins.py`) with real keys and "
+        "shares and real masks of whoever drops out: every sum below is compared with the plain one. Memory "
+        "is the peak beyond a server that has not been opened.\n",
+        "| clients | neighbours | exact | requests, s | receiving, s | closing, s | in all, s | MB |",
+        "|--:|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    for one in servers:
+        part = {name: _sum_of(one["seconds"], name) for name in ("requests", "receive", "close")}
+        lines.append(
+            f"| {one['clients']:,} | {one['degree']:.0f} | {'yes' if one['exact'] else 'no'} "
+            f"| {part['requests']:.2f} | {part['receive']:.2f} | {part['close']:.2f} "
+            f"| {one['cpu_s']:.2f} | {one['memory_mb']:,.0f} |"
+        )
+    lines += [
+        f"\nFrom 10,000 clients on time grows as n^{time:.2f} and memory as n^{memory:.2f}; neighbours grow "
+        "with log n besides.\n",
+        "![growth of a server](../bench/scale.png)\n",
+        _crowd(found["crowd"]),
+    ]
+    return "\n".join(lines)
+
+
+def _sum_of(seconds: dict[str, float], name: str) -> float:
+    return sum(value for what, value in seconds.items() if what.startswith(name))
+
+
+def _crowd(found: dict[str, Any]) -> str:
+    names = ("share", "mask", "confirm", "unmask")
+    rows = [
+        f"| {int(size):,} | "
+        + " | ".join(f"{one[name]:.2f}" for name in names)
+        + f" | {sum(one.values()):.2f} |"
+        for size, one in found["clients"].items()
+    ]
+    return (
+        f"One client of the guard `active` with {found['degree']} neighbours and {found['length']:,} words, "
+        "in milliseconds of processor time (`bench/crowd.py`): the crowd costs it the sets V1, V2 and V3, a "
+        "bit for each client, and the circle on which it finds its neighbours.\n\n"
+        "| clients | share | mask | confirm | unmask | in all |\n|--:|--:|--:|--:|--:|--:|\n"
+        + "\n".join(rows)
     )
 
 

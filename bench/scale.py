@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,14 @@ from ccesa.plan import plan
 from ccesa.protocol.server import Server
 from ccesa.simulate.simulation import peak_rss_mb
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CLIENTS = (1_000, 10_000, 100_000)
 MILLION = 1_000_000
 LENGTH, DROPOUT = 1_000, 0.1
+#: What is drawn, and in which units.
+WHAT = {"cpu_s": "server, seconds of processor time", "memory_mb": "server, MB"}
 #: Replies that travel together.
 BATCH = 256
 
@@ -60,6 +65,39 @@ def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dic
         "survivors": len(survivors),
         "exact": bool(np.array_equal(total, stand_ins.sum_of(survivors))),
     }
+
+
+def exponents(servers: dict[str, dict[str, Any]]) -> tuple[float, float]:
+    """Fit time and memory as powers of the number of clients, over all but the smallest."""
+    rows = sorted(servers.values(), key=lambda one: int(one["clients"]))[1:]
+    sizes = np.log([one["clients"] for one in rows])
+    time, memory = (np.polyfit(sizes, np.log([one[what] for one in rows]), 1)[0] for what in WHAT)
+    return float(time), float(memory)
+
+
+def picture(servers: dict[str, dict[str, Any]]) -> "Figure":
+    """Draw time and memory over the number of clients."""
+    from matplotlib.figure import Figure
+
+    rows = sorted(servers.values(), key=lambda one: int(one["clients"]))
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    sizes = [one["clients"] for one in rows]
+    for panel, (what, label), power in zip(
+        figure.subplots(1, 2), WHAT.items(), exponents(servers), strict=True
+    ):
+        values = [one[what] for one in rows]
+        panel.loglog(sizes, values, color="black", marker="o", label=f"measured, grows as n^{power:.2f}")
+        panel.loglog(
+            sizes,
+            [values[-1] * size / sizes[-1] for size in sizes],
+            color="0.6",
+            ls="--",
+            label="in proportion",
+        )
+        panel.set(xlabel="clients", ylabel=label)
+        panel.grid(color="0.9")
+        panel.legend(fontsize=8)
+    return figure
 
 
 def _serve(stand_ins: Connection, config: RoundConfig) -> None:

@@ -98,10 +98,10 @@ class StandIns:
                 self._encoded(
                     m.MaskReply,
                     client,
-                    vector=vector.tobytes(),
-                    digest=keys.vector_digest(vector.data, self.context, client),
+                    **m.MaskReply.fingerprint.field(vector.data, self.context, client),
                     among=signed_texts.among(self.context, client, known),
                     task=m.NO_TASK,
+                    vector=vector.tobytes(),
                 ),
             )
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.graphs import Complete, ErdosRenyi, Harary, drawing
+from ccesa.graphs import Complete, ErdosRenyi, Harary, assignment, drawing
 from ccesa.graphs.assignment import AssignmentGraph, draw, from_edges
 from strategies import graphs, probabilities
 
@@ -246,3 +246,37 @@ def test_large_graphs_are_sorted_on_both_sides_of_sixteen_bits(size):
     inside = np.diff(graph.rows) == 0
     assert np.all(np.diff(graph.columns)[inside] > 0)
     assert np.array_equal(graph.columns[graph.reverse], graph.rows)
+
+
+@given(st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 300))
+def test_nodes_are_sorted_stably_by_all_of_their_bits(size, seed, count):
+    nodes = np.random.default_rng(seed).integers(0, size, count)
+    assert np.array_equal(assignment._stable_order(nodes, size), np.argsort(nodes, kind="stable"))
+
+
+#: Words that leave room for ties, lie at both ends, and on both sides of the one across the circle.
+circle_words = st.sampled_from([0, 1, 2, 3, 2**62, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1])
+
+
+@settings(max_examples=300)
+@given(st.lists(circle_words | st.integers(0, 2**64 - 1), min_size=3, max_size=40), st.data())
+def test_the_nearest_on_the_circle_are_those_of_the_whole_circle(words, data):
+    size = len(words)
+    each_side = data.draw(st.integers(1, (size - 1) // 2))
+    node = data.draw(st.integers(0, size - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "_circle_words", lambda seed, size: np.array(words, np.uint64))
+        found = drawing.near_on_circle(SEED, size, node, each_side)
+        positions = drawing.circle_positions(SEED, size)
+    others, low, high = drawing.others(size, node)
+    expected = others[drawing.circle_distance(positions, low, high) <= each_side]
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [100_000, 70_001])
+def test_a_client_in_a_crowd_finds_the_neighbours_that_the_server_draws(size):
+    kind = Harary(degree=46)
+    graph = draw(kind, SEED, np.arange(size))
+    for node in range(0, size, 997):
+        assert np.array_equal(assignment.neighbourhood(kind, SEED, graph.ids, node), graph.neighbours(node))

@@ -261,10 +261,14 @@ class Admission:
         Raises:
             ConfigError: The key is not in the list.
         """
-        for place, member in enumerate(self.members):
-            if member.public == public:
-                return place
-        raise ConfigError("this identity is not among the members")
+        if public not in self._places:
+            raise ConfigError("this identity is not among the members")
+        return self._places[public]
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        """Return the place of each key: a process with many clients asks for many."""
+        return {member.public: place for place, member in enumerate(self.members)}
 
 
 def is_printable(text: str) -> bool:

@@ -122,11 +122,12 @@ class _Wire:
         asked = [number for number in requests if number not in gone]
         for number, request in requests.items():
             self.overhear(number, request)
-        replies = _in_threads(self.threads, lambda number: self._answer(number, requests[number]), asked)
-        for done, (number, reply, ms) in enumerate(replies, 1):
+        replies = _in_threads(self.threads, lambda number: self._answer(number, requests), asked)
+        for done, (number, reply, received, ms, server_ms) in enumerate(replies, 1):
             self.overhear(number, reply)
+            self.server_ms += server_ms
             self.figures[step.name].append(ms)
-            self.figures[f"{step.name} received"].append(len(requests[number]))
+            self.figures[f"{step.name} received"].append(received)
             self.figures[f"{step.name} sent"].append(len(reply))
             start = time.thread_time()
             yield number, reply  # the server takes it before it asks for the next one
@@ -138,10 +139,14 @@ class _Wire:
         """Count all of the process's time between two steps as the server's: no client is at work then."""
         self.server_ms += 1e3 * (time.process_time() - self._server_since)
 
-    def _answer(self, number: int, request: bytes) -> tuple[int, bytes, float]:
+    def _answer(self, number: int, requests: Requests) -> tuple[int, bytes, int, float, float]:
+        """Let the server make a request and a client answer it; return what it took both."""
+        before = time.thread_time()
+        request = requests[number]
         start = time.thread_time()
         reply = self.clients[number].receive(request)
-        return number, reply, 1e3 * (time.thread_time() - start)
+        end = time.thread_time()
+        return number, reply, len(request), 1e3 * (end - start), 1e3 * (start - before)
 
     def mean(self, name: str) -> float:
         return fmean(self.figures[name] or [0.0])
