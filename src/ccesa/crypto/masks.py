@@ -3,15 +3,14 @@
 Streams are seekable, so any part of the vector can be masked by another thread, process or machine.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from ccesa.crypto.generators import ALIGNMENT
 from ccesa.crypto.kernels import kernel
+from ccesa.crypto.threads import helpful, side_by_side
 from ccesa.words import Vector, zeros
 
 
@@ -58,12 +57,8 @@ def masked(
 
 
 def helpful_threads(most: int, size: int, masks: int) -> int:
-    """Return with how many threads a vector of ``size`` bytes is masked fastest.
-
-    There are at most as many as the caller allows, where 0 stands for the cores that this process may use.
-    """
-    worth = kernel().threads_for(size, masks)
-    return max(1, min(worth, most or _cores())) if worth > 1 else 1
+    """Return with how many threads a vector of ``size`` bytes is masked fastest, at most ``most``."""
+    return helpful(most, kernel().threads_for(size, masks))
 
 
 def ranges(size: int, step: int) -> list[slice]:
@@ -81,21 +76,4 @@ def _add(
 
     parts = helpful_threads(threads, vector.nbytes, len(masks))
     blocks = -(-vector.nbytes // ALIGNMENT)
-    first, *others = ranges(vector.size, -(-blocks // parts) * ALIGNMENT // word)
-    if not others:
-        work(first)
-        return
-    # A pool for each call leaves nothing behind for a fork or the end of the process; it costs a tenth of
-    # what the least of its threads has to do.
-    with ThreadPoolExecutor(len(others)) as pool:
-        running = [pool.submit(work, other) for other in others]
-        work(first)
-        for other in running:
-            other.result()
-
-
-def _cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    side_by_side(work, ranges(vector.size, -(-blocks // parts) * ALIGNMENT // word))
