@@ -10,7 +10,7 @@ import numpy as np
 
 from ccesa.crypto.generators import ALIGNMENT
 from ccesa.crypto.kernels import kernel
-from ccesa.crypto.threads import helpful, side_by_side
+from ccesa.crypto.threads import PARTS, helpful, side_by_side
 from ccesa.words import Vector, zeros
 
 
@@ -74,6 +74,7 @@ def _add(
     def work(part: slice) -> None:
         chosen.add(vector[part], result[part], offset + part.start * word, masks, generator)
 
-    parts = helpful_threads(threads, vector.nbytes, len(masks))
-    blocks = -(-vector.nbytes // ALIGNMENT)
-    side_by_side(work, ranges(vector.size, -(-blocks // parts) * ALIGNMENT // word))
+    threads = helpful_threads(threads, vector.nbytes, len(masks))
+    parts = threads * PARTS if threads > 1 else 1
+    step = -(-vector.nbytes // ALIGNMENT // parts) or 1
+    side_by_side(work, ranges(vector.size, step * ALIGNMENT // word), threads)

@@ -10,7 +10,7 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.agreements import AGREEMENTS, Content
 from ccesa.crypto.shamir import MAX_HOLDERS
-from ccesa.crypto.threads import helpful, side_by_side
+from ccesa.crypto.threads import PARTS, helpful, side_by_side
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
@@ -154,7 +154,8 @@ def seal(
 def agree_each(private: primitives.PrivateKey, public: list[bytes], threads: int) -> list[bytes]:
     """Agree with all of them, side by side where the library frees the interpreter's lock."""
     worth = len(public) // THREAD_AGREEMENTS if primitives.agrees_without_lock() else 1
-    step = -(-len(public) // helpful(threads, worth)) or 1
-    parts = [public[first : first + step] for first in range(0, len(public), step)] or [[]]
-    rows = side_by_side(partial(primitives.agree_each, private), parts)
-    return [agreed for row in rows for agreed in row]
+    threads = helpful(threads, worth)
+    step = THREAD_AGREEMENTS // PARTS if threads > 1 else len(public) or 1
+    rows = [public[first : first + step] for first in range(0, len(public), step)]
+    agreed = side_by_side(partial(primitives.agree_each, private), rows, threads)
+    return [secret for row in agreed for secret in row]
