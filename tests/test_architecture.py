@@ -117,7 +117,7 @@ CATCHING_ALL = ("crypto/threads.py", "flower/node/mod.py", "workers.py")
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_assert_and_no_bare_except(path):
-    """But where errors of the user's own code must stay where they are, or are raised again in another thread."""
+    """But where the user's own errors must stay where they are, or are raised again in another thread."""
     for node in ast.walk(ast.parse(path.read_text())):
         assert not isinstance(node, ast.Assert)
         if isinstance(node, ast.ExceptHandler):
