@@ -40,7 +40,7 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
 
 def add_vector(round: Round[Any], state: Delivered, vector: Data) -> None:
     """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
-    np.add(state.total, words.from_bytes(vector, round.config.bits), out=state.total)
+    words.add(state.total, vector)
 
 
 def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:
