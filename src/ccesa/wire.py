@@ -20,8 +20,8 @@ _ENCODER = msgspec.msgpack.Encoder()
 _HEADERS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 
 
-class Room:
-    """Room for an encoding whose last field is made in place; the front is written when all else is known."""
+class Draft:
+    """An encoding whose last field is made in place, and whose front is written when all else is known."""
 
     def __init__(self, front: int, nbytes: int) -> None:
         self._stream, self.nbytes = io.BytesIO(), nbytes
@@ -31,7 +31,7 @@ class Room:
         #: Where the last field goes; zeros before that.
         self.content = self._whole[front:]
 
-    def filled(self, front: bytes) -> bytes:
+    def finished(self, front: bytes) -> bytes:
         """Return the whole encoding, once; a copy only if somebody still holds on to the content."""
         self._whole[: len(front)] = front
         del self._whole, self.content
@@ -40,7 +40,7 @@ class Room:
 
 def encode(value: msgspec.Struct) -> bytes:
     last = getattr(value, value.__struct_fields__[-1])
-    return last.filled(front(value, last.nbytes)) if isinstance(last, Room) else _ENCODER.encode(value)
+    return last.finished(front(value, last.nbytes)) if isinstance(last, Draft) else _ENCODER.encode(value)
 
 
 def front(value: msgspec.Struct, nbytes: int) -> bytes:

@@ -30,8 +30,10 @@ class ReleasedShares:
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
         held = self._holders.around(holder)
-        rows = shamir.from_bytes(shares).reshape(-1, shamir.SECRET_ELEMENTS)
-        self._elements[held][self._v2[self._holders.nodes[held]]] = rows
+        live = self._v2[self._holders.nodes[held]]
+        # By its full shape: numpy would hand a single share on to all dealers.
+        rows = shamir.from_bytes(shares).reshape(np.count_nonzero(live), shamir.SECRET_ELEMENTS)
+        self._elements[held][live] = rows
 
     def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
         """Return the shares of these dealers that came; of each dealer only the first ``most``."""
