@@ -1,5 +1,6 @@
 """Vectors modulo 2^b are unsigned numpy words, whose arithmetic wraps by itself."""
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ Vector: TypeAlias = NDArray[Any]
 BITS = (8, 16, 32, 64)
 
 
+@cache
 def dtype(bits: int) -> np.dtype[Any]:
     """Return the little-endian numpy type of a word of ``bits`` bits."""
     return np.dtype(f"<u{bits // 8}")

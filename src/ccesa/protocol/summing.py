@@ -69,7 +69,7 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
 def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
-    neighbours = int(np.count_nonzero(state.v2[state.graph.neighbours(node)]))
+    neighbours = state.released.due(node) - 1  # one share is of its own secret
     state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
