@@ -1,19 +1,23 @@
 """How a server grows with the number of clients: it alone, in a process of its own, among stand-ins."""
 
+import hashlib
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.rounds import server_work
 from bench.stand_ins import StandIns
 from ccesa.config import RoundConfig
+from ccesa.crypto import masks, primitives, shamir
 from ccesa.plan import plan
-from ccesa.protocol.server import Server
+from ccesa.protocol.server import Aggregate, Server
 from ccesa.simulate.simulation import peak_rss_mb
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ LENGTH, DROPOUT = 1_000, 0.1
 WHAT = {"cpu_s": "server, seconds of processor time", "memory_mb": "server, MB"}
 #: Replies that travel together.
 BATCH = 256
+#: Calls in one sample of the floor, and samples.
+ROW, TIMES = 500, 5
 
 
 class Watch:
@@ -58,6 +64,7 @@ def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dic
         here.send([])
     process.join()
     survivors, total = asked.pop("survivors"), asked.pop("total")
+    asked["floor_s"] = sum(asked["floor"].values())
     return {
         "clients": clients,
         "degree": planned.degree,
@@ -124,7 +131,48 @@ def _serve(stand_ins: Connection, config: RoundConfig) -> None:
             "cpu_s": sum(watch.seconds.values()),
             "memory_mb": peak_rss_mb() - before,
             "request_bytes": request_bytes,
+            "floor": _floor(config, result),
             "survivors": result.survivors,
             "total": result.vector,
         }
     )
+
+
+def _floor(config: RoundConfig, result: Aggregate) -> dict[str, float]:
+    """Return the seconds of those calls of libraries that no server of this round can do without."""
+    evolution, (agreements, streams) = result.evolution, server_work(result)
+    survivors, dropped = len(result.survivors), int((evolution.v2 & ~evolution.v3).sum())
+    threshold, rng = int(evolution.thresholds[0]), np.random.default_rng(0)
+    secret, private = rng.bytes(32), primitives.private_key(rng.bytes(32))
+    public = primitives.load_public_key(primitives.public_key(private))
+    vector, total = result.vector.copy(), result.vector.copy()
+    xs = np.tile(np.arange(1, threshold + 1), (ROW, 1))
+    shares = rng.integers(65521, size=(*xs.shape, shamir.SECRET_ELEMENTS), dtype=np.uint16)
+    every = [masks.Mask(rng.bytes(16), 1) for _ in range(ROW)]
+    rows: dict[str, tuple[int, Callable[[], object]]] = {
+        "agreements": (agreements, lambda: [primitives.agree(private, public) for _ in range(ROW)]),
+        "key pairs": (dropped, lambda: [primitives.private_key(secret) for _ in range(ROW)]),
+        "derivations": (
+            streams + dropped,
+            lambda: [primitives.derive(secret, secret, 16) for _ in range(ROW)],
+        ),
+        "hashes": (3 * survivors, lambda: [hashlib.sha256(secret * 3).digest() for _ in range(ROW)]),
+        "tags": (
+            survivors,
+            lambda: [primitives.gmac(secret[:16], vector.data.cast("B")) for _ in range(ROW)],
+        ),
+        "additions": (survivors, lambda: [np.add(total, vector, out=total) for _ in range(ROW)]),
+        "keystreams": (streams, lambda: masks.add_masks(total, every, config.generator, 1)),
+        "secrets": (survivors + dropped, lambda: shamir.join_each(xs, shares)),
+    }
+    return {what: count * _seconds(work) / ROW for what, (count, work) in rows.items()}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the median of the processor time that something takes."""
+    times = []
+    for _ in range(TIMES):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return median(times)
