@@ -203,8 +203,8 @@ def _server(found: dict[str, Any]) -> str:
         "agreements by the library, and one addition per vector, sampled between the replies. The server "
         f"takes {found['ratio']:.2f} times its floor.\n\n"
         "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
-        f"A client of that round takes {ms['curious']} ms for all its steps{bare}; under `active`, masks "
-        f"run on all {found['degree']:.0f} edges and every signature checked, {ms['active']} ms."
+        f"A client of that round takes {ms['curious']} ms for all its steps{bare}. Under `active`, where masks "
+        f"run on all {found['degree']:.0f} edges and every signature is checked, it takes {ms['active']} ms."
     )
 
 
