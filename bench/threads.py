@@ -66,9 +66,7 @@ def _ms(work: Callable[[], object], times: int = 15) -> float:
 
 def _agreements() -> None:
     private = primitives.private_key(os.urandom(32))
-    public = primitives.private_key(os.urandom(32)).public_key()
-    for _ in range(AGREEMENTS):
-        primitives.agree(private, public)
+    primitives.agree_each(private, [primitives.public_key(private)] * AGREEMENTS)
 
 
 def _keystreams() -> None:

@@ -169,7 +169,7 @@ def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[ma
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
     found = []
     for other, mask_key, agreed in zip(
-        others, mask_keys, agree_each(state.mask_private, mask_keys), strict=True
+        others, mask_keys, agree_each(state.mask_private, mask_keys, round.threads), strict=True
     ):
         given, received = state.seeds[other]
         here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)

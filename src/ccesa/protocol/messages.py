@@ -313,6 +313,7 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
     return items(name, data, len(data) // size, size)
 
 
+@cache
 def has_vector(kind: type[Message]) -> bool:
     """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
