@@ -36,17 +36,9 @@ class ReleasedShares:
 
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
-<<<<<<< HEAD
-        held = self._holders.around(holder)
-        live = self._v2[self._holders.nodes[held]]
-        # By its full shape: numpy would hand a single share on to all dealers.
-        rows = shamir.from_bytes(shares).reshape(np.count_nonzero(live), shamir.SECRET_ELEMENTS)
-        self._elements[held][live] = rows
-=======
         # By its full shape: numpy would hand a single share on to all dealers.
         rows = shamir.from_bytes(shares).reshape(self.due(holder), shamir.SECRET_ELEMENTS)
         self._elements[self._bounds[holder] : self._bounds[holder + 1]] = rows
->>>>>>> large2
 
     def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
         """Return the shares of these dealers in V2 that came; of each dealer only the first ``most``."""

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from ccesa import words
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
 from ccesa.graphs.assignment import AssignmentGraph, Flags
