@@ -114,7 +114,9 @@ def main() -> None:
         "cuda": cuda.kept,
         "large": lambda: {name: _told_large(name, options) for name, options in large.CASES.items()},
     }
-    results = json.loads(kept.read_text()) if only else {}
+    results = json.loads(kept.read_text()) if only and kept.exists() else {}
+    if only == "million-clients" and "scale" not in results:
+        parser.error("million-clients is one row of scale; first measure scale")
     results |= {name: part() for name, part in parts.items() if only in (None, name)}
     if only == "million-clients":  # a quarter of an hour and 20 GB: never along with the others
         results["scale"]["servers"][str(scale.MILLION)] = _told_scale(scale.MILLION)

@@ -1,14 +1,10 @@
 """docs/performance.md, written from the results."""
 
+from collections.abc import Callable
 from typing import Any
 
-from bench import kernels
+from bench import flower, kernels, targets
 from bench.scale import LENGTH, exponents
-from bench.versus import LEAST
-
-#: What must hold, as (name, how to read it from the results, target, whether a small number is good).
-Target = tuple[str, float, float, bool]
-
 
 _INTRODUCTION = """# Performance
 
@@ -17,119 +13,17 @@ Times are milliseconds and move with the machine; ratios are measured in one run
 is what the cryptographic library alone needs for the same number of X25519 agreements (from the peer's 32
 bytes) and the same bytes of AES-128-CTR keystream, sampled all through the run (`bench/floor.py`)."""
 
-_TABLE = """## The paper's running-time table
-
-10,000 elements of 16 bits, one thread. Client steps are medians over the clients; the server is its whole
-work in the round. In brackets the paper's own milliseconds, from another machine (its table of running
-times); its generator is `numpy.random`, ours is AES-CTR."""
-
 
 def page(results: dict[str, Any]) -> str:
-    parts = [
-        _INTRODUCTION,
-        _machine(results["machine"]),
-        "## Targets",
-        _targets(targets(results)),
-        _TABLE,
-        _table(results["table"]),
-        "## A million parameters",
-        _million(results["million"]),
-        "## Kernels",
-        kernels.text(results["kernels"]),
-        "## A server with large vectors",
-        _server(results["server"]),
-        "## Threads",
-        _threads(results["threads"]),
-        "## Many processes and machines",
-        _executor(results["executor"]),
-        "## Fields in words",
-        _fields(results["fields"]),
-        "## Masks ahead",
-        _ahead(results["ahead"]),
-        "## Exact noise",
-        _noise(results["noise"]),
-        "## Beside Flower's SecAgg+",
-        _flower(results["flower"], results["machine"]["flwr"]),
-        "## The guard `active`",
-        _active(results["active"]),
-        "## The hybrid agreement",
-        _hybrid(results["hybrid"]),
-        "## Noisy sums",
-        _privacy(results["privacy"]),
-        "## On a GPU",
-        _cuda(results["cuda"]),
-        "## Wrong shares",
-        _liars(results["liars"]),
-        "## Importing",
-        _imports(results["imports"]),
-        "## Memory and scale",
-        _large(results["large"]),
-        "## Servers of many clients",
-        _scale(results["scale"]),
-    ]
+    """Return the page, as far as there are results: each part can be measured by itself."""
+    parts = [_INTRODUCTION, _machine(results["machine"]), "## Targets", targets.table(results)]
+    for heading, name, section in SECTIONS:
+        parts += [f"## {heading}", section(results[name]) if name in results else _missing(name)]
     return "\n\n".join(parts) + "\n"
 
 
-def targets(results: dict[str, Any]) -> list[Target]:
-    watched, million, versus = results["table"][-1], results["million"], results["flower"]
-    rows: list[Target] = [
-        ("client, steps 1+2, n = 500, q = 0.1: times its floor", watched["client_ratio"], 1.6, True),
-        ("server, n = 500, q = 0.1: times its floor", watched["server_ratio"], 2.0, True),
-        ("server, n = 1,000, a million words: times its floor", results["server"]["ratio"], 2.0, True),
-        (
-            "client, steps 1+2, a million parameters, 50 neighbours: times its floor",
-            million["one_thread_ms"] / million["floor_ms"],
-            1.5,
-            True,
-        ),
-        (
-            "the same with two threads: times faster",
-            million["one_thread_ms"] / million["two_threads_ms"],
-            1.7,
-            False,
-        ),
-        (
-            "masking 10,000 words with two threads allowed: times one thread",
-            results["threads"]["lengths"]["10000"]["ratio"],
-            1.05,
-            True,
-        ),
-        (
-            "masking a million words: times faster with two threads",
-            1 / results["threads"]["lengths"]["1000000"]["ratio"],
-            1.7,
-            False,
-        ),
-        *kernels.targets(results["kernels"]),
-        *_workers(results["executor"]),
-        (
-            "`import ccesa`: times the import of numpy, cryptography and msgspec",
-            results["imports"]["ratio"],
-            2.5,
-            True,
-        ),
-        ("8-bit values of 1,000 clients: bytes per parameter", _each(results["fields"]), 2.7, True),
-        (
-            "the same: mask step, times faster than with 32-bit words",
-            results["fields"]["ratio"],
-            1.4,
-            False,
-        ),
-        ("client under the hybrid agreement: times the classical", _slower(results["hybrid"]), 1.25, True),
-        ("a million draws of noise, the slowest case: ms", max(map(_draws, results["noise"])), 150, True),
-        *_noisy(results["privacy"]),
-        (
-            "server, 100,000 clients, 1,000 words: seconds",
-            results["scale"]["servers"]["100000"]["cpu_s"],
-            8,
-            True,
-        ),
-        ("the same: MB", results["scale"]["servers"]["100000"]["memory_mb"], 1500, True),
-        ("a GPU: TB/s of keystream added", _server_rate(results["cuda"]), 1.0, False),
-    ]
-    for name, found in versus.items():
-        rows.append((f"Flower's time over ours: {name}", found["ratio"], LEAST[name], False))
-    return rows
+def _missing(name: str) -> str:
+    return f"Not measured yet: `python -m bench --only {name}` does."
 
 
 def _machine(machine: dict[str, str]) -> str:
@@ -137,18 +31,11 @@ def _machine(machine: dict[str, str]) -> str:
     return f"Machine: {machine['processor']}. Versions: {', '.join(parts)}."
 
 
-def _targets(rows: list[Target]) -> str:
-    lines = ["| what | measured | to reach |", "|---|---:|---:|"]
-    for name, value, wanted, small in rows:
-        met = value <= wanted if small else value >= wanted
-        sign = "at most" if small else "at least"
-        shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-        lines.append(f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |")
-    return "\n".join(lines)
-
-
 def _table(rows: list[dict[str, Any]]) -> str:
     lines = [
+        "10,000 elements of 16 bits, one thread. Client steps are medians over the clients; the server is "
+        "its whole work in the round. In brackets the paper's own milliseconds, from another machine (its "
+        "table of running times); its generator is `numpy.random`, ours is AES-CTR.\n",
         "| | n | q | t | p | step 0 | step 1 | step 2 | step 3 | server | client / floor | server / floor |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -213,16 +100,6 @@ def _threads(found: dict[str, Any]) -> str:
     )
 
 
-def _workers(found: dict[str, Any]) -> list[Target]:
-    longest = max(row["length"] for row in found["rows"])
-    what = f"masks off {longest:,} words, two workers: times faster than one"
-    return [
-        (f"{what} ({row['executor']}, kernel {row['kernel']})", row["gain"], 1.8, False)
-        for row in found["rows"]
-        if row["length"] == longest
-    ]
-
-
 def _executor(found: dict[str, Any]) -> str:
     rows = [
         f"| {row['executor']} | {row['kernel']} | {row['length']:,} | {row['alone_s']:.2f} "
@@ -237,11 +114,6 @@ def _executor(found: dict[str, Any]) -> str:
         "| executor | kernel | words | alone, s | one worker, s | two, s | gain |\n"
         "|---|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
     )
-
-
-def _each(found: dict[str, Any]) -> float:
-    """Bytes of a mask reply for each parameter."""
-    return float(found["reply_bytes"] / found["length"])
 
 
 def _ahead(found: dict[str, Any]) -> str:
@@ -259,11 +131,12 @@ def _ahead(found: dict[str, Any]) -> str:
 def _fields(found: dict[str, Any]) -> str:
     ms = {name: format(found[f"{name}_ms"], ".1f") for name in ("words", "fields")}
     ms |= {name: _compiled(found[f"{name}_ms"], 1) for name in ("pack", "encode", "unpack", "decode")}
+    each = targets.bytes_each(found)
     return (
         f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
         f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
         f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
-        f"{_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
+        f"{each:.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A client's "
         f"mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in turn, "
         f"with one thread, the median ratio is {found['ratio']:.2f}. In processor time, compiled (with numpy "
         f"alone), laying the numbers into words takes {ms['pack']} of the {ms['encode']} ms of "
@@ -271,19 +144,10 @@ def _fields(found: dict[str, Any]) -> str:
     )
 
 
-def _fastest(ms: dict[str, float]) -> float:
-    """The compiled module's time, or that of numpy alone where it was not there."""
-    return ms.get("native", ms["pure"])
-
-
 def _compiled(ms: dict[str, float], digits: int) -> str:
     """Both of them: compiled, and with numpy alone."""
     first = f"{ms['native']:.{digits}f}" if "native" in ms else "–"
     return f"{first} ({ms['pure']:.{digits}f})"
-
-
-def _draws(case: dict[str, Any]) -> float:
-    return _fastest(case["draws_ms"])
 
 
 def _noise(found: list[dict[str, Any]]) -> str:
@@ -303,12 +167,13 @@ def _noise(found: list[dict[str, Any]]) -> str:
     )
 
 
-def _flower(found: dict[str, dict[str, float]], version: str) -> str:
+def _flower(found: dict[str, dict[str, float]]) -> str:
     if not found:
         return "Not measured: flwr was not installed."
     lines = [
-        f"flwr {version}: its own client mod (`flwr.client.mod`) and workflow (`flwr.server.workflow`), "
-        "driven in memory by `bench/flower.py`; same neighbours, threshold and length, one process, one "
+        f"flwr {flower.VERSION}: its own client mod (`flwr.client.mod`) and workflow "
+        "(`flwr.server.workflow`), driven in memory by `bench/flower.py`; same neighbours, threshold and "
+        "length, one process, one "
         "thread. Its elements are 64-bit integers modulo 2^32, ours are 32-bit words. Both take turns "
         "(`bench/versus.py`); processor time, medians, and the lowest and the highest ratio of all turns. "
         "By the clock ours uses a second core, as it does by default; Flower's code has one thread.\n",
@@ -340,11 +205,6 @@ def _active(found: dict[str, Any]) -> str:
     )
 
 
-def _slower(found: dict[str, Any]) -> float:
-    """How much longer a client takes under the hybrid agreement."""
-    return found["x25519-mlkem768"]["client_ms"] / found["x25519"]["client_ms"]
-
-
 def _hybrid(found: dict[str, Any]) -> str:
     rows = ["| | client, ms | sent beside the vector, bytes | received, bytes |", "|---|---:|---:|---:|"]
     rows += [
@@ -354,25 +214,8 @@ def _hybrid(found: dict[str, Any]) -> str:
     return (
         "One client through all steps with *accept*, 38 neighbours, 18 masks, a million words of 32 bits, "
         "one thread; processor time, medians of 60 clients, the agreements in turn (`bench/hybrid.py`). The "
-        f"hybrid takes {_slower(found):.2f} times as long.\n\n" + "\n".join(rows)
+        f"hybrid takes {targets.slower(found):.2f} times as long.\n\n" + "\n".join(rows)
     )
-
-
-def _noisy(found: dict[str, Any]) -> list[Target]:
-    over = "noise in a sum over a trusted curator's"
-    return [
-        (f"{over}: {found['clients']:,} clients, a tenth drop out", found["follows"], 1.08, True),
-        (f"{over}: the same, nobody drops out", found["all_stay"], 1.14, True),
-        (f"{over}: the server may lie, {found['clients']:,} clients", found["lies"], 1.10, True),
-        (f"{over}: the server may lie, {found['few']} clients", found["few_lies"], 1.25, True),
-        ("noise: a client with a million parameters: ms", _fastest(found["client_ms"]), 60, True),
-        ("noise: upload, bytes per parameter", found["bytes_each"], 1.6, True),
-    ]
-
-
-def _server_rate(found: dict[str, Any]) -> float:
-    """TB/s with as many masks as a server takes off."""
-    return float(found["masks"][str(found["server"])])
 
 
 def _cuda(found: dict[str, Any]) -> str:
@@ -488,3 +331,26 @@ def _large(found: dict[str, dict[str, Any]]) -> str:
             f"| {one['peak_rss_mb']:.0f} | {one['server_ms']:,.0f} | `{one['options']}` |"
         )
     return "\n".join(lines)
+
+
+#: The page in its order: headings, the parts of the results that they are about, and who writes on these.
+SECTIONS: list[tuple[str, str, Callable[[Any], str]]] = [
+    ("The paper's running-time table", "table", _table),
+    ("A million parameters", "million", _million),
+    ("Kernels", "kernels", kernels.text),
+    ("A server with large vectors", "server", _server),
+    ("Threads", "threads", _threads),
+    ("Many processes and machines", "executor", _executor),
+    ("Fields in words", "fields", _fields),
+    ("Masks ahead", "ahead", _ahead),
+    ("Exact noise", "noise", _noise),
+    ("Beside Flower's SecAgg+", "flower", _flower),
+    ("The guard `active`", "active", _active),
+    ("The hybrid agreement", "hybrid", _hybrid),
+    ("Noisy sums", "privacy", _privacy),
+    ("On a GPU", "cuda", _cuda),
+    ("Wrong shares", "liars", _liars),
+    ("Importing", "imports", _imports),
+    ("Memory and scale", "large", _large),
+    ("Servers of many clients", "scale", _scale),
+]
