@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"evidence"},
-    {"errors", "native"},
+    {"compiled", "errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
     {"fields"},
     {"digits"},

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from ccesa import words
 from ccesa.cli.app import app
+from ccesa.compiled import INTERFACE
 from ccesa.crypto import kernels
 from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
 from ccesa.crypto.masks import Mask
 from ccesa.errors import ConfigError
-from ccesa.native import INTERFACE
 from strategies import bits, seeds
 
 ROOT = Path(__file__).parent.parent

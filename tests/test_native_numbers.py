@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.fields import Fields
 from ccesa.privacy.noise import CHUNK, Inversion, Noise
 from ccesa.privacy.rotation import _transform, _transformed, rotate, unrotate
 from ccesa.privacy.table import Tables
 from ccesa.quantize import Quantizer
 
-compiled = native.installed()
-pytestmark = pytest.mark.skipif(compiled is None, reason="ccesa_native is not installed")
+native = compiled.installed()
+pytestmark = pytest.mark.skipif(native is None, reason="ccesa_native is not installed")
 
 CONTEXT = bytes(range(32))
 WHOLE = st.sampled_from([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
@@ -26,8 +26,8 @@ FLOATS = st.floats(-1e300, 1e300) | st.sampled_from([0.0, -0.0, 5e-324, -5e-324,
 def pure(monkeypatch, work):
     """What comes out without anything compiled."""
     with monkeypatch.context() as changed:
-        changed.setenv(native.VARIABLE, "pure")
-        assert native.module() is None
+        changed.setenv(compiled.VARIABLE, "pure")
+        assert compiled.module() is None
         return work()
 
 
@@ -35,7 +35,7 @@ def pure(monkeypatch, work):
 def without():
     """Run something without the module; hypothesis wants no fixture of a single test."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.delenv(native.VARIABLE, raising=False)
+        monkeypatch.delenv(compiled.VARIABLE, raising=False)
         yield lambda work: pure(monkeypatch, work)
 
 
@@ -60,11 +60,11 @@ PLACES = [lambda values: values, apart, astray]
 
 
 def test_the_module_is_what_runs_unless_the_environment_says_otherwise(monkeypatch):
-    monkeypatch.delenv(native.VARIABLE, raising=False)
-    assert native.module() is compiled
-    for name, due in (("pure", None), ("native", compiled), ("native:aesni", compiled)):
-        monkeypatch.setenv(native.VARIABLE, name)
-        assert native.module() is due
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
+    assert compiled.module() is native
+    for name, due in (("pure", None), ("native", native), ("native:aesni", native)):
+        monkeypatch.setenv(compiled.VARIABLE, name)
+        assert compiled.module() is due
 
 
 # Fields
@@ -123,7 +123,7 @@ def test_the_transform_of_many_numbers(power):
     """In and beyond the piece that stays in cache."""
     values = np.random.default_rng(power).normal(size=2**power) * 10.0 ** np.arange(2**power).clip(0, 20)
     due = _transformed(values)
-    compiled.walsh(values)
+    native.walsh(values)
     assert same(values, due)
 
 
@@ -239,7 +239,7 @@ def words(count):
 )
 def test_arguments_that_do_not_fit_are_refused(error, function, arguments):
     with pytest.raises(error):
-        getattr(compiled, function)(*arguments)
+        getattr(native, function)(*arguments)
 
 
 def draw_arguments(**changes):
@@ -260,7 +260,7 @@ def draw_arguments(**changes):
 
 def test_draw_arguments_that_fit():
     drawn = np.empty(1, np.int64)
-    compiled.draw_noise(*draw_arguments(drawn=drawn))
+    native.draw_noise(*draw_arguments(drawn=drawn))
     assert drawn.tolist() == [2]
 
 
@@ -297,24 +297,24 @@ def test_draw_arguments_that_fit():
 )
 def test_draws_outside_of_their_tables_are_refused(error, changes):
     with pytest.raises(error):
-        compiled.draw_noise(*draw_arguments(**changes))
+        native.draw_noise(*draw_arguments(**changes))
 
 
 @pytest.mark.parametrize("cells", [0, 4, 11, 13])
 def test_a_guide_without_a_row_for_each_phase_is_refused(cells):
     with pytest.raises(ValueError, match="rows of the same length"):
-        compiled.draw_noise(*draw_arguments(guide=np.zeros(cells, np.int32)))
+        native.draw_noise(*draw_arguments(guide=np.zeros(cells, np.int32)))
 
 
 @pytest.mark.parametrize("grid_bits", [-1, 17])
 def test_a_grid_that_no_table_has_is_refused(grid_bits):
     with pytest.raises(ValueError, match="0 to 16 bits"):
-        compiled.draw_noise(*draw_arguments(grid_bits=grid_bits))
+        native.draw_noise(*draw_arguments(grid_bits=grid_bits))
 
 
 def test_a_guide_whose_end_is_before_its_start_stays_within_the_table():
     drawn = np.empty(1, np.int64)
-    compiled.draw_noise(*draw_arguments(guide=np.tile(np.array([1, 9, 0], np.int32), 4), drawn=drawn))
+    native.draw_noise(*draw_arguments(guide=np.tile(np.array([1, 9, 0], np.int32), 4), drawn=drawn))
     assert drawn.tolist() == [4]
 
 
@@ -334,7 +334,7 @@ def test_a_guide_whose_end_is_before_its_start_stays_within_the_table():
 def test_sums_of_odd_arguments_are_refused(total, vector, word_bytes, error):
     before = bytes(total)
     with pytest.raises(error):
-        compiled.add_words(total, vector, word_bytes)
+        native.add_words(total, vector, word_bytes)
     assert bytes(total) == before
 
 
@@ -342,5 +342,5 @@ def test_a_sum_does_not_overlap_what_is_added_to_it():
     words = np.arange(10, dtype=np.uint32)
     for part in (words[:8], words[1:9], words[2:]):
         with pytest.raises(ValueError, match="apart"):
-            compiled.add_words(words[:8], part, 4)
+            native.add_words(words[:8], part, 4)
     assert words.tolist() == list(range(10))
