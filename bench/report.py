@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench import cuda, executor, fields, hybrid, kernels, noise, privacy
+from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server
 from bench.parts import PARTS
 from bench.versus import LEAST
 
@@ -61,6 +61,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
             False,
         ),
         *kernels.targets(results["kernels"]),
+        *server.whole_client(results["server"]),
         *executor.targets(results["executor"]),
         (
             "`import ccesa`: times the import of numpy, cryptography and msgspec",

@@ -1,6 +1,6 @@
 """This is the only file that calls cryptographic libraries.
 
-Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
+Everything here is a thin, typed name for one library call. Verification raises: it never returns a bool.
 """
 
 from collections.abc import Callable, Sequence
