@@ -159,7 +159,7 @@ KNOWN = {
 
 
 @each_path
-def test_known_answers(generator, instructions):
+def test_all_instructions_give_the_known_answers(generator, instructions):
     for key, block, expected in KNOWN[generator]:
         target = np.zeros(len(expected) // 2, np.uint8)
         kernel_of(generator, instructions).add(target, target, block * ALIGNMENT, [Mask(key, 1)], generator)

@@ -71,14 +71,14 @@ def test_the_module_is_what_runs_unless_the_environment_says_otherwise(monkeypat
 
 
 @given(bits=st.integers(2, 64), row=st.lists(WHOLE, max_size=200), place=st.sampled_from(PLACES))
-def test_packing(without, bits, row, place):
+def test_fields_are_packed_into_the_same_words(without, bits, row, place):
     """Numbers that no field holds, too: they wrap alike."""
     fields, numbers = Fields(bits, 1), place(np.array(row, np.int64))
     assert same(fields.pack(numbers), without(lambda: fields.pack(numbers)))
 
 
 @given(bits=st.integers(2, 64), row=st.lists(WORDS, max_size=100), place=st.sampled_from(PLACES))
-def test_splitting(without, bits, row, place):
+def test_words_are_split_into_the_same_numbers(without, bits, row, place):
     fields, total = Fields(bits, 1), place(np.array(row, np.uint64))
     numbers, left = fields.split(total)
     due, due_left = without(lambda: fields.split(total))
@@ -88,7 +88,7 @@ def test_splitting(without, bits, row, place):
 
 
 @pytest.mark.parametrize("bits", range(2, 65))
-def test_the_ends_of_every_field(without, bits):
+def test_the_ends_of_every_field_are_read_and_written_alike(without, bits):
     fields = Fields(bits, 1)
     ends = np.tile([2 ** (bits - 1) - 1, -(2 ** (bits - 1)), -1, 0], fields.per_word)
     total = fields.pack(ends)
@@ -112,14 +112,14 @@ def test_a_quantizer_reads_and_writes_the_same(without):
 
 
 @given(st.integers(0, 9).flatmap(lambda power: arrays(np.float64, 2**power, elements=FLOATS)))
-def test_the_transform_of_any_numbers(without, values):
+def test_any_numbers_are_transformed_alike(without, values):
     due = _transformed(values)
     _transform(values)
     assert same(values, due)
 
 
 @pytest.mark.parametrize("power", range(10, 19))
-def test_the_transform_of_many_numbers(power):
+def test_many_numbers_are_transformed_alike(power):
     """In and beyond the piece that stays in cache."""
     values = np.random.default_rng(power).normal(size=2**power) * 10.0 ** np.arange(2**power).clip(0, 20)
     due = _transformed(values)
@@ -130,7 +130,7 @@ def test_the_transform_of_many_numbers(power):
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100, 4096, 5000, 70_000])
 @pytest.mark.parametrize("turn", [rotate, unrotate])
 @pytest.mark.parametrize("place", PLACES)
-def test_rotations(without, size, turn, place):
+def test_rotations_are_the_same_bytes(without, size, turn, place):
     values = place(np.random.default_rng(size).normal(size=size))
     assert same(turn(values, CONTEXT), without(lambda: turn(values, CONTEXT)))
 
@@ -145,14 +145,14 @@ def test_rotations(without, size, turn, place):
     st.binary(min_size=16, max_size=16),
     st.sampled_from(PLACES),
 )
-def test_draws(without, variance, grid_bits, fine, key, place):
+def test_the_same_noise_is_drawn(without, variance, grid_bits, fine, key, place):
     noise, centres = Noise(variance, grid_bits), place(np.array(fine, np.int64))
     assert same(noise.sample(centres, lambda _: key), without(lambda: noise.sample(centres, lambda _: key)))
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK + 1, 3 * CHUNK])
 @pytest.mark.parametrize("grid_bits", [0, 8, 12])
-def test_many_draws(without, size, grid_bits):
+def test_many_draws_are_the_same(without, size, grid_bits):
     noise = Noise(3199, grid_bits)
     fine = np.random.default_rng(size).integers(-(2**62), 2**62, size)
     assert same(
@@ -172,7 +172,7 @@ def close_thresholds(draw):
 
 
 @given(close_thresholds(), st.integers(1, 12))
-def test_draws_whose_first_word_decides_nothing(without, given_row, guide_bits):
+def test_the_second_word_decides_where_the_first_does_not(without, given_row, guide_bits):
     made, numbers = given_row
     inversion, words = Inversion(made, guide_bits), np.array(numbers, np.uint64)
     found = [np.empty(len(numbers), np.int64) for _ in range(2)]
@@ -258,7 +258,7 @@ def draw_arguments(**changes):
     return {**fitting, **changes}.values()
 
 
-def test_draw_arguments_that_fit():
+def test_draw_arguments_that_fit_are_taken():
     drawn = np.empty(1, np.int64)
     native.draw_noise(*draw_arguments(drawn=drawn))
     assert drawn.tolist() == [2]

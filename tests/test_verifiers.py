@@ -86,7 +86,7 @@ RFC_8032 = [
 
 
 @pytest.mark.parametrize("case", RFC_8032, ids=["test 1", "test 2", "test 3"])
-def test_the_vectors_of_the_rfc(accepts, case):
+def test_the_vectors_of_the_rfc_are_decided_as_it_says(accepts, case):
     seed, public, text, signature = map(bytes.fromhex, case)
     assert Identity(seed).public == public
     assert Identity(seed).sign(text) == signature
@@ -95,7 +95,7 @@ def test_the_vectors_of_the_rfc(accepts, case):
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 111, 112, 127, 128, 129, 4096, 1_000_003])
-def test_texts_of_every_size(accepts, size):
+def test_texts_of_every_size_are_signed_and_no_others(accepts, size):
     text = bytes(size)
     assert accepts(IDENTITY.public, IDENTITY.sign(text), text)
     assert not accepts(IDENTITY.public, IDENTITY.sign(text), text + b"\0")
@@ -113,7 +113,7 @@ def test_every_flipped_bit_is_noticed(accepts):
 
 
 @pytest.mark.parametrize("multiple", range(1, 15))
-def test_an_s_that_is_not_reduced(accepts, multiple):
+def test_an_s_that_is_not_reduced_is_refused(accepts, multiple):
     s = int.from_bytes(SIGNATURE[32:], "little") + multiple * L
     assert s < 2**256
     assert not accepts(IDENTITY.public, SIGNATURE[:32] + number(s), TEXT)

@@ -303,7 +303,7 @@ def test_a_round_survives_its_executor(guard, fault):
 
 
 @guards
-def test_a_round_through_processes(guard, processes, caplog):
+def test_a_round_through_processes_gives_the_plain_sum(guard, processes, caplog):
     assert finished(play_with(guard, processes))
     assert not caplog.records
 
@@ -326,7 +326,7 @@ def test_front_ends_take_vectors_and_one_of_them_has_workers(processes, caplog):
     assert not caplog.records
 
 
-def test_a_round_through_threads(caplog):
+def test_a_round_through_threads_gives_the_plain_sum(caplog):
     with ThreadPoolExecutor(3) as pool:
         assert finished(play_with("curious", pool))
     assert not caplog.records
@@ -356,7 +356,7 @@ def _killed_in_its_work(task):
 _parts = 0
 
 
-def test_a_worker_that_is_killed_in_the_middle(monkeypatch, caplog):
+def test_a_worker_that_is_killed_in_the_middle_costs_no_sum(monkeypatch, caplog):
     monkeypatch.setattr(workers, "sum_masks", _killed_in_its_work)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert finished(play_with("curious", pool))
