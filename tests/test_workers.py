@@ -345,7 +345,7 @@ def test_what_is_no_executor_is_refused_at_once():
 
 
 def _killed_in_its_work(task):
-    """What a worker runs that dies with its second part; the server, which compares blocks by it, lives on."""
+    """What a worker runs that dies with its second part; the server, which calls it too, lives on."""
     global _parts
     _parts += 1
     if _parts == 2 and multiprocessing.parent_process() is not None:
