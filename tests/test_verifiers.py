@@ -32,7 +32,7 @@ from edwards import (
 )
 
 HAS_SODIUM = find_spec("nacl") is not None
-NAMES = ["by_openssl", *(["by_sodium"] if HAS_SODIUM else [])]
+NAMES = ["verify_by_openssl", *(["verify_by_sodium"] if HAS_SODIUM else [])]
 IDENTITY, TEXT = Identity(bytes(range(32))), b"a text"
 SIGNATURE = IDENTITY.sign(TEXT)
 
@@ -223,7 +223,7 @@ def test_random_changes_are_decided_alike(monkeypatch):
 
 def test_the_known_answers_are_what_they_are_said_to_be():
     assert disputed() == (primitives._DISPUTED_KEY, primitives._DISPUTED)
-    assert primitives.accepts_the_same(primitives.by_openssl)
+    assert primitives.accepts_the_same(primitives.verify_by_openssl)
 
 
 @pytest.fixture
@@ -235,12 +235,12 @@ def chosen():
 
 @pytest.mark.skipif(not HAS_SODIUM, reason="PyNaCl is not installed")
 def test_the_installed_libsodium_is_used(chosen):
-    assert chosen() is primitives.by_sodium
+    assert chosen() is primitives.verify_by_sodium
 
 
 def test_without_it_everything_works_as_before(chosen, monkeypatch):
     monkeypatch.setitem(sys.modules, "nacl.signing", None)
-    assert chosen() is primitives.by_openssl
+    assert chosen() is primitives.verify_by_openssl
     primitives.verify(IDENTITY.public, SIGNATURE, TEXT)
 
 
@@ -253,18 +253,18 @@ def multiplies_by_eight(public, signature, text):
 def does_not_reduce(public, signature, text):
     """Verify as libsodium does when it is built to be compatible with its first versions."""
     s = int.from_bytes(signature[32:], "little") % L
-    primitives.by_openssl(public, signature[:32] + number(s), text)
+    primitives.verify_by_openssl(public, signature[:32] + number(s), text)
 
 
 def wants_the_subgroup(public, signature, text):
     """Refuse all keys that have a part of small order."""
     if times(L, decoded(public)) != NEUTRAL:
         raise primitives.BadSignature("not in the subgroup")
-    primitives.by_openssl(public, signature, text)
+    primitives.verify_by_openssl(public, signature, text)
 
 
 @pytest.mark.parametrize("other", [multiplies_by_eight, does_not_reduce, wants_the_subgroup])
 def test_one_that_decides_otherwise_is_not_used(chosen, monkeypatch, other):
     other(IDENTITY.public, SIGNATURE, TEXT)  # honest ones it accepts
-    monkeypatch.setattr(primitives, "by_sodium", other)
-    assert chosen() is primitives.by_openssl
+    monkeypatch.setattr(primitives, "verify_by_sodium", other)
+    assert chosen() is primitives.verify_by_openssl
