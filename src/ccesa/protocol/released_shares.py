@@ -30,8 +30,9 @@ class ReleasedShares:
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
         held = self._holders.around(holder)
-        rows = shamir.from_bytes(shares).reshape(-1, shamir.SECRET_ELEMENTS)
-        self._elements[held][self._v2[self._holders.nodes[held]]] = rows
+        dealt = self._v2[self._holders.nodes[held]]
+        rows = shamir.from_bytes(shares).reshape(int(np.count_nonzero(dealt)), shamir.SECRET_ELEMENTS)
+        self._elements[held][dealt] = rows  # as many as there are: numpy would spread a single one over all
 
     def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
         """Return the shares of these dealers that came; of each dealer only the first ``most``."""
