@@ -14,11 +14,12 @@ yes = $(filter-out 0 no,$(1))
 # Pythons to try beside PYTHON, where they are on this machine.
 PYTHONS ?= python3.12 python3.13
 
-# The compiled kernel is optional: without a compiler, or where it does not build, everything runs without it.
+# The compiled kernel is optional: without a compiler, or where it does not build, everything runs without it. A
+# compiler that comes later is noticed; a build that failed is tried again when its sources change.
 NATIVE := $(wildcard native/pyproject.toml native/meson.build native/src/*)
 define build_native
 if ! command -v $(CC) >/dev/null 2>&1; then echo "no C compiler ($(CC)): ccesa runs without its compiled kernel, more slowly"; \
-elif ! $(1)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native >$(1)/native.log 2>&1; then \
+elif touch $(1)/.native; ! $(1)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native >$(1)/native.log 2>&1; then \
     echo "ccesa-native could not be built (see $(1)/native.log): ccesa runs without its compiled kernel, more slowly"; fi
 endef
 # What is compiled without Python, with its own checks, for sanitizers, fuzzing and other processors.
@@ -32,7 +33,7 @@ ARM_RUN ?= qemu-aarch64
 .PHONY: help install demo attack test test-random test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 install: $(VENV)/.installed $(VENV)/.native  ## virtual environment with everything
 
@@ -44,7 +45,6 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.native: $(VENV)/.installed $(NATIVE)
 	@$(call build_native,$(VENV))
-	@touch $@
 
 demo: install  ## train through secure aggregation, write demo-report.html
 	$(BIN)/ccesa demo
@@ -96,15 +96,17 @@ fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
-test-native-sanitized: install  ## the compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer
+test-native-sanitized: install  ## the compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer; CHECK_SECONDS=n
+	@command -v $(CC) >/dev/null 2>&1 || { echo "needs gcc with its sanitizers"; exit 1; }
 	@mkdir -p build/native
 	$(CC) $(CHECK_FLAGS) -O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=all $(CHECK) -o build/native/sanitized
 	build/native/sanitized $(CHECK_SECONDS)
 	rm -rf build/native/site
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/native/site ./native \
 	    -Csetup-args=-Db_sanitize=$(SANITIZE) -Csetup-args=-Db_lundef=false -Csetup-args=-Dbuildtype=debugoptimized
-	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-	    UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/native/site PYTHONMALLOC=malloc \
+	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/native/site PYTHONMALLOC=malloc; \
+	CCESA_KERNEL=native $(BIN)/ccesa --version && \
 	    $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_kernel_arguments.py tests/test_native_numbers.py
 
 fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n; with libFuzzer where clang is there
@@ -116,7 +118,7 @@ fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n;
 	    $(CC) $(CHECK_FLAGS) -O2 $(CHECK) -o build/native/fuzz && build/native/fuzz $(FUZZ_SECONDS); \
 	fi
 
-test-arm:  ## the compiled kernels for ARMv8, cross-compiled and run by an emulator
+test-arm:  ## the compiled kernels for ARMv8, cross-compiled and run by an emulator; CHECK_SECONDS=n
 	@command -v $(ARM_CC) >/dev/null 2>&1 && command -v $(ARM_RUN) >/dev/null 2>&1 || \
 	    { echo "needs $(ARM_CC) and $(ARM_RUN); Debian: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"; exit 1; }
 	@mkdir -p build/native

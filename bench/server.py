@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bench import kernels
 from bench.rounds import server_work
 from ccesa.config import RoundConfig
 from ccesa.crypto import masks, primitives
@@ -57,7 +58,7 @@ def compare() -> dict[str, Any]:
         "floor_ms": least,
         "server_ms": spent,
         "ratio": sum(spent.values()) / sum(least.values()),
-        "client_ms": _clients(int(made.degree), int(made.mask_degree)),
+        **_clients(int(made.degree), int(made.mask_degree)),
     }
 
 
@@ -97,38 +98,82 @@ def _floor(vector: np.ndarray) -> dict[str, Callable[[], object]]:
     }
 
 
-def _clients(degree: int, mask_degree: int) -> dict[str, float]:
-    """Return the time of one client in all steps: with as many masks as planned, and under ``active`` all."""
+def _clients(degree: int, mask_degree: int) -> dict[str, Any]:
+    """Return the time of one client in all steps: with as many masks as planned, and under ``active`` all.
+
+    Beside it stands what the bare instructions take for the keystream of the first.
+    """
     federation = federate(degree + 1, graph=Complete())
-    configs: dict[str, tuple[RoundConfig, Federation | None]] = {
-        "curious": (
-            RoundConfig(clients=degree + 1, length=LENGTH, graph=Complete(mask_degree=mask_degree)),
-            None,
-        ),
-        "active": (federation.charter.config(length=LENGTH), federation),
-    }
-    return {guard: _client_ms(*given) for guard, given in configs.items()}
+    planned = RoundConfig(clients=degree + 1, length=LENGTH, graph=Complete(mask_degree=mask_degree))
+    instructions = kernels.bare(planned.generator, (mask_degree + 1) * planned.vector_bytes)
+    curious, least = _client_ms(planned, None, instructions)
+    active, _ = _client_ms(federation.charter.config(length=LENGTH), federation, None)
+    return {"client_ms": {"curious": curious, "active": active}, "client_limit_ms": least}
 
 
-def _client_ms(config: RoundConfig, federation: Federation | None) -> float:
-    """Return the median over the clients of a round in which all are neighbours."""
+def _client_ms(
+    config: RoundConfig, federation: Federation | None, instructions: Callable[[], object] | None
+) -> tuple[float, float | None]:
+    """Return the median over the clients of a round in which all are neighbours, and that of instructions."""
     vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)
     clients = {i: new_client(config, i, vector, federation, threads=1) for i in range(config.clients)}
     server, times = new_server(config, federation), dict.fromkeys(clients, 0.0)
+    bare: list[float] = []
     requests = server.open()
     while requests:
         for i, request in requests.items():
             ms, reply = _timed(partial(clients[i].receive, request))
             times[i] += ms
+            if instructions:
+                bare.append(_timed(instructions)[0])
             server.receive(i, reply)
         requests = server.close()
-    return median(times.values())
+    return median(times.values()), median(bare) if bare else None
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
     start = time.process_time()
     found = work()
     return (time.process_time() - start) * 1e3, found
+
+
+def whole_client(found: dict[str, Any]) -> list[tuple[str, float, float, bool]]:
+    """Return the row of targets, where there are bare instructions to compare with."""
+    least = found["client_limit_ms"]
+    what = "whole client of that round: times the bare instructions for its keystream"
+    return [(what, found["client_ms"]["curious"] / least, 2.3, True)] if least else []
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    spent, floors, work = found["server_ms"], found["floor_ms"], found["work"]
+    rows = [
+        f"| {name} | {spent[part]:,.0f} | {what} | {sum(floors[one] for one in floor):,.0f} |"
+        for name, part, what, floor in (
+            ("taking in the vectors", "vectors", f"{work['addition']:,} additions", ["addition"]),
+            (
+                "unmasking",
+                "unmasking",
+                f"{work['keystream']:,} keystreams, {work['agreement']:,} agreements",
+                ["keystream", "agreement"],
+            ),
+            ("all other messages and steps", "the rest", "", []),
+        )
+    ]
+    ms = {guard: f"{found['client_ms'][guard]:.1f}" for guard in ("curious", "active")}
+    least = found["client_limit_ms"]
+    bare = f", of which bare instructions for its keystream would take {least:.1f}" if least else ""
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} words of 32 bits, a tenth of the clients lost on "
+        f"the way, {found['survivors']} in the sum; one thread, processor time, kernel {found['kernel']} "
+        "(`bench/server.py`). The floor is the keystreams that have to be added, by the same kernel, the "
+        "agreements by the library, and one addition per vector, sampled between the replies. The server "
+        f"takes {found['ratio']:.2f} times its floor.\n\n"
+        "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
+        f"A client of that round takes {ms['curious']} ms for all its steps{bare}. Under `active`, where "
+        f"masks run on all {found['degree']:.0f} edges and signatures are checked, {ms['active']} ms."
+    )
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def test_the_environment_names_a_kernel(name, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in kernels.KERNELS if kernels.KERNELS[name]() is None])
 def test_a_kernel_that_this_machine_lacks_is_not_replaced_in_silence(name, monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, name)
-    with pytest.raises(ConfigError, match="cannot run that kernel"):
+    with pytest.raises(ConfigError, match=r"cannot run that kernel: it needs .* \(pip install "):
         kernels.kernel()
 
 
@@ -235,6 +235,10 @@ def test_an_unknown_kernel_is_refused(name, monkeypatch):
 def test_without_the_package_there_is_no_compiled_kernel(monkeypatch):
     monkeypatch.setitem(sys.modules, "ccesa_native", None)
     assert native.find() is None
+    monkeypatch.setenv(kernels.VARIABLE, "native")
+    kernels._found.cache_clear()
+    with pytest.raises(ConfigError, match=r"it needs ccesa-native \(pip install \./native\)"):
+        kernels.kernel()
 
 
 @pytest.mark.parametrize("stranger", [SimpleNamespace(), SimpleNamespace(INTERFACE=INTERFACE + 1)])

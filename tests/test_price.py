@@ -142,7 +142,11 @@ def work(monkeypatch):
         def threads_for(self, size, count):
             return 1
 
+    def counting_agree_each(private, public):
+        return [counting_agree(private, primitives.load_public_key(key)) for key in public]
+
     monkeypatch.setattr(primitives, "agree", counting_agree)
+    monkeypatch.setattr(primitives, "agree_each", counting_agree_each)
     monkeypatch.setattr(masks, "kernel", Counting)
     return counted
 

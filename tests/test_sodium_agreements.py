@@ -1,14 +1,13 @@
-"""X25519 by libsodium beside the package's: the same secrets and the same refusals.
-
-The package does not use it (docs/decisions/0022-libsodium.md): it is no faster in one thread, and two threads
-gain little. Should that change, these tests have to hold.
-"""
+"""X25519 by libsodium beside OpenSSL's: the same secrets and the same refusals, in any number of threads."""
 
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ccesa.crypto import primitives
+from ccesa.protocol.dealing import agree_each
 from test_bad_points import BAD, EDGES, LOW_ORDER, P
 
 sodium = pytest.importorskip("nacl.bindings", reason="PyNaCl is not installed")
@@ -24,8 +23,8 @@ def ours(private: bytes, public: bytes) -> bytes | None:
 
 def theirs(private: bytes, public: bytes) -> bytes | None:
     try:
-        return sodium.crypto_scalarmult(private, public)
-    except RuntimeError:
+        return primitives.agree_by_sodium(private, [public])[0]
+    except primitives.LowOrderKey:
         return None
 
 
@@ -61,3 +60,55 @@ def test_random_points_of_the_curve_and_of_its_twist():
         assert ours(private, public) == theirs(private, public)
         mine = primitives.public_key(primitives.private_key(private))
         assert mine == theirs(private, NINE) == sodium.crypto_scalarmult_base(private)
+
+
+@pytest.fixture
+def anew():
+    """The library is asked again before and after."""
+    primitives.agrees_without_lock.cache_clear()
+    yield
+    primitives.agrees_without_lock.cache_clear()
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_keys_of_other_sizes_never_reach_the_library(size):
+    with pytest.raises(primitives.BadKey, match="32 bytes"):
+        primitives.agree_by_sodium(bytes(range(32)), [NINE, bytes(size)])
+    with pytest.raises(primitives.BadKey, match="32 bytes"):
+        primitives.agree_by_sodium(bytes(size), [NINE])
+
+
+@pytest.mark.parametrize("wrong", [lambda private, public: bytes(32), lambda private, public: NINE])
+def test_a_library_that_agrees_on_something_else_is_not_used(anew, monkeypatch, wrong):
+    monkeypatch.setattr(sodium, "crypto_scalarmult", wrong)
+    assert not primitives.agrees_without_lock()
+    private = primitives.private_key(bytes(range(32)))
+    assert primitives.agree_each(private, [NINE]) == [ours(bytes(range(32)), NINE)]
+
+
+def test_a_library_that_takes_points_of_low_order_is_not_used(anew, monkeypatch):
+    right = sodium.crypto_scalarmult
+    monkeypatch.setattr(
+        sodium, "crypto_scalarmult", lambda private, public: right(private, public) if any(public) else public
+    )
+    assert not primitives.agrees_without_lock()
+
+
+@given(st.integers(0, 80), st.sampled_from([0, 1, 2, 3, 5]), st.booleans())
+def test_threads_and_libraries_agree_on_the_same(count, threads, installed):
+    private = primitives.private_key(bytes(range(32)))
+    public = [
+        primitives.public_key(primitives.private_key(number.to_bytes(32, "big"))) for number in range(count)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(primitives, "agrees_without_lock", lambda: installed)
+        assert agree_each(private, public, threads) == [ours(bytes(range(32)), key) for key in public]
+
+
+def test_one_bad_key_among_many_is_refused_in_any_thread():
+    private = primitives.private_key(bytes(range(32)))
+    for place in (0, 25, 49):
+        public = [NINE] * 50
+        public[place] = bytes(32)
+        with pytest.raises(primitives.LowOrderKey):
+            agree_each(private, public, 2)

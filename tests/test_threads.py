@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.crypto import masks
+from ccesa.crypto import threads as side
 from ccesa.crypto.kernels import KERNELS, kernel
 from ccesa.crypto.masks import Mask, add_masks, helpful_threads
+from ccesa.crypto.threads import side_by_side
 from ccesa.simulate import Exactly, simulate
 from rounds import configure
 
@@ -27,15 +30,15 @@ def every_kernel(request, monkeypatch):
 
 @pytest.fixture
 def started(monkeypatch):
-    """The names of all threads that are started."""
-    names, start = [], threading.Thread.start
+    """What every thread that is started does."""
+    found, start = [], side.start_new_thread
 
-    def noted(self):
-        names.append(self.name)
-        start(self)
+    def noted(work, arguments):
+        found.append(work)
+        return start(work, arguments)
 
-    monkeypatch.setattr(threading.Thread, "start", noted)
-    return names
+    monkeypatch.setattr(side, "start_new_thread", noted)
+    return found
 
 
 @given(st.integers(0, 64), st.integers(1, 2**32 - 1), st.integers(0, 10**6))
@@ -60,6 +63,48 @@ def test_by_default_all_cores_of_this_process_work(monkeypatch):
     assert helpful_threads(0, 2**31, 1000) == 1
 
 
+@given(st.lists(st.integers(), max_size=40), st.integers(1, 6))
+def test_every_part_is_done_once_and_results_stand_in_order(parts, threads):
+    done = []
+
+    def work(part):
+        done.append(part)
+        return 2 * part
+
+    assert side_by_side(work, parts, threads) == [2 * part for part in parts]
+    assert sorted(done) == sorted(parts)
+
+
+def test_threads_work_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=60)
+    assert side_by_side(lambda part: meeting.wait() >= 0, range(3), 3) == [True] * 3
+
+
+def test_a_thread_that_never_runs_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(side, "start_new_thread", lambda work, arguments: None)
+    assert side_by_side(str, range(9), 4) == [str(part) for part in range(9)]
+
+
+@pytest.mark.parametrize("failing", ["here", "elsewhere"])
+def test_a_failure_is_raised_when_nothing_is_under_way_any_more(failing):
+    """Whoever catches it may use the vector again."""
+    meeting, under_way, here = threading.Barrier(2, timeout=60), set(), threading.get_ident()
+
+    def work(part):
+        under_way.add(part)
+        if part < 2:
+            meeting.wait()
+            if (threading.get_ident() == here) == (failing == "here"):
+                under_way.discard(part)
+                raise LookupError(part)
+        time.sleep(0.05)
+        under_way.discard(part)
+
+    with pytest.raises(LookupError):
+        side_by_side(work, range(40), 2)
+    assert not under_way
+
+
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("threads", [0, 1, 2, 8])
 def test_ten_thousand_words_start_no_thread(threads, started):
@@ -72,7 +117,6 @@ def test_a_million_words_start_one_less_than_work(every_kernel, started):
     add_masks(np.zeros(1_000_000, np.uint32), [Mask(KEY, 1)] * count, "aes128-ctr", 3)
     assert len(started) == min(3, every_kernel.threads_for(4_000_000, count)) - 1
     assert len(started) == 2
-    assert threading.active_count() == 1 or not any(one.name in started for one in threading.enumerate())
 
 
 def test_clients_that_are_simulated_at_a_time_have_one_thread_each(monkeypatch):

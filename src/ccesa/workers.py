@@ -7,7 +7,7 @@ What does not come back the server sums itself: an executor can make a round fas
 import logging
 import secrets
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ import numpy as np
 from ccesa import words
 from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.masks import Mask, add_masks, helpful_threads, ranges
+from ccesa.crypto.threads import side_by_side
 from ccesa.errors import VectorError
 from ccesa.words import Vector
 
@@ -74,9 +75,7 @@ def add_masks_by(
         add_masks(vector[task.part], masks, generator, 1, offset=task.part.start * vector.itemsize)
 
     size = sum(vector[task.part].nbytes for task in missing)
-    with ThreadPoolExecutor(helpful_threads(threads, size, len(masks))) as pool:
-        for done in [pool.submit(work, task) for task in missing]:
-            done.result()
+    side_by_side(work, missing, helpful_threads(threads, size, len(masks)))
 
 
 def _tasks(vector: Vector, masks: Sequence[Mask], generator: str) -> list[MaskSum]:

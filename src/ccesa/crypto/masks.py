@@ -3,15 +3,14 @@
 Streams are seekable, so any part of the vector can be masked by another thread, process or machine.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from ccesa.crypto.generators import ALIGNMENT
 from ccesa.crypto.kernels import kernel
+from ccesa.crypto.threads import PARTS, helpful, side_by_side
 from ccesa.words import Vector, zeros
 
 
@@ -59,12 +58,8 @@ def masked(
 
 
 def helpful_threads(most: int, size: int, masks: int) -> int:
-    """Return with how many threads a vector of ``size`` bytes is masked fastest.
-
-    There are at most as many as the caller allows, where 0 stands for the cores that this process may use.
-    """
-    worth = kernel().threads_for(size, masks)
-    return max(1, min(worth, most or _cores())) if worth > 1 else 1
+    """Return with how many threads a vector of ``size`` bytes is masked fastest, at most ``most``."""
+    return helpful(most, kernel().threads_for(size, masks))
 
 
 def ranges(size: int, step: int) -> list[slice]:
@@ -80,23 +75,7 @@ def _add(
     def work(part: slice) -> None:
         chosen.add(vector[part], result[part], offset + part.start * word, masks, generator)
 
-    parts = helpful_threads(threads, vector.nbytes, len(masks))
-    blocks = -(-vector.nbytes // ALIGNMENT)
-    first, *others = ranges(vector.size, -(-blocks // parts) * ALIGNMENT // word)
-    if not others:
-        work(first)
-        return
-    # A pool for each call leaves nothing behind for a fork or the end of the process; it costs a tenth of
-    # what the least of its threads has to do.
-    with ThreadPoolExecutor(len(others)) as pool:
-        running = [pool.submit(work, other) for other in others]
-        work(first)
-        for other in running:
-            other.result()
-
-
-def _cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    threads = helpful_threads(threads, vector.nbytes, len(masks))
+    parts = threads * PARTS if threads > 1 else 1
+    step = -(-vector.nbytes // ALIGNMENT // parts) or 1
+    side_by_side(work, ranges(vector.size, step * ALIGNMENT // word), threads)

@@ -3,7 +3,7 @@
 Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Protocol
 
@@ -68,6 +68,14 @@ _DISPUTED = [
 ]
 
 
+#: A private key, a public one and their secret. RFC 7748, section 5.2, the first vector.
+_AGREED = (
+    bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"),
+    bytes.fromhex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c"),
+    bytes.fromhex("c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"),
+)
+
+
 class BadKey(ValueError):
     """The public key is not one that an honest client can have."""
 
@@ -123,6 +131,42 @@ def agree(private: PrivateKey, public: PublicKey) -> bytes:
         return private.exchange(public)
     except ValueError as error:
         raise LowOrderKey(str(error)) from error
+
+
+def agree_each(private: PrivateKey, public: Sequence[bytes]) -> list[bytes]:
+    """Agree with all of them in one row; libsodium, where it is installed, frees the interpreter's lock."""
+    if agrees_without_lock():
+        return agree_by_sodium(private_bytes(private), public)
+    loaded = [load_public_key(key) for key in public]
+    return [agree(private, key) for key in loaded]
+
+
+def agree_by_sodium(private: bytes, public: Sequence[bytes]) -> list[bytes]:
+    """Agree with all of them by libsodium; ImportError where PyNaCl is not installed."""
+    from nacl.bindings import crypto_scalarmult
+    from nacl.exceptions import RuntimeError as Refused
+
+    if any(len(key) != PUBLIC_KEY_BYTES for key in (private, *public)):
+        raise BadKey("a key of X25519 has 32 bytes")  # PyNaCl would read beyond the end of a shorter one
+    try:
+        return [crypto_scalarmult(private, key) for key in public]
+    except Refused as error:
+        raise LowOrderKey("an agreement whose secret is all zeros") from error
+
+
+@cache
+def agrees_without_lock() -> bool:
+    """Tell whether libsodium is installed, gives the secret of RFC 7748, and refuses a point of low order."""
+    private, public, secret = _AGREED
+    try:
+        if agree_by_sodium(private, [public]) != [secret]:
+            return False
+        agree_by_sodium(private, [bytes(PUBLIC_KEY_BYTES)])
+    except ImportError:
+        return False
+    except LowOrderKey:
+        return True
+    return False
 
 
 @cache
@@ -260,6 +304,8 @@ def unseal(key: bytes, nonce: bytes, sealed: bytes, associated: bytes) -> bytes:
 
 def gmac(key: bytes, data: memoryview) -> bytes:
     """Return the tag of AES-128-GCM on an empty text, with this data beside it and a nonce of zeros."""
+    if data.nbytes <= _PIECE:
+        return AESGCM(key).encrypt(bytes(12), b"", data)
     tagging = Cipher(algorithms.AES128(key), modes.GCM(bytes(12))).encryptor()
     for start in range(0, data.nbytes, _PIECE):  # one call takes less than 2^31 bytes
         tagging.authenticate_additional_data(data[start : start + _PIECE])

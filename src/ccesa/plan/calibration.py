@@ -91,8 +91,7 @@ def _agreements() -> _Work:
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
     def run() -> list[bytes]:
-        loaded = [primitives.load_public_key(key) for key in public]
-        agreed = [primitives.agree(private, key) for key in loaded]
+        agreed = primitives.agree_each(private, public)
         return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
 
     return _Work(_ROW, run)

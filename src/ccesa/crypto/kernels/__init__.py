@@ -46,6 +46,11 @@ KERNELS: dict[str, Callable[[], Kernel | None]] = {
     "pure": pure.find,
     "cuda": cuda.find,
 }
+#: What a kernel needs, for whoever has asked for it. The hints are for a checkout.
+NEEDS = {
+    "native": "ccesa-native (pip install ./native) and a processor with its instructions",
+    "cuda": "CuPy (pip install '.[gpu]') and a GPU",
+}
 
 
 def kernel() -> Kernel:
@@ -64,4 +69,5 @@ def _found(name: str) -> Kernel:
         found = find()
         if found is not None:
             return found
-    raise ConfigError(f"{VARIABLE} is {name}, and this machine cannot run that kernel; leave it unset")
+    needs = NEEDS[name.partition(":")[0]]
+    raise ConfigError(f"{VARIABLE} is {name}, and this machine cannot run that kernel: it needs {needs}")

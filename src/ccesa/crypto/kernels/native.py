@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
 #: Slower than the library where both were measured: these run only where they are named.
 SLOW = ("vector128",)
-#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
-THREAD_BYTES = 24 << 20
+#: Bytes of keystream that are worth a thread of their own: a third of a millisecond or more.
+THREAD_BYTES = 8 << 20
 
 
 class Native:
