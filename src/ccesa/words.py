@@ -45,9 +45,9 @@ def from_bytes(data: bytes | memoryview, bits: int) -> Vector:
 
 
 def add(total: Vector, data: bytes | memoryview) -> None:
-    """Add words to a total of as many, straight from a message, in which they lie as they come.
+    """Add words to a total of as many, where they lie.
 
-    For numpy alone most of them are not aligned, and take half as long again.
+    In a message they are rarely aligned, and numpy takes half as long again.
     """
     native = compiled.module()
     if native is None:
