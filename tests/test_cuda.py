@@ -92,7 +92,7 @@ def test_many_vectors_share_an_upload_and_no_mask_is_a_copy(cupy):
         assert np.array_equal(found.get(), expected(vector, masks, 0) if masks else vector)
 
 
-def test_as_many_masks_as_a_server_takes_off(cupy):
+def test_as_many_masks_as_a_server_takes_off_give_the_library_s_bytes(cupy):
     masks = [Mask(n.to_bytes(32, "little"), (-1) ** n) for n in range(300)]
     vector, found = words(100_003, 32, 1), np.empty(100_003, "<u4")
     cuda.Cuda(pure.find()).add(vector, found, 0, masks, "chacha20")
