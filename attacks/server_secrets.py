@@ -22,7 +22,7 @@ from ccesa.protocol.curious import client_2_mask
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
-from ccesa.wire import Room
+from ccesa.wire import Draft
 
 VICTIM = 3
 
@@ -84,13 +84,13 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 
 def without_self_mask(
     round: Round[Floor], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
-) -> Room:
+) -> Draft:
     """The vector under its pair masks alone."""
-    room = masking.masked_vector(round, state, live, task, kind)
+    draft = masking.masked_vector(round, state, live, task, kind)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
-    vector = words.from_bytes(room.content, round.config.bits)
+    vector = words.from_bytes(draft.content, round.config.bits)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)
-    return room
+    return draft
 
 
 _pair_masked = relaxed(

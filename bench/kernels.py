@@ -60,6 +60,12 @@ def _compiled(generator: str) -> dict[str, Kernel]:
     }
 
 
+def bare(generator: str, size: int) -> Callable[[], object] | None:
+    """Return what runs the fastest instructions of this machine for so many bytes of keystream, if any."""
+    name = next(iter(_compiled(generator)), None)
+    return partial(_limit, generator, name, size) if name else None
+
+
 def _limit(generator: str, name: str, size: int) -> None:
     import ccesa_native
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bench import kernels
 from bench.rounds import server_work
 from ccesa.config import RoundConfig
 from ccesa.crypto import masks, primitives
@@ -57,7 +58,7 @@ def compare() -> dict[str, Any]:
         "floor_ms": least,
         "server_ms": spent,
         "ratio": sum(spent.values()) / sum(least.values()),
-        "client_ms": _clients(int(made.degree), int(made.mask_degree)),
+        **_clients(int(made.degree), int(made.mask_degree)),
     }
 
 
@@ -97,32 +98,37 @@ def _floor(vector: np.ndarray) -> dict[str, Callable[[], object]]:
     }
 
 
-def _clients(degree: int, mask_degree: int) -> dict[str, float]:
-    """Return the time of one client in all steps: with as many masks as planned, and under ``active`` all."""
+def _clients(degree: int, mask_degree: int) -> dict[str, Any]:
+    """Return the time of one client in all steps: with as many masks as planned, and under ``active`` all.
+
+    Beside it stands what the bare instructions take for the keystream of the first.
+    """
     federation = federate(degree + 1, graph=Complete())
-    configs: dict[str, tuple[RoundConfig, Federation | None]] = {
-        "curious": (
-            RoundConfig(clients=degree + 1, length=LENGTH, graph=Complete(mask_degree=mask_degree)),
-            None,
-        ),
-        "active": (federation.charter.config(length=LENGTH), federation),
-    }
-    return {guard: _client_ms(*given) for guard, given in configs.items()}
+    planned = RoundConfig(clients=degree + 1, length=LENGTH, graph=Complete(mask_degree=mask_degree))
+    instructions = kernels.bare(planned.generator, (mask_degree + 1) * planned.vector_bytes)
+    curious, least = _client_ms(planned, None, instructions)
+    active, _ = _client_ms(federation.charter.config(length=LENGTH), federation, None)
+    return {"client_ms": {"curious": curious, "active": active}, "client_limit_ms": least}
 
 
-def _client_ms(config: RoundConfig, federation: Federation | None) -> float:
-    """Return the median over the clients of a round in which all are neighbours."""
+def _client_ms(
+    config: RoundConfig, federation: Federation | None, instructions: Callable[[], object] | None
+) -> tuple[float, float | None]:
+    """Return the median over the clients of a round in which all are neighbours, and that of instructions."""
     vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)
     clients = {i: new_client(config, i, vector, federation, threads=1) for i in range(config.clients)}
     server, times = new_server(config, federation), dict.fromkeys(clients, 0.0)
+    bare: list[float] = []
     requests = server.open()
     while requests:
         for i, request in requests.items():
             ms, reply = _timed(partial(clients[i].receive, request))
             times[i] += ms
+            if instructions:
+                bare.append(_timed(instructions)[0])
             server.receive(i, reply)
         requests = server.close()
-    return median(times.values())
+    return median(times.values()), median(bare) if bare else None
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

@@ -109,7 +109,8 @@ class StandIns:
         holders = Holders.of(self._graph)
         shares = self._shares(holders)
         for client in stay.tolist():
-            places = holders.held_by(self._node(client), self._v2)
+            held = holders.around(self._node(client))
+            places = holders.reverse[held][self._v2[holders.nodes[held]]]
             yield client, self._encoded(m.UnmaskReply, client, shares=shares[places].tobytes())
 
     def _masks_with_lost(self) -> dict[int, list[masks.Mask]]:

@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"evidence"},
-    {"errors"},
-    {"extras", "files", "guards", "labels", "layout", "native", "parts", "wire", "words"},
+    {"errors", "native"},
+    {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
     {"fields"},
     {"digits"},
     {"crypto", "quantize"},

@@ -206,22 +206,22 @@ def test_taking_in_a_vector_needs_no_room_for_another(given_as):
 )
 def test_a_message_made_in_place_is_the_one_that_encoding_gives(kind, vector, client):
     config = CONFIGURE["curious"](8, length=len(vector), bits=8)
-    room = m.room(kind, config, {"context": bytes(32), "client": client})
-    room.content[:] = vector
-    assert message(kind, room, client).encode() == message(kind, vector, client).encode()
+    draft = m.draft(kind, config, {"context": bytes(32), "client": client})
+    draft.content[:] = vector
+    assert message(kind, draft, client).encode() == message(kind, vector, client).encode()
 
 
 def test_what_was_made_in_place_is_handed_out_without_a_copy():
-    room = wire.Room(100, LARGE)
-    place = address(room.content)
-    assert address(room.filled(bytes(100))) + 100 == place
+    draft = wire.Draft(100, LARGE)
+    place = address(draft.content)
+    assert address(draft.finished(bytes(100))) + 100 == place
 
 
 def test_who_holds_on_to_the_place_cannot_change_what_was_handed_out():
-    room = wire.Room(2, 3)
-    held = room.content
+    draft = wire.Draft(2, 3)
+    held = draft.content
     held[:] = b"abc"
-    made = room.filled(b"12")
+    made = draft.finished(b"12")
     held[:] = b"xyz"
     assert made == b"12abc"
 

@@ -1,6 +1,8 @@
 """The compiled module refuses what it cannot work with, by an exception, before it writes anything."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -110,3 +112,32 @@ def test_instructions_of_another_processor_are_a_known_name_that_cannot_run():
     for name in absent:
         with pytest.raises((RuntimeError, ValueError), match=name):
             ccesa_native._limit("aes128-ctr", name, 1)
+
+
+#: A thread turns all signs over and over while masks are added, with the interpreter's lock released.
+_TURNING_SIGNS = """
+import sys, threading, time, ccesa_native
+sys.setswitchinterval(1e-6)
+signs, end = bytearray(128), time.monotonic() + 0.5
+def turn():
+    while time.monotonic() < end:
+        signs[:] = bytes([1]) * 128
+        signs[:] = bytes(128)
+thread = threading.Thread(target=turn)
+thread.start()
+while thread.is_alive():
+    given = bytes(64), bytearray(64), 0, 4, sys.argv[1], bytes(int(sys.argv[3])), signs, sys.argv[2]
+    ccesa_native.add_masks(*given)
+"""
+
+
+@pytest.mark.parametrize(
+    ("generator", "name"),
+    [(generator, name) for generator in GENERATORS for name in ccesa_native.instructions(generator)],
+)
+def test_signs_that_change_meanwhile_write_nothing_beyond_the_keys(generator, name):
+    size = str(128 * GENERATORS[generator].key_bytes)
+    done = subprocess.run(
+        [sys.executable, "-c", _TURNING_SIGNS, generator, name, size], capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

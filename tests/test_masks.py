@@ -179,3 +179,14 @@ def test_a_part_of_a_vector_is_masked_by_itself(generator, width, length, blocks
 def test_the_key_stays_out_of_the_repr(generator, seed):
     (mask,) = random_masks(generator, seed, 1)
     assert repr(mask) == f"Mask(sign={mask.sign})"
+
+
+@given(generators, bits, lengths, st.integers(1, 3), threads, st.sampled_from([2, 3, -1, -2, 0]), seeds)
+def test_a_vector_with_gaps_is_masked_like_its_words_side_by_side(
+    generator, width, length, count, working, step, seed
+):
+    memory = random_vector(3 * length, width, seed)
+    vector = memory[::step][:length] if step else np.broadcast_to(memory[0], (length,))
+    chosen, expected = random_masks(generator, seed, count), np.ascontiguousarray(vector)
+    found = masked(vector, chosen, generator, working)
+    assert found.tobytes() == plainly(expected, chosen, generator).tobytes()

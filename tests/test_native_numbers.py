@@ -316,3 +316,31 @@ def test_a_guide_whose_end_is_before_its_start_stays_within_the_table():
     drawn = np.empty(1, np.int64)
     compiled.draw_noise(*draw_arguments(guide=np.tile(np.array([1, 9, 0], np.int32), 4), drawn=drawn))
     assert drawn.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("total", "vector", "word_bytes", "error"),
+    [
+        (bytearray(8), bytes(4), 4, ValueError),
+        (bytearray(6), bytes(6), 4, ValueError),
+        (bytearray(8), bytes(8), 3, ValueError),
+        (bytearray(8), bytes(8), 0, ValueError),
+        (bytearray(8), bytes(8), -4, ValueError),
+        (bytes(8), bytes(8), 4, (TypeError, BufferError)),
+        (bytearray(8), "text", 4, TypeError),
+        (np.zeros(8, np.uint8)[::2], bytes(4), 4, (TypeError, ValueError, BufferError)),
+    ],
+)
+def test_sums_of_odd_arguments_are_refused(total, vector, word_bytes, error):
+    before = bytes(total)
+    with pytest.raises(error):
+        compiled.add_words(total, vector, word_bytes)
+    assert bytes(total) == before
+
+
+def test_a_sum_does_not_overlap_what_is_added_to_it():
+    words = np.arange(10, dtype=np.uint32)
+    for part in (words[:8], words[1:9], words[2:]):
+        with pytest.raises(ValueError, match="apart"):
+            compiled.add_words(words[:8], part, 4)
+    assert words.tolist() == list(range(10))

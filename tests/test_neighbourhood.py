@@ -11,8 +11,8 @@ from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.drawing import ids_near
 from ccesa.protocol.masking import still_there
+from ccesa.protocol.packing import ids_around, ids_near
 
 NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
 
@@ -80,10 +80,10 @@ def test_a_client_is_found_at_its_node(graph):
 def test_neighbours_are_named_and_counted(graph):
     alive = np.arange(graph.size) % 3 > 0
     counted = graph.count(graph.carries_masks)
+    named, around = ids_near(graph, alive), ids_around(graph, alive)
     for node in range(graph.size):
         near = graph.neighbours(node)
-        assert (
-            np.frombuffer(ids_near(graph, node, alive), "<u4").tolist()
-            == graph.ids[near[alive[near]]].tolist()
-        )
+        live = graph.ids[near[alive[near]]].tolist()
+        assert np.frombuffer(named(node), "<u4").tolist() == live
+        assert np.frombuffer(around(node), "<u4").tolist() == sorted([*live, graph.ids[node]])
         assert counted[node] == graph.mask_neighbours(node).size

@@ -675,7 +675,7 @@ def test_masks_ahead_are_never_suspended_and_go_with_the_vector(guard):
     client = play.clients[0]
     client.prepare()
     ahead = client._clients[0]._round.ahead
-    masks = bytes(ahead.rooms[0].content)
+    masks = bytes(ahead.drafts[0].content)
     assert any(masks)
     assert repr(ahead) == "MasksAhead(...)"
     assert "ahead" not in repr(client._clients[0]._round)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa import words
+from ccesa import native, words
 from ccesa.errors import VectorError
 from strategies import bits
 
@@ -84,3 +84,26 @@ def test_a_masked_array_is_refused():
     """It does not hold what it shows: its bytes are those under the mask."""
     with pytest.raises(VectorError, match="MaskedArray"):
         words.check(np.ma.array(np.ones(4, np.uint32), mask=[0, 1, 0, 0]), 4, 32)
+
+
+@pytest.mark.parametrize("kernel", ["", "pure"])
+@given(bits, st.integers(0, 70), st.integers(0, 9), st.randoms(use_true_random=False))
+def test_words_are_added_wherever_they_lie(kernel, width, length, start, random):
+    size = length * width // 8
+    message, raw = random.randbytes(start + size + 3), random.randbytes(size)
+    total = np.frombuffer(raw, words.dtype(width)).copy()
+    expected = total + np.frombuffer(message[start : start + size], words.dtype(width))
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv(native.VARIABLE, kernel)
+        words.add(total, memoryview(message)[start : start + size])
+    assert np.array_equal(total, expected)
+
+
+@pytest.mark.parametrize("kernel", ["", "pure"])
+def test_words_of_another_number_are_not_added(kernel, monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, kernel)
+    total = words.zeros(5, 32)
+    for wrong in (bytes(16), bytes(24), bytes(19)):
+        with pytest.raises(ValueError, match=r"length|shape|multiple"):
+            words.add(total, wrong)
+    assert not total.any()

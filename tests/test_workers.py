@@ -91,6 +91,43 @@ def cancelled(future):
     return gone
 
 
+def told_twice(future):
+    class Twice(Future):
+        def add_done_callback(self, tell):
+            super().add_done_callback(tell)
+            super().add_done_callback(tell)
+
+    twice = Twice()
+    twice.set_exception(MemoryError())
+    return twice
+
+
+def told_too_early(future):
+    class Early(Future):
+        def add_done_callback(self, tell):
+            tell(self)
+
+    return Early()
+
+
+def unreadable(future):
+    class Unreadable(Future):
+        def exception(self, timeout=None):
+            raise OSError("the text of somebody else")
+
+    gone = Unreadable()
+    gone.set_result(future.result())
+    return gone
+
+
+def cannot_be_cancelled(future):
+    class Stubborn(Future):
+        def cancel(self):
+            raise OSError("the scheduler is gone")
+
+    return Stubborn()
+
+
 def giving(make):
     def spoil(future):
         other = Future()
@@ -105,7 +142,11 @@ FAULTS = {
     "refused": (refused, "RuntimeError"),
     "failed": (failed, "MemoryError"),
     "interrupted": (interrupted, "KeyboardInterrupt"),
-    "cancelled": (cancelled, "cancelled"),
+    "cancelled": (cancelled, "CancelledError"),
+    "told-twice": (told_twice, "MemoryError"),
+    "told-too-early": (told_too_early, "TimeoutError"),
+    "unreadable": (unreadable, "OSError"),
+    "stubborn": (cannot_be_cancelled, "none in 0.05 seconds"),
     "no-future": (lambda future: None, "AttributeError"),
     "short": (giving(lambda found: found[:-1]), "a result of another kind"),
     "long": (giving(lambda found: np.append(found, found[:1])), "a result of another kind"),
@@ -113,6 +154,9 @@ FAULTS = {
     "list": (giving(lambda found: found.tolist()), "a result of another kind"),
     "wide": (giving(lambda found: found.astype(np.uint64)), "a result of another kind"),
     "square": (giving(lambda found: found.reshape(1, -1)), "a result of another kind"),
+    "zeros": (giving(np.zeros_like), "other words"),
+    "negated": (giving(np.negative), "other words"),
+    "turned": (giving(lambda found: found[::-1]), "other words"),
     "never": (lambda future: Future(), "none in 0.05 seconds"),
 }
 
@@ -160,20 +204,38 @@ def test_what_does_not_come_back_the_server_sums_itself(fault, monkeypatch, capl
     )
 
 
-def test_a_future_that_is_handed_out_twice_counts_once():
-    """One of its parts has other words, which nobody can tell: but no part is added twice, or not at all."""
-
+def test_parts_that_are_mixed_up_are_found_out(caplog):
     class Same(Direct):
         future = None
 
         def submit(self, work, /, task):
-            self.tasks.append(task)
             self.future = self.future or super().submit(work, task)
             return self.future
 
-    vector = np.zeros(48, np.uint32)
-    add_masks_by(Same(), vector, [Mask(bytes(16), 1)], "aes128-ctr", 1)
-    assert vector[:16].tobytes() == vector[16:32].tobytes() == vector[32:].tobytes()
+    found, plain = both_ways(Same(), random_vector(48, 32, 1), random_masks("aes128-ctr", 1, 7))
+    assert found == plain
+    assert "2 of 3 sums of masks did not come from the executor (other words)" in caplog.text
+
+
+@given(generators, bits, st.integers(130, 1500), st.integers(1, 12), seeds)
+def test_words_that_are_right_are_taken_wherever_they_are_compared(generator, width, length, count, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "PART_BYTES", 512)
+        executor = Direct()
+        vector, masks = random_vector(length, width, seed), random_masks(generator, seed, count)
+        assert len(workers._tasks(vector, masks, generator)) == -(-length * width // 8 // 512)
+        missing = workers._by_workers(executor, vector, workers._tasks(vector, masks, generator))
+    assert not missing
+
+
+def test_which_words_are_compared_is_random():
+    """A worker that gets one block of 64 wrong is found out sometimes, and not each time."""
+    task = workers.MaskSum(
+        generator="aes128-ctr", bits=32, part=slice(64, 64 + 1024), keys=bytes(16), negative=b"\0"
+    )
+    wrong = sum_masks(task)
+    wrong[16:528] += np.uint32(1)  # half of the blocks
+    assert {workers._holds_somewhere(wrong, task) for _ in range(200)} == {True, False}
 
 
 def test_an_executor_that_works_is_not_in_the_log(caplog):

@@ -48,16 +48,14 @@ TARGET static void expand(const uint8_t *key, uint8_t *round_keys)
     wipe(word, sizeof word);
 }
 
+/* Each sign is read once: another thread may own that memory, and whatever it writes, all keys find their place. */
 TARGET static void expand_group(Group *group, const Work *work, size_t first, size_t count)
 {
-    group->count = 0;
-    for (int sign = 0; sign < 2; sign++) {
-        for (size_t i = first; i < first + count; i++)
-            if (work->negative[i] == sign)
-                expand(work->keys + 16 * i, group->keys[group->count++][0]);
-        if (sign == 0)
-            group->plus = group->count;
-    }
+    size_t plus = 0, minus = count;
+    for (size_t i = first; i < first + count; i++)
+        expand(work->keys + 16 * i, group->keys[work->negative[i] ? --minus : plus++][0]);
+    group->plus = plus;
+    group->count = count;
 }
 
 #define COMBINE(words, a, b, minus) ((VEC)((minus) ? (words)(a) - (words)(b) : (words)(a) + (words)(b)))

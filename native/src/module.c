@@ -11,6 +11,9 @@ static PyMethodDef METHODS[] = {
     {"_limit", limit, METH_VARARGS,
      "_limit(generator, instructions, bytes)\n--\n\n"
      "Run the bare instructions for so many bytes of keystream, for benchmarks."},
+    {"add_words", add_words, METH_VARARGS,
+     "add_words(total, vector, word_bytes)\n--\n\n"
+     "Add a vector, which may lie anywhere, to a total, in words of word_bytes bytes."},
     {"pack_fields", pack_fields, METH_VARARGS,
      "pack_fields(row, bits, words)\n--\n\n"
      "Lay the signed numbers of a row into fields of so many bits, as many as fit into each word."},
@@ -27,7 +30,7 @@ static PyMethodDef METHODS[] = {
 };
 
 /* What the functions take and mean; ccesa/native.py uses no module with another number. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int fill(PyObject *module)
 {

@@ -10,6 +10,9 @@ PyObject *add_masks(PyObject *module, PyObject *arguments);
 PyObject *instructions(PyObject *module, PyObject *arguments);
 PyObject *limit(PyObject *module, PyObject *arguments);
 
+/* sum.c */
+PyObject *add_words(PyObject *module, PyObject *arguments);
+
 /* fields.c */
 PyObject *pack_fields(PyObject *module, PyObject *arguments);
 PyObject *split_fields(PyObject *module, PyObject *arguments);

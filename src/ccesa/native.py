@@ -7,7 +7,7 @@ from typing import Any
 #: Names the kernel, for tests and for comparisons. ``pure`` goes without anything compiled.
 VARIABLE = "CCESA_KERNEL"
 #: What the compiled functions take and mean. A package that was built for another number is left alone.
-INTERFACE = 2
+INTERFACE = 3
 
 
 def module() -> Any | None:

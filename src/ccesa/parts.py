@@ -16,6 +16,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def whole_number(name: str, value: object) -> int:
     """Return the value as an int, also if it is one of numpy's."""
+    if type(value) is int:  # as nearly always
+        return value
     if not hasattr(value, "__index__"):
         raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
     return operator.index(value)

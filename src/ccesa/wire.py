@@ -5,6 +5,7 @@ view of the bytes that came; to be encoded, it can be made in the place that it 
 """
 
 import io
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -20,8 +21,8 @@ _ENCODER = msgspec.msgpack.Encoder()
 _HEADERS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 
 
-class Room:
-    """Room for an encoding whose last field is made in place; the front is written when all else is known."""
+class Draft:
+    """An encoding whose last field is made in place, and whose front is written when all else is known."""
 
     def __init__(self, front: int, nbytes: int) -> None:
         self._stream, self.nbytes = io.BytesIO(), nbytes
@@ -31,7 +32,7 @@ class Room:
         #: Where the last field goes; zeros before that.
         self.content = self._whole[front:]
 
-    def filled(self, front: bytes) -> bytes:
+    def finished(self, front: bytes) -> bytes:
         """Return the whole encoding, once; a copy only if somebody still holds on to the content."""
         self._whole[: len(front)] = front
         del self._whole, self.content
@@ -40,14 +41,23 @@ class Room:
 
 def encode(value: msgspec.Struct) -> bytes:
     last = getattr(value, value.__struct_fields__[-1])
-    return last.filled(front(value, last.nbytes)) if isinstance(last, Room) else _ENCODER.encode(value)
+    return last.finished(front(value, last.nbytes)) if isinstance(last, Draft) else _ENCODER.encode(value)
 
 
 def front(value: msgspec.Struct, nbytes: int) -> bytes:
     """Return the encoding up to the content of the last field, a byte string of this size."""
-    empty = _ENCODER.encode(msgspec.structs.replace(value, **{value.__struct_fields__[-1]: b""}))
+    return emptied(value)[:-2] + _header(nbytes)
+
+
+def emptied(value: msgspec.Struct) -> bytes:
+    """Return the encoding of what has the same fields but an empty last one."""
+    return _ENCODER.encode(msgspec.structs.replace(value, **{value.__struct_fields__[-1]: b""}))
+
+
+@lru_cache(maxsize=64)  # a server asks for every reply anew
+def _header(nbytes: int) -> bytes:
     code, width = next((code, width) for code, width in _HEADERS.items() if nbytes < 256**width)
-    return empty[:-2] + bytes([code]) + nbytes.to_bytes(width, "big")
+    return bytes([code]) + nbytes.to_bytes(width, "big")
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str) -> T:
@@ -70,8 +80,9 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str
 
 def _is_canonical(value: msgspec.Struct, data: Data) -> bool:
     """Compare with the only encoding; a view need not be, if it has its place and its header there."""
+    # Views compare slowly, element by element; bytes of bytes are the bytes themselves.
     last = getattr(value, value.__struct_fields__[-1])
-    rest = last.nbytes if isinstance(last, memoryview) else 0
-    expected = front(value, rest) if isinstance(last, memoryview) else _ENCODER.encode(value)
-    # Views compare slowly, element by element; slices of bytes up to their ends are the bytes themselves.
-    return len(data) == len(expected) + rest and bytes(data[: len(expected)]) == expected
+    if not isinstance(last, memoryview):
+        return bytes(data) == _ENCODER.encode(value)
+    expected = front(value, last.nbytes)
+    return len(data) == len(expected) + last.nbytes and bytes(data[: len(expected)]) == expected

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.crypto.generators import GENERATORS
-from ccesa.labels import client_bytes
 from ccesa.wire import Data
 
 COMMITMENT_BYTES = 32
@@ -175,8 +174,8 @@ def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
 
     The key is public, so the tag is a checksum, and proves nothing to anybody.
     """
-    key = labels.digest(labels.MASKED_VECTOR, context, client_bytes(client))[:_KEY]
-    return primitives.gmac(key, memoryview(vector).cast("B"))
+    head = labels.client_frame(labels.MASKED_VECTOR, context, client)
+    return primitives.gmac(hashlib.sha256(head).digest()[:_KEY], memoryview(vector).cast("B"))
 
 
 def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
@@ -185,7 +184,7 @@ def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
     This is ``labels.digest(label, context, client, vector)`` without a copy of the vector.
     """
     view = memoryview(vector).cast("B")
-    head = labels.frame(labels.MASKED_VECTOR, context, client_bytes(client))
+    head = labels.client_frame(labels.MASKED_VECTOR, context, client)
     digest = hashlib.sha256(head + view.nbytes.to_bytes(4, "little"))
     digest.update(view)
     return digest.digest()

@@ -49,10 +49,11 @@ def masked(
 ) -> Vector:
     """Mask a vector, with at least one mask, into ``out`` or a new array, and return that.
 
-    Copying is part of the first addition.
+    Copying is part of the first addition; only what a caller took out of a larger array, every other word
+    or backwards, is brought together before.
     """
-    result = np.empty_like(vector) if out is None else out
-    _add(vector, result, masks, generator, threads)
+    result = np.empty(vector.shape, vector.dtype) if out is None else out
+    _add(np.ascontiguousarray(vector), result, masks, generator, threads)
     return result
 
 

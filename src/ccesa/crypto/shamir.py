@@ -51,7 +51,7 @@ def from_bytes(data: bytes) -> Elements:
     if len(data) % 2:
         raise OutsideField(f"{len(data)} bytes are not a whole number of 16-bit words")
     elements = np.frombuffer(data, "<u2")
-    if elements.size and int(elements.max()) >= FIELD:
+    if np.maximum.reduce(elements, initial=0) >= FIELD:
         raise OutsideField("a word outside the field of 65521 elements")
     return elements
 

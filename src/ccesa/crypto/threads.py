@@ -72,6 +72,7 @@ class _Shared:
         with self._change:
             while self._missing:
                 self._change.wait()
+        del self._work  # a thread that the system runs late holds on to this, but to no vector
         if self._failures:
             raise self._failures[0]
         return self._found

@@ -48,11 +48,6 @@ class Holders:
         """Return the starts as numbers that Python slices with at once."""
         return self.starts.tolist()
 
-    def held_by(self, holder: int, dealers: Flags) -> Nodes:
-        """Return the places of the shares that one client holds of these dealers, by ascending dealer."""
-        row = self.around(holder)
-        return self.reverse[row][dealers[self.nodes[row]]]
-
     def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
         """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.
 

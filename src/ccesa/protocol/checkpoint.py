@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from ccesa import wire
 from ccesa.errors import (
     CcesaError,
     ConfigError,
@@ -108,11 +109,12 @@ def decode(data: Data, kind: type[S], context: bytes) -> S:
     return saved
 
 
-def without_vector(message: m.Message) -> bytes:
-    """Return a message as it is logged and known again: what it has beside its vector stands for that."""
-    if isinstance(message, m.MaskedVector):
-        return msgspec.structs.replace(message, vector=b"").encode()
-    return message.encode()
+def without_vector(message: m.Message, data: Data) -> bytes:
+    """Return a message as it is logged and known again: what it has beside its vector stands for that.
+
+    ``data`` is its encoding, which is not copied if it is bytes.
+    """
+    return wire.emptied(message) if m.has_vector(type(message)) else bytes(data)
 
 
 @contextmanager

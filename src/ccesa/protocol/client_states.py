@@ -13,7 +13,7 @@ from ccesa.crypto import primitives, shamir
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
-from ccesa.wire import Room
+from ccesa.wire import Draft
 from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
@@ -60,7 +60,7 @@ class MasksAhead(NamedTuple):
 
     neighbours: frozenset[int]
     #: One, until it is taken out for a vector: no sum of masks is ever used twice.
-    rooms: list[Room]
+    drafts: list[Draft]
 
     def __repr__(self) -> str:
         return "MasksAhead(...)"

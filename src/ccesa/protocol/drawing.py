@@ -11,7 +11,7 @@ from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
+from ccesa.graphs.assignment import Flags, Nodes, draw
 from ccesa.graphs.evolution import informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
@@ -48,12 +48,6 @@ def stacked(items: Iterable[bytes]) -> Rows:
     """Stack byte strings of one size, one for each node."""
     items = list(items)
     return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), -1)
-
-
-def ids_near(graph: AssignmentGraph, node: int, chosen: Flags) -> bytes:
-    """Pack the ids of those neighbours of a node that are among the chosen nodes."""
-    near = graph.neighbours(node)
-    return m.pack_ids(graph.ids.take(near[chosen.take(near)]))
 
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
@@ -94,9 +88,14 @@ def take_sealed(round: Round[Any], state: Sharing, client: int, reply: m.ShareRe
     node = state.graph.nodes[client]
     edges = state.graph.edges(node)
     m.checked(reply, round.config, edges.stop - edges.start)
-    rows = state.sealed[edges]
-    rows[:] = np.frombuffer(reply.sealed, np.uint8).reshape(rows.shape)
-    state.commitments[node] = np.frombuffer(reply.commitment, np.uint8)
+    write(state.sealed, edges.start, reply.sealed)
+    write(state.commitments, node, reply.commitment)
+
+
+def write(rows: Rows, first: int, data: bytes) -> None:
+    """Write byte strings that follow each other into rows from this one on."""
+    start = first * rows.shape[1]
+    rows.data.cast("B")[start : start + len(data)] = data
 
 
 def deliver(

@@ -6,6 +6,8 @@ from threading import Lock
 
 from ccesa.errors import CcesaError, OrderError
 
+_OVERLAPPING = "another call is still at work; calls must not overlap"
+
 
 class OneCallAtATime:
     """As a context it refuses a second call while one is at work, and every call after an interruption.
@@ -18,7 +20,8 @@ class OneCallAtATime:
         self._lock, self._whose, self._fragile, self._broken = Lock(), whose, fragile, False
 
     def __enter__(self) -> None:
-        self._take()
+        if not self._lock.acquire(False):
+            raise OrderError(_OVERLAPPING)
         if self._broken:
             self._lock.release()
             raise OrderError(
@@ -33,12 +36,9 @@ class OneCallAtATime:
     @contextmanager
     def to_end(self) -> Iterator[None]:
         """Let a call through that ends the object and drops what it holds, also after an interruption."""
-        self._take()
+        if not self._lock.acquire(False):
+            raise OrderError(_OVERLAPPING)
         try:
             yield
         finally:
             self._lock.release()
-
-    def _take(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise OrderError("another call is still at work; calls must not overlap")

@@ -13,7 +13,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
-from ccesa.wire import Room
+from ccesa.wire import Draft
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -120,41 +120,41 @@ def mask_vector(
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
     round.spend.check(task)
-    room = masked_vector(round, state, live, task, kind)
-    known_by = kind.fingerprint.field(room.content, round.context, round.client)
-    return {"among": among, "task": task, "vector": room, **known_by}
+    draft = masked_vector(round, state, live, task, kind)
+    known_by = kind.fingerprint.field(draft.content, round.context, round.client)
+    return {"among": among, "task": task, "vector": draft, **known_by}
 
 
 def masked_vector(
     round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
-) -> Room:
+) -> Draft:
     """Mask the vector with all its masks. It counts as sent from here on."""
     config, partners = round.config, live.mask_neighbours
     vector = round.vector() if callable(round.vector) else round.vector
     vector = words.check(vector, config.length, config.bits)
     round.spend(task)
-    if round.ahead is not None and round.ahead.rooms:
+    if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
-        room = round.ahead.rooms.pop()
-        target = words.from_bytes(room.content, config.bits)
+        draft = round.ahead.drafts.pop()
+        target = words.from_bytes(draft.content, config.bits)
         np.add(vector, target, out=target)
         masks.add_masks(
             target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads
         )
-        return room
-    room = m.room(kind, config, round.head)
-    target, every = words.from_bytes(room.content, config.bits), all_masks(round, state, partners)
+        return draft
+    draft = m.draft(kind, config, round.head)
+    target, every = words.from_bytes(draft.content, config.bits), all_masks(round, state, partners)
     masks.masked(vector, every, config.generator, round.threads, out=target)
-    return room
+    return draft
 
 
 def masks_ahead(round: Round[Any], state: Accepted, kind: type[m.Message]) -> MasksAhead:
     """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
-    room = m.room(kind, round.config, round.head)
-    total = words.from_bytes(room.content, round.config.bits)
+    draft = m.draft(kind, round.config, round.head)
+    total = words.from_bytes(draft.content, round.config.bits)
     masks.add_masks(total, all_masks(round, state, partners), round.config.generator, round.threads)
-    return MasksAhead(frozenset(partners), [room])
+    return MasksAhead(frozenset(partners), [draft])
 
 
 def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:

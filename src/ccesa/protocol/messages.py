@@ -313,20 +313,21 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
     return items(name, data, len(data) // size, size)
 
 
+@cache
 def has_vector(kind: type[Message]) -> bool:
     """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
 
 
 def blank(kind: type[M], **head: Any) -> M:
-    """Return a message with this context and client, and of each field the zeros that it has anyway."""
+    """Return a message with this head whose fields are zeros, as many as each has in any round."""
     return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
 
 
-def room(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Room:
-    """Return room for a masked vector, inside the message of this kind that will carry it."""
+def draft(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Draft:
+    """Return the place for a masked vector inside the message of this kind that will carry it."""
     front = wire.front(blank(kind, **head), config.vector_bytes)
-    return wire.Room(len(front), config.vector_bytes)
+    return wire.Draft(len(front), config.vector_bytes)
 
 
 def measured(data: object, what: str) -> Data:

@@ -23,18 +23,26 @@ class ReleasedShares:
 
     def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
         self._holders = Holders.of(graph)
-        self._v2 = v2
-        #: By holder, then dealer: each client's lie together, as they come.
-        self._elements = np.zeros((self._holders.nodes.size, shamir.SECRET_ELEMENTS), np.uint16)
+        rows = np.concatenate([[0], np.cumsum(v2[self._holders.nodes])])
+        #: By holder, then dealer in V2: each client's lie together, as they come. This is where.
+        self._bounds: list[int] = rows[self._holders.starts].tolist()
+        #: By place in a holder's closed neighbourhood: the row of what it holds of the dealer there.
+        self._rows = rows[:-1]
+        self._elements = np.zeros((self._bounds[-1], shamir.SECRET_ELEMENTS), np.uint16)
+
+    def due(self, holder: int) -> int:
+        """Count the shares that one client has to release."""
+        return self._bounds[holder + 1] - self._bounds[holder]
 
     def keep(self, holder: int, shares: bytes) -> None:
         """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
-        held = self._holders.around(holder)
-        rows = shamir.from_bytes(shares).reshape(-1, shamir.SECRET_ELEMENTS)
-        self._elements[held][self._v2[self._holders.nodes[held]]] = rows
+        # By its full shape: numpy would hand a single share on to all dealers.
+        rows = shamir.from_bytes(shares).reshape(self.due(holder), shamir.SECRET_ELEMENTS)
+        self._elements[self._bounds[holder] : self._bounds[holder + 1]] = rows
 
     def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
-        """Return the shares of these dealers that came; of each dealer only the first ``most``."""
+        """Return the shares of these dealers in V2 that came; of each dealer only the first ``most``."""
         rows, places = self._holders.live(dealers, v4, most)
         holders, xs = self._holders.nodes[places], self._holders.xs[places]
-        return Shares(rows, holders, xs, self._elements.take(self._holders.reverse[places], axis=0))
+        elements = self._elements.take(self._rows[self._holders.reverse[places]], axis=0)
+        return Shares(rows, holders, xs, elements)

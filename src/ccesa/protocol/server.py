@@ -385,8 +385,10 @@ class Server:
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
-            vector = None if summed else checked_vector(self._round, client, message)
-            answer = without_vector(message)
+            vector = (
+                None if summed or not m.has_vector(kind) else checked_vector(self._round, client, message)
+            )
+            answer = without_vector(message, reply)
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
@@ -394,7 +396,7 @@ class Server:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
             add_vector(self._round, self._state, vector)
-        if isinstance(message, m.Accusing):
+        if kept and isinstance(message, m.Accusing):
             self._accusations |= kept
         if kind is not step.instead:
             self._kept[client] = kept
@@ -402,7 +404,7 @@ class Server:
 
     def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
-        if kind is not None and kind in self.step.replies:
+        if kind is not None and kind in self._steps[self._place].replies:
             return kind
         place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:

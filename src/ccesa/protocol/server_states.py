@@ -7,6 +7,7 @@ keys that were seen, what was sealed, the deposits, the running sum and the rele
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution
 from ccesa.protocol import messages as m
+from ccesa.protocol.packing import ByNode, ids_around
 from ccesa.protocol.pair_seeds import PairSeeds
 from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.steps import MadeOnDemand, Requests
@@ -52,11 +54,12 @@ class Round(Generic[Own]):
     ) -> Requests:
         """Return a request for each of these nodes; ``make`` gets the node and the head of its message."""
 
-        def encoded(node: int) -> bytes:
-            return make(node, {"context": self.context, "client": int(graph.ids[node])}).encode()
+        nodes, ids = np.flatnonzero(to).tolist(), graph.ids.tolist()
 
-        nodes = np.flatnonzero(to)
-        return MadeOnDemand(dict(zip(graph.ids[nodes].tolist(), nodes.tolist(), strict=True)), encoded)
+        def encoded(node: int) -> bytes:
+            return make(node, {"context": self.context, "client": ids[node]}).encode()
+
+        return MadeOnDemand({ids[node]: node for node in nodes}, encoded)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,6 +96,11 @@ class Delivered(Drawn):
     commitments: Rows
     seeds: PairSeeds = field(repr=False)
     total: Vector = field(repr=False)
+
+    @cached_property
+    def ids_around(self) -> ByNode:
+        """Return by node what a client knows of V2: its own id and those of its neighbours in it."""
+        return ids_around(self.graph, self.v2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from ccesa import words
 from ccesa.errors import Disconnected, MalformedMessage, Unreliable
 from ccesa.graphs.assignment import AssignmentGraph, Flags
@@ -40,7 +38,7 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
 
 def add_vector(round: Round[Any], state: Delivered, vector: Data) -> None:
     """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
-    np.add(state.total, words.from_bytes(vector, round.config.bits), out=state.total)
+    words.add(state.total, vector)
 
 
 def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:
@@ -69,7 +67,7 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
 def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
-    neighbours = int(np.count_nonzero(state.v2[state.graph.neighbours(node)]))
+    neighbours = state.released.due(node) - 1  # one share is of its own secret
     state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 

@@ -7,7 +7,8 @@ from ccesa.charter import Charter
 from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.server_0_advertise import Committed
-from ccesa.protocol.drawing import deliver, ids_near, take_sealed
+from ccesa.protocol.drawing import deliver, take_sealed
+from ccesa.protocol.packing import ids_near
 from ccesa.protocol.server_states import Delivered, Round, grown
 from ccesa.protocol.steps import Requests
 
@@ -32,11 +33,11 @@ def close(round: Round[Charter], state: Committed, kept: dict[int, None]) -> tup
     """Hand on what was sealed, and tell each client who has shared."""
     delivered, texts = deliver(round, state, kept)
     graph, shared = state.graph, among(round, delivered, state.root, delivered.v2)
-    packed_v2, gone = shared.packed_v2, ~shared.v2
+    packed_v2, dropped = shared.packed_v2, ids_near(graph, ~shared.v2)
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         if round.config.accept:
-            return m.AcceptRequest(**head, dropped=ids_near(graph, node, gone), **texts(node))
+            return m.AcceptRequest(**head, dropped=dropped(node), **texts(node))
         return m.MaskAmongAtOnceRequest(**head, v2=packed_v2, **texts(node), task=round.task)
 
     return shared, round.requests(graph, shared.v2, make)

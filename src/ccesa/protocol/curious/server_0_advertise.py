@@ -5,6 +5,7 @@ from typing import Any
 from ccesa import labels
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import draw_graph, fit, note_keys, stacked
+from ccesa.protocol.packing import cut
 from ccesa.protocol.server_states import Opened, Round, Sharing
 from ccesa.protocol.steps import Requests
 
@@ -22,14 +23,15 @@ def close(round: Round[None], state: Opened, kept: dict[int, bytes]) -> tuple[Sh
     root = labels.digest(labels.ROSTER, round.context, b"".join(entries))
     drawn, public_keys = draw_graph(round, root, bundles), stacked(bundles.values())
     graph = drawn.graph
+    neighbours = cut(m.pack_ids(graph.ids[graph.columns]), m.ID_BYTES * graph.degrees)
+    masked = cut(graph.carries_masks.tobytes(), graph.degrees)
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
-        near = graph.neighbours(node)
         return m.ShareRequest(
             **head,
-            neighbours=m.pack_ids(graph.ids.take(near)),
-            keys=public_keys.take(near, axis=0).tobytes(),
-            masked=graph.carries_masks[graph.edges(node)].tobytes(),
+            neighbours=neighbours(node),
+            keys=public_keys.take(graph.neighbours(node), axis=0).tobytes(),
+            masked=masked(node),
         )
 
     return drawn, round.requests(graph, fit(round.config, drawn), make)
