@@ -53,3 +53,20 @@ def _verification_ms(times: int = 500) -> float:
     for _ in range(times):
         primitives.verify(public, signature, bytes(32))
     return (time.thread_time() - start) * 1e3 / times
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    moved = {guard: sum(ways.values()) for guard, ways in found["bytes"].items()}
+    return (
+        f"{found['clients']:,} clients, {found['length']:,} elements, the planned circle of "
+        f"{found['degree']} neighbours (t = {found['t']}), masks on every edge; "
+        "both guards in one run, nobody drops out.\n\n"
+        "| | curious | active |\n|---|---:|---:|\n"
+        f"| client, ms | {found['client_ms']['curious']:.1f} | {found['client_ms']['active']:.1f} |\n"
+        f"| server, ms | {found['server_ms']['curious']:,.0f} | {found['server_ms']['active']:,.0f} |\n"
+        f"| client, bytes sent and received | {moved['curious']:,.0f} | {moved['active']:,.0f} |\n\n"
+        f"The client's extra time is {found['extra_ratio']:.2f} times its floor of {2 * found['degree']} "
+        f"Ed25519 verifications ({found['verification_ms'] * 1e3:.0f} µs each): one for "
+        "each neighbour's keys, one for each neighbour's word on who survived."
+    )

@@ -62,3 +62,16 @@ def _ms(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return (time.process_time() - start) * 1e3
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    ms = {name: f"{found[f'{name}_ms']:.1f}" for name in ("prepare", "ahead", "at_once")}
+    return (
+        f"{found['length']:,} words of 32 bits, {found['degree']:.0f} neighbours, masks with "
+        f"{found['mask_degree']:.0f} of them, one thread (`bench/ahead.py`). In a series a client agrees on "
+        "masks before its vector is there. Summed ahead (`SeriesClient.prepare`, "
+        f"{ms['prepare']} ms while it trains), they leave {ms['ahead']} ms for the mask step: one addition, "
+        f"the tag of the vector, and the message. Without that it takes {ms['at_once']} ms; in turn, "
+        f"{found['ratio']:.1f} times as long."
+    )

@@ -108,3 +108,21 @@ class _Crowd:
 
     def _request(self, kind: type[m.Message], number: int, **fields: bytes) -> bytes:
         return kind(context=self.config.context, client=number, **fields).encode()
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    names = ("share", "mask", "confirm", "unmask")
+    rows = [
+        f"| {int(size):,} | "
+        + " | ".join(f"{one[name]:.2f}" for name in names)
+        + f" | {sum(one.values()):.2f} |"
+        for size, one in found["clients"].items()
+    ]
+    return (
+        f"One client of the guard `active` with {found['degree']} neighbours and {found['length']:,} words, "
+        "in milliseconds of processor time (`bench/crowd.py`): the crowd costs it the sets V1, V2 and V3, a "
+        "bit for each client, and the circle on which it finds its neighbours.\n\n"
+        "| clients | share | mask | confirm | unmask | in all |\n|--:|--:|--:|--:|--:|--:|\n"
+        + "\n".join(rows)
+    )

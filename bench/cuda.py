@@ -148,5 +148,24 @@ def main() -> None:
     measure(parser.parse_args().output)
 
 
+def server_rate(found: dict[str, Any]) -> float:
+    """Return the TB/s with as many masks as a server takes off."""
+    return float(found["masks"][str(found["server"])])
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    by_bits = ", ".join(f"{rate:.2f} with {bits} bits" for bits, rate in found["bits"].items())
+    by_masks = ", ".join(f"{rate:.2f} with {count}" for count, rate in found["masks"].items())
+    return (
+        f"ChaCha20 on one {found['device']} (`bench/cuda.py` needs a GPU and writes `bench/cuda.json`; this "
+        f"page reads it). TB/s of keystream added to {found['length']:,} words of 32 bits on the "
+        f"device, by the number of masks: {by_masks}. By the size of a word, {found['server']:,} masks: "
+        f"{by_bits}. A copy on the device moves {found['copy_tb']:.1f} TB/s, read and written: additions "
+        f"are bound by arithmetic. {found['server']:,} masks taken off a vector of the host, both copies "
+        f"included: {found['host_seconds']:.2f} s."
+    )
+
+
 if __name__ == "__main__":
     main()

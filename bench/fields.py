@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.in_turn import processor_ms
+from bench.in_turn import both, processor_ms
 from ccesa.config import RoundConfig
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.plan import plan
@@ -83,3 +83,24 @@ def _passes() -> dict[str, dict[str, float]]:
         "unpack_ms": lambda: quantizer.fields.unpack(vector, row.size),
     }
     return {name: processor_ms(one, MEASURED) for name, one in work.items()}
+
+
+def bytes_each(found: dict[str, Any]) -> float:
+    """Return the bytes of a mask reply for each parameter."""
+    return float(found["reply_bytes"] / found["length"])
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    ms = {name: format(found[f"{name}_ms"], ".1f") for name in ("words", "fields")}
+    ms |= {name: both(found[f"{name}_ms"], 1) for name in ("pack", "encode", "unpack", "decode")}
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} values of {found['value_bits']} bits in fields of "
+        f"{found['bits']} bits, {found['per_word']} per 64-bit word (`bench/fields.py`). A mask reply has "
+        f"{bytes_each(found):.2f} bytes per parameter; Flower's SecAgg+ sends {found['flower_bytes']}. A "
+        f"client's mask step takes {ms['fields']} ms, with a 32-bit word per parameter {ms['words']} ms; in "
+        f"turn, with one thread, the median ratio is {found['ratio']:.2f}. In processor time, compiled "
+        f"(with numpy alone), laying the numbers into words takes {ms['pack']} of the {ms['encode']} ms of "
+        f"`Quantizer.encode`, reading the sum {ms['unpack']} of the {ms['decode']} ms of `decode`."
+    )

@@ -36,3 +36,12 @@ def import_ms(statement: str) -> float:
     code = f"import time; start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     return 1e3 * float(done.stdout)
+
+
+def text(found: dict[str, float]) -> str:
+    """Return the section of the page."""
+    return (
+        f"`import ccesa` takes {found['ccesa_ms']:.0f} ms in a fresh interpreter; the parts of numpy, "
+        f"cryptography and msgspec that it uses take {found['libraries_ms']:.0f} ms, measured in turn "
+        "(`bench/imports.py`). Servers, series, the planner and the command line are loaded when used."
+    )

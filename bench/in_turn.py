@@ -24,3 +24,14 @@ def processor_ms(work: Callable[[], object], repeats: int) -> dict[str, float]:
     else:
         os.environ[native.VARIABLE] = before
     return {name: median(found[1:]) for name, found in times.items()}  # the first one builds tables
+
+
+def fastest(ms: dict[str, float]) -> float:
+    """Return the compiled module's time, or that of numpy alone where it was not there."""
+    return ms.get("native", ms["pure"])
+
+
+def both(ms: dict[str, float], digits: int) -> str:
+    """Write both of them: compiled, and with numpy alone."""
+    first = f"{ms['native']:.{digits}f}" if "native" in ms else "–"
+    return f"{first} ({ms['pure']:.{digits}f})"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.in_turn import processor_ms
+from bench.in_turn import both, fastest, processor_ms
 from ccesa.privacy import table
 from ccesa.privacy.noise import Noise
 from ccesa.privacy.table import VARIANCE_UNITS
@@ -45,3 +45,26 @@ def _ms(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return (time.process_time() - start) * 1e3
+
+
+def draws_ms(case: dict[str, Any]) -> float:
+    """Return the time of a million draws."""
+    return fastest(case["draws_ms"])
+
+
+def text(found: list[dict[str, Any]]) -> str:
+    """Return the section of the page."""
+    rows = [
+        "| s | p | thresholds | tables, ms | a million draws, ms (with numpy alone) |",
+        "|--:|--:|--:|--:|--:|",
+    ]
+    rows += [
+        f"| {one['deviation']:g} | {one['grid_bits']} | {one['thresholds']:,} | {one['tables_ms']:,.0f} "
+        f"| {both(one['draws_ms'], 0)} |"
+        for one in found
+    ]
+    return (
+        "A million draws of the discrete Gaussian with standard deviation s around numbers of a grid of step "
+        "2^-p, and the tables that they come from, which are built once; processor time, one thread "
+        "(`bench/noise.py`).\n\n" + "\n".join(rows)
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.in_turn import processor_ms
+from bench.in_turn import both, fastest, processor_ms
 from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
@@ -149,6 +149,43 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=USUAL)
     for name, value in sums(parser.parse_args().dimension).items():
         print(f"{name:12} {value:.4g}")
+
+
+def targets(found: dict[str, Any]) -> list[tuple[str, float, float, bool]]:
+    """Return the rows of targets."""
+    over = "noise in a sum over a trusted curator's"
+    return [
+        (f"{over}: {found['clients']:,} clients, a tenth drop out", found["follows"], 1.08, True),
+        (f"{over}: the same, nobody drops out", found["all_stay"], 1.14, True),
+        (f"{over}: the server may lie, {found['clients']:,} clients", found["lies"], 1.10, True),
+        (f"{over}: the server may lie, {found['few']} clients", found["few_lies"], 1.25, True),
+        ("noise: a client with a million parameters: ms", fastest(found["client_ms"]), 60, True),
+        ("noise: upload, bytes per parameter", found["bytes_each"], 1.6, True),
+    ]
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    return (
+        f"ε = {found['epsilon']:g}, δ = {found['delta']:g}, {found['rounds']} rounds; a tenth drop out, a "
+        f"twentieth collude (`bench/privacy.py`). Clipping, rotating, rounding, checking and drawing of a "
+        f"million parameters together take {both(found['client_ms'], 0)} ms of processor time, compiled "
+        f"(with numpy alone), one thread; the mean of a sum {both(found['mean_ms'], 0)} ms. "
+        f"With {found['clients']:,} clients, of whom {found['honest']} are counted on, "
+        f"fields have {found['field_bits']} bits, and a mask reply over "
+        f"2^20 parameters has {found['bytes_each']:.2f} bytes for each. The standard deviation of the noise "
+        f"in a sum of all survivors' real vectors, {found['dimension']:,} parameters (2^20 with "
+        f"{found['few']} clients), over what a trusted curator adds to the same sum, tightly accounted:\n\n"
+        "| | honest | measured |\n|---|--:|--:|\n"
+        f"| {found['clients']:,} clients, the server follows | {found['honest']} | {found['follows']:.3f} |\n"
+        f"| the same, nobody drops out | {found['honest']} | {found['all_stay']:.3f} |\n"
+        f"| {found['clients']:,} clients, complete graph, the server may lie | {found['lies_honest']} "
+        f"| {found['lies']:.3f} |\n"
+        f"| {found['few']} clients, complete graph, the server may lie | {found['few_honest']} "
+        f"| {found['few_lies']:.3f} |\n\n"
+        f"A vector as long as the norm keeps {100 * found['kept']:.1f} % of its length: the rest is room for "
+        "rounding."
+    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench import crowd
+from bench.progress import say
 from bench.stand_ins import StandIns
 from ccesa.config import RoundConfig
 from ccesa.plan import plan
@@ -41,8 +43,16 @@ class Watch:
         self.seconds[what] = self.seconds.get(what, 0.0) + time.process_time() - start
 
 
+def compare() -> dict[str, Any]:
+    """Measure servers of all sizes but the largest, and a client in crowds."""
+    servers = {str(clients): measure(clients) for clients in CLIENTS}
+    say("one client of the guard active among 100,000")
+    return {"servers": servers, "crowd": crowd.compare()}
+
+
 def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dict[str, Any]:
     """Run one round between stand-ins here and a server in another process; return what that one took."""
+    say(f"a server among {clients:,} stand-ins")
     planned = plan(clients, dropout, length=length)
     config = RoundConfig(clients=clients, length=length, graph=planned.graph, threshold=planned.threshold)
     stand_ins = StandIns(config, dropout, seed=clients)
@@ -128,3 +138,35 @@ def _serve(stand_ins: Connection, config: RoundConfig) -> None:
             "total": result.vector,
         }
     )
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    servers = sorted(found["servers"].values(), key=lambda one: int(one["clients"]))
+    time, memory = exponents(found["servers"])
+    lines = [
+        f"The server alone, in a process of its own, {LENGTH:,} words, a planned circle, a tenth drop out "
+        "over the round (`bench/scale.py`). Clients are stand-ins (`bench/stand_ins.py`) with real keys and "
+        "shares and real masks of whoever drops out: every sum below is compared with the plain one. Memory "
+        "is the peak beyond a server that has not been opened.\n",
+        "| clients | neighbours | exact | requests, s | receiving, s | closing, s | in all, s | MB |",
+        "|--:|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    for one in servers:
+        part = {name: _sum_of(one["seconds"], name) for name in ("requests", "receive", "close")}
+        lines.append(
+            f"| {one['clients']:,} | {one['degree']:.0f} | {'yes' if one['exact'] else 'no'} "
+            f"| {part['requests']:.2f} | {part['receive']:.2f} | {part['close']:.2f} "
+            f"| {one['cpu_s']:.2f} | {one['memory_mb']:,.0f} |"
+        )
+    lines += [
+        f"\nFrom 10,000 clients on time grows as n^{time:.2f} and memory as n^{memory:.2f}; neighbours grow "
+        "with log n besides.\n",
+        "![growth of a server](../bench/scale.png)\n",
+        crowd.text(found["crowd"]),
+    ]
+    return "\n".join(lines)
+
+
+def _sum_of(seconds: dict[str, float], name: str) -> float:
+    return sum(value for what, value in seconds.items() if what.startswith(name))

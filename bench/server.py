@@ -137,5 +137,44 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return (time.process_time() - start) * 1e3, found
 
 
+def whole_client(found: dict[str, Any]) -> list[tuple[str, float, float, bool]]:
+    """Return the row of targets, where there are bare instructions to compare with."""
+    least = found["client_limit_ms"]
+    what = "whole client of that round: times the bare instructions for its keystream"
+    return [(what, found["client_ms"]["curious"] / least, 2.3, True)] if least else []
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    spent, floors, work = found["server_ms"], found["floor_ms"], found["work"]
+    rows = [
+        f"| {name} | {spent[part]:,.0f} | {what} | {sum(floors[one] for one in floor):,.0f} |"
+        for name, part, what, floor in (
+            ("taking in the vectors", "vectors", f"{work['addition']:,} additions", ["addition"]),
+            (
+                "unmasking",
+                "unmasking",
+                f"{work['keystream']:,} keystreams, {work['agreement']:,} agreements",
+                ["keystream", "agreement"],
+            ),
+            ("all other messages and steps", "the rest", "", []),
+        )
+    ]
+    ms = {guard: f"{found['client_ms'][guard]:.1f}" for guard in ("curious", "active")}
+    least = found["client_limit_ms"]
+    bare = f", of which bare instructions for its keystream would take {least:.1f}" if least else ""
+    return (
+        f"{found['clients']:,} clients, the planned circle of {found['degree']:.0f} neighbours with masks on "
+        f"{found['mask_degree']:.0f}, {found['length']:,} words of 32 bits, a tenth of the clients lost on "
+        f"the way, {found['survivors']} in the sum; one thread, processor time, kernel {found['kernel']} "
+        "(`bench/server.py`). The floor is the keystreams that have to be added, by the same kernel, the "
+        "agreements by the library, and one addition per vector, sampled between the replies. The server "
+        f"takes {found['ratio']:.2f} times its floor.\n\n"
+        "| | server, ms | floor | floor, ms |\n|---|---:|---|---:|\n" + "\n".join(rows) + "\n\n"
+        f"A client of that round takes {ms['curious']} ms for all its steps{bare}. Under `active`, where "
+        f"masks run on all {found['degree']:.0f} edges and signatures are checked, {ms['active']} ms."
+    )
+
+
 if __name__ == "__main__":
     print(compare())

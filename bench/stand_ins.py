@@ -109,7 +109,8 @@ class StandIns:
         holders = Holders.of(self._graph)
         shares = self._shares(holders)
         for client in stay.tolist():
-            held = holders.around(self._node(client))
+            node = self._node(client)
+            held = slice(holders.starts[node], holders.starts[node + 1])
             places = holders.reverse[held][self._v2[holders.nodes[held]]]
             yield client, self._encoded(m.UnmaskReply, client, shares=shares[places].tobytes())
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from bench import kernels
+from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server
 from bench.versus import LEAST
 
 #: What was measured, how much, what it has to reach, and whether a small number is good.
@@ -11,36 +11,19 @@ Target = tuple[str, float, float, bool]
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the table; parts that were not measured, or not in full, are named."""
+    """Return the table, for the parts that were measured."""
     lines = ["| what | measured | to reach |", "|---|---:|---:|"]
-    for part, targets in TARGETS.items():
-        try:
-            lines += [_row(*target) for target in targets(results[part])]
-        except KeyError:
-            lines.append(f"| `{part}` | not measured | |")
+    for name, value, wanted, small in measured(results):
+        met = value <= wanted if small else value >= wanted
+        sign = "at most" if small else "at least"
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        lines.append(f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |")
     return "\n".join(lines)
 
 
-def _row(name: str, value: float, wanted: float, small: bool) -> str:
-    met = value <= wanted if small else value >= wanted
-    sign = "at most" if small else "at least"
-    shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-    return f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |"
-
-
-def bytes_each(fields: dict[str, Any]) -> float:
-    """Bytes of a mask reply for each parameter."""
-    return float(fields["reply_bytes"] / fields["length"])
-
-
-def slower(hybrid: dict[str, Any]) -> float:
-    """How much longer a client takes under the hybrid agreement."""
-    return float(hybrid["x25519-mlkem768"]["client_ms"] / hybrid["x25519"]["client_ms"])
-
-
-def _fastest(ms: dict[str, float]) -> float:
-    """The compiled module's time, or that of numpy alone where it was not there."""
-    return ms.get("native", ms["pure"])
+def measured(results: dict[str, Any]) -> list[Target]:
+    """Return the rows of all parts that were measured."""
+    return [row for part, rows in TARGETS.items() if part in results for row in rows(results[part])]
 
 
 def _table(rows: list[dict[str, Any]]) -> list[Target]:
@@ -51,11 +34,9 @@ def _table(rows: list[dict[str, Any]]) -> list[Target]:
     ]
 
 
-def _server(server: dict[str, Any]) -> list[Target]:
-    rows = [("server, n = 1,000, a million words: times its floor", server["ratio"], 2.0, True)]
-    limit = server["client_limit_ms"]  # 0 where there is no compiled kernel
-    whole = "whole client of that round: times the bare instructions for its keystream"
-    return [*rows, (whole, server["client_ms"]["curious"] / limit, 2.3, True)] if limit else rows
+def _server(found: dict[str, Any]) -> list[Target]:
+    what = "server, n = 1,000, a million words: times its floor"
+    return [(what, found["ratio"], 2.0, True), *server.whole_client(found)]
 
 
 def _million(million: dict[str, float]) -> list[Target]:
@@ -76,47 +57,25 @@ def _threads(threads: dict[str, Any]) -> list[Target]:
     ]
 
 
-def _executor(executor: dict[str, Any]) -> list[Target]:
-    longest = max(row["length"] for row in executor["rows"])
-    what = f"masks off {longest:,} words, two workers: times faster than one"
-    return [
-        (f"{what} ({row['executor']}, kernel {row['kernel']})", row["gain"], 1.8, False)
-        for row in executor["rows"]
-        if row["length"] == longest
-    ]
-
-
 def _imports(imports: dict[str, float]) -> list[Target]:
     what = "`import ccesa`: times the import of numpy, cryptography and msgspec"
     return [(what, imports["ratio"], 2.5, True)]
 
 
-def _fields(fields: dict[str, Any]) -> list[Target]:
+def _fields(found: dict[str, Any]) -> list[Target]:
     return [
-        ("8-bit values of 1,000 clients: bytes per parameter", bytes_each(fields), 2.7, True),
-        ("the same: mask step, times faster than with 32-bit words", fields["ratio"], 1.4, False),
+        ("8-bit values of 1,000 clients: bytes per parameter", fields.bytes_each(found), 2.7, True),
+        ("the same: mask step, times faster than with 32-bit words", found["ratio"], 1.4, False),
     ]
 
 
-def _hybrid(hybrid: dict[str, Any]) -> list[Target]:
-    return [("client under the hybrid agreement: times the classical", slower(hybrid), 1.25, True)]
+def _hybrid(found: dict[str, Any]) -> list[Target]:
+    return [("client under the hybrid agreement: times the classical", hybrid.slower(found), 1.25, True)]
 
 
 def _noise(cases: list[dict[str, Any]]) -> list[Target]:
-    slowest = max(_fastest(case["draws_ms"]) for case in cases)
+    slowest = max(map(noise.draws_ms, cases))
     return [("a million draws of noise, the slowest case: ms", slowest, 150, True)]
-
-
-def _privacy(privacy: dict[str, Any]) -> list[Target]:
-    over = "noise in a sum over a trusted curator's"
-    return [
-        (f"{over}: {privacy['clients']:,} clients, a tenth drop out", privacy["follows"], 1.08, True),
-        (f"{over}: the same, nobody drops out", privacy["all_stay"], 1.14, True),
-        (f"{over}: the server may lie, {privacy['clients']:,} clients", privacy["lies"], 1.10, True),
-        (f"{over}: the server may lie, {privacy['few']} clients", privacy["few_lies"], 1.25, True),
-        ("noise: a client with a million parameters: ms", _fastest(privacy["client_ms"]), 60, True),
-        ("noise: upload, bytes per parameter", privacy["bytes_each"], 1.6, True),
-    ]
 
 
 def _scale(scale: dict[str, Any]) -> list[Target]:
@@ -127,9 +86,8 @@ def _scale(scale: dict[str, Any]) -> list[Target]:
     ]
 
 
-def _cuda(cuda: dict[str, Any]) -> list[Target]:
-    rate = cuda["masks"][str(cuda["server"])]  # with as many masks as a server takes off
-    return [("a GPU: TB/s of keystream added", rate, 1.0, False)]
+def _cuda(found: dict[str, Any]) -> list[Target]:
+    return [("a GPU: TB/s of keystream added", cuda.server_rate(found), 1.0, False)]
 
 
 def _flower(versus: dict[str, dict[str, float]]) -> list[Target]:
@@ -144,12 +102,12 @@ TARGETS: dict[str, Callable[[Any], list[Target]]] = {
     "million": _million,
     "threads": _threads,
     "kernels": kernels.targets,
-    "executor": _executor,
+    "executor": executor.targets,
     "imports": _imports,
     "fields": _fields,
     "hybrid": _hybrid,
     "noise": _noise,
-    "privacy": _privacy,
+    "privacy": privacy.targets,
     "scale": _scale,
     "cuda": _cuda,
     "flower": _flower,

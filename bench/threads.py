@@ -73,3 +73,18 @@ def _keystreams() -> None:
     blank, buffer = bytes(STREAM_BYTES), memoryview(bytearray(STREAM_BYTES + 16))
     for _ in range(20):
         primitives.aes128_ctr(os.urandom(16), 0).update_into(blank, buffer)
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the section of the page."""
+    rows = [
+        f"| {int(length):,} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
+        for length, one in found["lengths"].items()
+    ]
+    return (
+        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn "
+        "(`bench/threads.py`). A number of threads is the most that work: a short vector has one in any "
+        f"case. With a second thread keystreams are {found['keystreams_gain']:.2f} times as fast, and X25519 "
+        f"agreements {found['agreements_gain']:.2f} times.\n\n"
+        "| words | one, ms | two, ms | two / one |\n|--:|--:|--:|--:|\n" + "\n".join(rows)
+    )

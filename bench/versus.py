@@ -152,3 +152,26 @@ def _summary(turns: list[tuple[float, float]]) -> dict[str, float]:
         "highest": max(ratios),
         "turns": len(turns),
     }
+
+
+def text(found: dict[str, dict[str, float]]) -> str:
+    """Return the section of the page."""
+    if not found:
+        return "Not measured: flwr was not installed."
+    lines = [
+        f"flwr {flower.VERSION}: its own client mod (`flwr.client.mod`) and workflow "
+        "(`flwr.server.workflow`), driven in memory by `bench/flower.py`; same neighbours, threshold and "
+        "length, one process, one thread. Its elements are 64-bit integers modulo 2^32, ours are 32-bit "
+        "words. Both take turns (`bench/versus.py`); processor time, medians, and the lowest and "
+        "the highest ratio of all turns. By the clock ours uses a second core, as it does by default; "
+        "Flower's code has one thread.\n",
+        "| | turns | flwr, ms | ccesa, ms | ratio | lowest to highest |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, one in found.items():
+        ours = f"{one['ccesa']:.2f}" if one["ccesa"] >= 1 else f"{one['ccesa']:.3f}"
+        lines.append(
+            f"| {name} | {one['turns']:.0f} | {one['flower']:,.0f} | {ours} | {one['ratio']:,.0f} "
+            f"| {one['lowest']:,.0f} to {one['highest']:,.0f} |"
+        )
+    return "\n".join(lines)

@@ -38,7 +38,7 @@ def test_a_client_holds_a_share_of_itself_and_of_each_neighbour(graph, data):
     holders, dealers = Holders.of(graph), flags(graph, data)
     owner = np.repeat(np.arange(graph.size), np.diff(holders.starts))
     for node in range(graph.size):
-        row = holders.around(node)
+        row = slice(holders.starts[node], holders.starts[node + 1])
         places = holders.reverse[row][dealers[holders.nodes[row]]]
         assert owner[places].tolist() == [one for one in closed(graph, node) if dealers[one]]
         assert (holders.nodes[places] == node).all()

@@ -23,6 +23,8 @@ from ccesa.crypto.kernels import native, pure
 from ccesa.crypto.masks import Mask
 from ccesa.errors import ConfigError
 from ccesa.native import INTERFACE
+from ccesa.simulate.enrolment import new_client, new_server
+from rounds import CONFIGURE, federation_of, inputs
 from strategies import bits, seeds
 
 ROOT = Path(__file__).parent.parent
@@ -280,3 +282,16 @@ def test_both_packages_have_one_version():
     assert own["version"] == project["version"] == built[1]
     assert project["optional-dependencies"]["native"] == [f"ccesa-native=={project['version']}"]
     assert not any("native" in line for line in project["dependencies"])
+
+
+@pytest.mark.parametrize("guard", CONFIGURE)
+@pytest.mark.parametrize("name", ["nativ", "native:armv9", "cuda"])
+def test_a_kernel_that_cannot_run_is_refused_before_a_key_exists(guard, name, monkeypatch):
+    config = CONFIGURE[guard](5)
+    vector, federation = inputs(config)[0], federation_of(config)
+    monkeypatch.setitem(kernels.KERNELS, "cuda", lambda: None)
+    monkeypatch.setattr(kernels, "_found", kernels._found.__wrapped__)
+    monkeypatch.setenv("CCESA_KERNEL", name)
+    for make in (lambda: new_server(config, federation), lambda: new_client(config, 0, vector, federation)):
+        with pytest.raises(ConfigError, match="CCESA_KERNEL"):
+            make()

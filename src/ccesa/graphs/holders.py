@@ -1,7 +1,6 @@
 """A client and its neighbours, its closed neighbourhood, hold the shares of its secret."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -38,15 +37,6 @@ class Holders:
             still[_edge_places(whole)] = left
             xs = dealt.xs[still]
         return cls(starts, nodes, reverse, xs)
-
-    def around(self, node: int) -> slice:
-        """Return where the closed neighbourhood of a node stands."""
-        return slice(self._bounds[node], self._bounds[node + 1])
-
-    @cached_property
-    def _bounds(self) -> list[int]:
-        """Return the starts as numbers that Python slices with at once."""
-        return self.starts.tolist()
 
     def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
         """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.kernels import kernel
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
@@ -14,12 +15,13 @@ from ccesa.privacy.ledger import Account
 
 
 def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:
-    """Refuse a round of another guard, or with an agreement that is not installed."""
+    """Refuse a round of another guard, or with an agreement or a kernel that is not installed."""
     check_type("config", config, RoundConfig, "; plan.config() makes one")
     if guard_named(config.guard).chartered is not chartered:
         needs = f"has no charter: make a {party}" if chartered else f"needs a charter: make an Active{party}"
         raise ConfigError(f"the round has guard = {config.guard}, which {needs}")
     AGREEMENTS[config.agreement].check_installed()
+    kernel()  # when masks are made a task is spent, and when they come off every client has done its work
 
 
 def checked_threads(threads: object) -> int:
