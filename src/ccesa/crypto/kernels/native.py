@@ -17,6 +17,8 @@ INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vecto
 SLOW = ("vector128",)
 #: Bytes of keystream that are worth a thread of their own: a third of a millisecond or more.
 THREAD_BYTES = 8 << 20
+#: Bytes of the vector that are: every thread expands all keys anew, however short its part is.
+PART_BYTES = 16 << 10
 
 
 class Native:
@@ -55,7 +57,7 @@ class Native:
         """Return how many threads at most make this faster, whichever generator it is."""
         if len(self._instructions) < len(GENERATORS):
             return self._otherwise.threads_for(size, masks)
-        return size * masks // THREAD_BYTES
+        return min(size // PART_BYTES, size * masks // THREAD_BYTES)
 
 
 def find(wanted: str = "") -> Native | None:
