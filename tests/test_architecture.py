@@ -227,5 +227,5 @@ def test_the_package_stays_small():
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4200
-    assert sum(sizes.values()) <= 14650
+    assert core <= 4230
+    assert sum(sizes.values()) <= 14680
