@@ -124,7 +124,13 @@ def test_wrong_arrays_and_offsets_are_refused(cupy):
         cuda.add(vector[::2], keys)
     with pytest.raises(VectorError, match="contiguous words"):
         cuda.add(vector.astype(cupy.float32), keys)
+    for source, target in ((vector[:32], vector[1:33]), (vector[32:], vector[1:33])):
+        with pytest.raises(VectorError, match="lie apart"):
+            cuda.add(target, keys, source=source)
     assert not vector.get().any()
+    cuda.add(vector[32:], keys, source=vector[:32])  # side by side
+    assert not vector[:32].get().any()
+    assert vector[32:].get().any()
 
 
 def test_keys_of_another_generator_and_arrays_of_the_host_are_refused():
