@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parent.parent / "examples" / "two_machines.py"
 
 
@@ -33,6 +35,19 @@ def test_rounds_with_noise_until_the_budget_is_spent():
         assert f"round {number}: a mean of 28 sites, off by 0." in done.stdout
     assert "site 0 has spent epsilon = 8.00 of 8.0" in done.stdout
     assert "round 3: 3 vector(s) of this site have left" in done.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--kill"]])
+def test_a_large_server_with_front_ends_and_workers_of_which_one_may_die(options):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE.with_name("large_server.py")), *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the sum over 40 clients is right" in done.stdout
+    assert ("did not come from the executor (BrokenProcessPool" in done.stderr) == bool(options)
 
 
 def test_joining_without_a_number_says_what_is_missing():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import pure
 from ccesa.words import Vector
@@ -62,7 +62,7 @@ class Native:
 
 def find(wanted: str = "") -> Native | None:
     """Return the kernel, or None where it is not installed or this machine lacks the wanted instructions."""
-    module = native.installed()
+    module = compiled.installed()
     if module is None:
         return None
     has = {generator: module.instructions(generator) for generator in GENERATORS}
