@@ -71,6 +71,7 @@ def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dic
         replies = stand_ins.replies(step, ids)
         while some := list(islice(replies, BATCH)):
             here.send(some)
+            here.recv()  # both at work at a time would share a core, and its processor time
         here.send([])
     process.join()
     survivors, total = asked.pop("survivors"), asked.pop("total")
@@ -132,6 +133,7 @@ def _serve(stand_ins: Connection, config: RoundConfig) -> None:
             with watch.on(f"receive {step}"):
                 for client, reply in some:
                     server.receive(client, reply)
+            stand_ins.send("taken")
         with watch.on(f"close {step}"):
             requests = server.close()
     result = server.result()

@@ -36,7 +36,10 @@ class Unmasking:
         if failure is not None:
             failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
             raise failure
-        found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks(node, secret)]
+        found = self._self_masks(rebuilt.secrets)
+        for node, secret in rebuilt.secrets.items():
+            if not self._survived[node]:
+                found += self._pair_masks(node, secret)
         add_masks_by(
             self.round.executor, self.state.total, found, self.round.config.generator, self.round.threads
         )
@@ -64,12 +67,19 @@ class Unmasking:
             self._private_keys[node] = private
         return promised
 
-    def _masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
-        """Yield what takes the masks behind one secret off the total."""
+    def _self_masks(self, secrets: dict[int, bytes]) -> list[masks.Mask]:
+        """Return what takes the self masks of all survivors off the total."""
+        context, generator, clients = self.round.context, self.round.config.generator, self._clients
+        survived = self._survived
+        return [
+            masks.Mask(keys.self_mask_key(secret, context, clients[node], generator), -1)
+            for node, secret in secrets.items()
+            if survived[node]
+        ]
+
+    def _pair_masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
+        """Yield what takes the masks of a node that dropped out off the total."""
         client, generator = self._client(node), self.round.config.generator
-        if self._survived[node]:
-            yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
-            return
         private, mask_keys = self._private_keys[node], self.state.mask_keys
         for neighbour in self._masked_with(node):
             other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
