@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ccesa.compiled import VARIABLE
 from ccesa.crypto.kernels import KERNELS
 from ccesa.crypto.masks import Mask, add_masks
-from ccesa.native import VARIABLE
 from ccesa.plan import plan
 from ccesa.workers import add_masks_by
 

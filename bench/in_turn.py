@@ -5,24 +5,24 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from ccesa import native
+from ccesa import compiled
 
 
 def processor_ms(work: Callable[[], object], repeats: int) -> dict[str, float]:
     """Return the processor time of a piece of work, medians, by kernel: those that this machine has."""
-    names = ["pure", "native"] if native.installed() else ["pure"]
+    names = ["pure", "native"] if compiled.installed() else ["pure"]
     times: dict[str, list[float]] = {name: [] for name in names}
-    before = os.environ.get(native.VARIABLE)
+    before = os.environ.get(compiled.VARIABLE)
     for _ in range(repeats + 1):
         for name, found in times.items():
-            os.environ[native.VARIABLE] = name
+            os.environ[compiled.VARIABLE] = name
             start = time.process_time()
             work()
             found.append((time.process_time() - start) * 1e3)
     if before is None:
-        del os.environ[native.VARIABLE]
+        del os.environ[compiled.VARIABLE]
     else:
-        os.environ[native.VARIABLE] = before
+        os.environ[compiled.VARIABLE] = before
     return {name: median(found[1:]) for name, found in times.items()}  # the first one builds tables
 
 

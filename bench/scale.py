@@ -1,21 +1,25 @@
 """How a server grows with the number of clients: it alone, in a process of its own, among stand-ins."""
 
+import hashlib
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench import crowd
 from bench.progress import say
+from bench.rounds import server_work
 from bench.stand_ins import StandIns
 from ccesa.config import RoundConfig
+from ccesa.crypto import masks, primitives, shamir
 from ccesa.plan import plan
-from ccesa.protocol.server import Server
+from ccesa.protocol.server import Aggregate, Server
 from ccesa.simulate.simulation import peak_rss_mb
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ LENGTH, DROPOUT = 1_000, 0.1
 WHAT = {"cpu_s": "server, seconds of processor time", "memory_mb": "server, MB"}
 #: Replies that travel together.
 BATCH = 256
+#: Calls in one sample of the floor, and samples.
+ROW, TIMES = 500, 5
 
 
 class Watch:
@@ -68,6 +74,7 @@ def measure(clients: int, length: int = LENGTH, dropout: float = DROPOUT) -> dic
         here.send([])
     process.join()
     survivors, total = asked.pop("survivors"), asked.pop("total")
+    asked["floor_s"] = sum(asked["floor"].values())
     return {
         "clients": clients,
         "degree": planned.degree,
@@ -134,10 +141,51 @@ def _serve(stand_ins: Connection, config: RoundConfig) -> None:
             "cpu_s": sum(watch.seconds.values()),
             "memory_mb": peak_rss_mb() - before,
             "request_bytes": request_bytes,
+            "floor": _floor(config, result),
             "survivors": result.survivors,
             "total": result.vector,
         }
     )
+
+
+def _floor(config: RoundConfig, result: Aggregate) -> dict[str, float]:
+    """Return the seconds of those calls of libraries that no server of this round can do without."""
+    evolution, (agreements, streams) = result.evolution, server_work(result)
+    survivors, dropped = len(result.survivors), int((evolution.v2 & ~evolution.v3).sum())
+    threshold, rng = int(evolution.thresholds[0]), np.random.default_rng(0)
+    secret, private = rng.bytes(32), primitives.private_key(rng.bytes(32))
+    public = primitives.load_public_key(primitives.public_key(private))
+    vector, total = result.vector.copy(), result.vector.copy()
+    xs = np.tile(np.arange(1, threshold + 1), (ROW, 1))
+    shares = rng.integers(65521, size=(*xs.shape, shamir.SECRET_ELEMENTS), dtype=np.uint16)
+    every = [masks.Mask(rng.bytes(16), 1) for _ in range(ROW)]
+    rows: dict[str, tuple[int, Callable[[], object]]] = {
+        "agreements": (agreements, lambda: [primitives.agree(private, public) for _ in range(ROW)]),
+        "key pairs": (dropped, lambda: [primitives.private_key(secret) for _ in range(ROW)]),
+        "derivations": (
+            streams + dropped,
+            lambda: [primitives.derive(secret, secret, 16) for _ in range(ROW)],
+        ),
+        "hashes": (3 * survivors, lambda: [hashlib.sha256(secret * 3).digest() for _ in range(ROW)]),
+        "tags": (
+            survivors,
+            lambda: [primitives.gmac(secret[:16], vector.data.cast("B")) for _ in range(ROW)],
+        ),
+        "additions": (survivors, lambda: [np.add(total, vector, out=total) for _ in range(ROW)]),
+        "keystreams": (streams, lambda: masks.add_masks(total, every, config.generator, 1)),
+        "secrets": (survivors + dropped, lambda: shamir.join_each(xs, shares)),
+    }
+    return {what: count * _seconds(work) / ROW for what, (count, work) in rows.items()}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the median of the processor time that something takes."""
+    times = []
+    for _ in range(TIMES):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return median(times)
 
 
 def text(found: dict[str, Any]) -> str:
@@ -148,16 +196,18 @@ def text(found: dict[str, Any]) -> str:
         f"The server alone, in a process of its own, {LENGTH:,} words, a planned circle, a tenth drop out "
         "over the round (`bench/scale.py`). Clients are stand-ins (`bench/stand_ins.py`) with real keys and "
         "shares and real masks of whoever drops out: every sum below is compared with the plain one. Memory "
-        "is the peak beyond a server that has not been opened.\n",
-        "| clients | neighbours | exact | requests, s | receiving, s | closing, s | in all, s | MB |",
-        "|--:|--:|---|--:|--:|--:|--:|--:|",
+        "is the peak beyond a server that has not been opened. The floor is what calls of libraries take "
+        "that no server can do without: agreements, key pairs, derivations, hashes, tags, keystreams, "
+        "additions, secrets from shares.\n",
+        "| clients | neighbours | exact | requests, s | receiving, s | closing, s | all, s | floor, s | MB |",
+        "|--:|--:|---|--:|--:|--:|--:|--:|--:|",
     ]
     for one in servers:
         part = {name: _sum_of(one["seconds"], name) for name in ("requests", "receive", "close")}
         lines.append(
             f"| {one['clients']:,} | {one['degree']:.0f} | {'yes' if one['exact'] else 'no'} "
             f"| {part['requests']:.2f} | {part['receive']:.2f} | {part['close']:.2f} "
-            f"| {one['cpu_s']:.2f} | {one['memory_mb']:,.0f} |"
+            f"| {one['cpu_s']:.2f} | {one['floor_s']:.2f} | {one['memory_mb']:,.0f} |"
         )
     lines += [
         f"\nFrom 10,000 clients on time grows as n^{time:.2f} and memory as n^{memory:.2f}; neighbours grow "

@@ -22,8 +22,8 @@ def compare() -> dict[str, float]:
     own, others = p.private_bytes(private), [p.public_key(p.private_key(os.urandom(32))) for _ in range(EACH)]
     secret, info = os.urandom(32), bytes(50)
     works: dict[str, Callable[[], object]] = {
-        "verify, libsodium": _often(lambda: p.by_sodium(*signed)),
-        "verify, OpenSSL": _often(lambda: p.by_openssl(*signed)),
+        "verify, libsodium": _often(lambda: p.verify_by_sodium(*signed)),
+        "verify, OpenSSL": _often(lambda: p.verify_by_openssl(*signed)),
         "agree, libsodium": lambda: p.agree_by_sodium(own, others),
         "agree, OpenSSL": lambda: [p.agree(private, p.load_public_key(other)) for other in others],
         "32 bytes, HKDF": _often(lambda: p.derive(secret, info, 32)),

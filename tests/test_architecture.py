@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "ccesa"
 #: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
 ORDER = [
     {"evidence"},
-    {"errors", "native"},
+    {"compiled", "errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
     {"fields"},
     {"digits"},
@@ -223,8 +223,9 @@ def test_the_package_stays_small():
     """What grows beyond this has to make something else go; reference docstrings do not count.
 
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
+    Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4200
-    assert sum(sizes.values()) <= 14800
+    assert core <= 4230
+    assert sum(sizes.values()) <= 14680

@@ -251,7 +251,7 @@ def _flipped(data: bytes, bit: int) -> bytes:
 def test_the_library_takes_an_r_of_small_order_that_fits():
     """So it is the package that refuses it, and must."""
     signature = fitting(IDENTITIES[0], (1).to_bytes(32, "little"), b"text")
-    primitives.by_openssl(IDENTITIES[0].public, signature, b"text")
+    primitives.verify_by_openssl(IDENTITIES[0].public, signature, b"text")
 
 
 SIGNATURES = bad_signatures(IDENTITIES[0], b"")

@@ -92,7 +92,7 @@ def test_many_vectors_share_an_upload_and_no_mask_is_a_copy(cupy):
         assert np.array_equal(found.get(), expected(vector, masks, 0) if masks else vector)
 
 
-def test_as_many_masks_as_a_server_takes_off(cupy):
+def test_as_many_masks_as_a_server_takes_off_give_the_library_s_bytes(cupy):
     masks = [Mask(n.to_bytes(32, "little"), (-1) ** n) for n in range(300)]
     vector, found = words(100_003, 32, 1), np.empty(100_003, "<u4")
     cuda.Cuda(pure.find()).add(vector, found, 0, masks, "chacha20")
@@ -124,7 +124,13 @@ def test_wrong_arrays_and_offsets_are_refused(cupy):
         cuda.add(vector[::2], keys)
     with pytest.raises(VectorError, match="contiguous words"):
         cuda.add(vector.astype(cupy.float32), keys)
+    for source, target in ((vector[:32], vector[1:33]), (vector[32:], vector[1:33])):
+        with pytest.raises(VectorError, match="lie apart"):
+            cuda.add(target, keys, source=source)
     assert not vector.get().any()
+    cuda.add(vector[32:], keys, source=vector[:32])  # side by side
+    assert not vector[:32].get().any()
+    assert vector[32:].get().any()
 
 
 def test_keys_of_another_generator_and_arrays_of_the_host_are_refused():

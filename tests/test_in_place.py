@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from ccesa import wire
 from ccesa.errors import FaultyClient, MalformedMessage, VectorError
+from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.simulate.enrolment import new_client
-from rounds import CONFIGURE, Play, changed, federation_of, read, revectored, total_of
+from ccesa.protocol.series import Series
+from ccesa.simulate.enrolment import new_client, new_server
+from rounds import CONFIGURE, Play, changed, federation_of, inputs, read, revectored, total_of
 
 VECTORS = (m.MaskReply, m.SignedMaskReply)
 #: Around the sizes at which a header grows.
@@ -183,6 +185,43 @@ def test_a_refused_vector_leaves_no_trace_whatever_it_came_in(guard):
             assert 0 in play.server.waiting
     play.server.receive(0, bytearray(reply))
     assert total_of(play.server).tobytes() == vector
+
+
+@each_guard
+def test_who_keeps_a_fault_keeps_no_message(guard):
+    """Clients could fill the memory of a server that lists their faults."""
+    play = Play(CONFIGURE[guard](6)).until("mask")
+    reply = play.clients[0].receive(play.requests[0])
+    kept = []
+    for wrong in (reply[:-1] + bytes([reply[-1] ^ 1]), reply + b"\0", reply[:-3], b"", b"\x90"):
+        data = bytearray(wrong)
+        with pytest.raises(FaultyClient) as error:
+            play.server.receive(0, data)
+        kept.append(error.value)
+        data.clear()  # refused where anybody still looks at it
+    assert all(fault.client == 0 and str(fault) for fault in kept)
+
+
+@each_guard
+def test_who_keeps_a_fault_keeps_no_envelope(guard):
+    config = CONFIGURE[guard](6, accept=True)
+    series = Series(config, server=lambda config: new_server(config, federation_of(config)), rounds=2)
+    request = series.open()[0]
+    reply = new_client(config, 0, inputs(config)[0], federation_of(config)).receive(
+        bytes(envelope.unpack(request)[0])
+    )
+    kept = []
+    for wrong in (
+        envelope.pack([reply[:-1]]),
+        envelope.pack([reply])[:-1],
+        envelope.pack([reply, reply[:-1]]),
+    ):
+        data = bytearray(wrong)
+        with pytest.raises(FaultyClient) as error:
+            series.receive(0, data)
+        kept.append(error.value)
+        data.clear()
+    assert all(fault.client == 0 and str(fault) for fault in kept)
 
 
 LARGE = 2**20

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from ccesa import words
 from ccesa.cli.app import app
+from ccesa.compiled import INTERFACE
 from ccesa.crypto import kernels
 from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
 from ccesa.crypto.masks import Mask
 from ccesa.errors import ConfigError
-from ccesa.native import INTERFACE
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, federation_of, inputs
 from strategies import bits, seeds
@@ -159,7 +159,7 @@ KNOWN = {
 
 
 @each_path
-def test_known_answers(generator, instructions):
+def test_all_instructions_give_the_known_answers(generator, instructions):
     for key, block, expected in KNOWN[generator]:
         target = np.zeros(len(expected) // 2, np.uint8)
         kernel_of(generator, instructions).add(target, target, block * ALIGNMENT, [Mask(key, 1)], generator)

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.fields import Fields
 from ccesa.privacy.noise import CHUNK, Inversion, Noise
 from ccesa.privacy.rotation import _transform, _transformed, rotate, unrotate
 from ccesa.privacy.table import Tables
 from ccesa.quantize import Quantizer
 
-compiled = native.installed()
-pytestmark = pytest.mark.skipif(compiled is None, reason="ccesa_native is not installed")
+native = compiled.installed()
+pytestmark = pytest.mark.skipif(native is None, reason="ccesa_native is not installed")
 
 CONTEXT = bytes(range(32))
 WHOLE = st.sampled_from([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
@@ -26,8 +26,8 @@ FLOATS = st.floats(-1e300, 1e300) | st.sampled_from([0.0, -0.0, 5e-324, -5e-324,
 def pure(monkeypatch, work):
     """What comes out without anything compiled."""
     with monkeypatch.context() as changed:
-        changed.setenv(native.VARIABLE, "pure")
-        assert native.module() is None
+        changed.setenv(compiled.VARIABLE, "pure")
+        assert compiled.module() is None
         return work()
 
 
@@ -35,7 +35,7 @@ def pure(monkeypatch, work):
 def without():
     """Run something without the module; hypothesis wants no fixture of a single test."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.delenv(native.VARIABLE, raising=False)
+        monkeypatch.delenv(compiled.VARIABLE, raising=False)
         yield lambda work: pure(monkeypatch, work)
 
 
@@ -60,25 +60,25 @@ PLACES = [lambda values: values, apart, astray]
 
 
 def test_the_module_is_what_runs_unless_the_environment_says_otherwise(monkeypatch):
-    monkeypatch.delenv(native.VARIABLE, raising=False)
-    assert native.module() is compiled
-    for name, due in (("pure", None), ("native", compiled), ("native:aesni", compiled)):
-        monkeypatch.setenv(native.VARIABLE, name)
-        assert native.module() is due
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
+    assert compiled.module() is native
+    for name, due in (("pure", None), ("native", native), ("native:aesni", native)):
+        monkeypatch.setenv(compiled.VARIABLE, name)
+        assert compiled.module() is due
 
 
 # Fields
 
 
 @given(bits=st.integers(2, 64), row=st.lists(WHOLE, max_size=200), place=st.sampled_from(PLACES))
-def test_packing(without, bits, row, place):
+def test_fields_are_packed_into_the_same_words(without, bits, row, place):
     """Numbers that no field holds, too: they wrap alike."""
     fields, numbers = Fields(bits, 1), place(np.array(row, np.int64))
     assert same(fields.pack(numbers), without(lambda: fields.pack(numbers)))
 
 
 @given(bits=st.integers(2, 64), row=st.lists(WORDS, max_size=100), place=st.sampled_from(PLACES))
-def test_splitting(without, bits, row, place):
+def test_words_are_split_into_the_same_numbers(without, bits, row, place):
     fields, total = Fields(bits, 1), place(np.array(row, np.uint64))
     numbers, left = fields.split(total)
     due, due_left = without(lambda: fields.split(total))
@@ -88,7 +88,7 @@ def test_splitting(without, bits, row, place):
 
 
 @pytest.mark.parametrize("bits", range(2, 65))
-def test_the_ends_of_every_field(without, bits):
+def test_the_ends_of_every_field_are_read_and_written_alike(without, bits):
     fields = Fields(bits, 1)
     ends = np.tile([2 ** (bits - 1) - 1, -(2 ** (bits - 1)), -1, 0], fields.per_word)
     total = fields.pack(ends)
@@ -112,25 +112,25 @@ def test_a_quantizer_reads_and_writes_the_same(without):
 
 
 @given(st.integers(0, 9).flatmap(lambda power: arrays(np.float64, 2**power, elements=FLOATS)))
-def test_the_transform_of_any_numbers(without, values):
+def test_any_numbers_are_transformed_alike(without, values):
     due = _transformed(values)
     _transform(values)
     assert same(values, due)
 
 
 @pytest.mark.parametrize("power", range(10, 19))
-def test_the_transform_of_many_numbers(power):
+def test_many_numbers_are_transformed_alike(power):
     """In and beyond the piece that stays in cache."""
     values = np.random.default_rng(power).normal(size=2**power) * 10.0 ** np.arange(2**power).clip(0, 20)
     due = _transformed(values)
-    compiled.walsh(values)
+    native.walsh(values)
     assert same(values, due)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100, 4096, 5000, 70_000])
 @pytest.mark.parametrize("turn", [rotate, unrotate])
 @pytest.mark.parametrize("place", PLACES)
-def test_rotations(without, size, turn, place):
+def test_rotations_are_the_same_bytes(without, size, turn, place):
     values = place(np.random.default_rng(size).normal(size=size))
     assert same(turn(values, CONTEXT), without(lambda: turn(values, CONTEXT)))
 
@@ -145,14 +145,14 @@ def test_rotations(without, size, turn, place):
     st.binary(min_size=16, max_size=16),
     st.sampled_from(PLACES),
 )
-def test_draws(without, variance, grid_bits, fine, key, place):
+def test_the_same_noise_is_drawn(without, variance, grid_bits, fine, key, place):
     noise, centres = Noise(variance, grid_bits), place(np.array(fine, np.int64))
     assert same(noise.sample(centres, lambda _: key), without(lambda: noise.sample(centres, lambda _: key)))
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK + 1, 3 * CHUNK])
 @pytest.mark.parametrize("grid_bits", [0, 8, 12])
-def test_many_draws(without, size, grid_bits):
+def test_many_draws_are_the_same(without, size, grid_bits):
     noise = Noise(3199, grid_bits)
     fine = np.random.default_rng(size).integers(-(2**62), 2**62, size)
     assert same(
@@ -172,7 +172,7 @@ def close_thresholds(draw):
 
 
 @given(close_thresholds(), st.integers(1, 12))
-def test_draws_whose_first_word_decides_nothing(without, given_row, guide_bits):
+def test_the_second_word_decides_where_the_first_does_not(without, given_row, guide_bits):
     made, numbers = given_row
     inversion, words = Inversion(made, guide_bits), np.array(numbers, np.uint64)
     found = [np.empty(len(numbers), np.int64) for _ in range(2)]
@@ -239,7 +239,7 @@ def words(count):
 )
 def test_arguments_that_do_not_fit_are_refused(error, function, arguments):
     with pytest.raises(error):
-        getattr(compiled, function)(*arguments)
+        getattr(native, function)(*arguments)
 
 
 def draw_arguments(**changes):
@@ -258,9 +258,9 @@ def draw_arguments(**changes):
     return {**fitting, **changes}.values()
 
 
-def test_draw_arguments_that_fit():
+def test_draw_arguments_that_fit_are_taken():
     drawn = np.empty(1, np.int64)
-    compiled.draw_noise(*draw_arguments(drawn=drawn))
+    native.draw_noise(*draw_arguments(drawn=drawn))
     assert drawn.tolist() == [2]
 
 
@@ -297,24 +297,24 @@ def test_draw_arguments_that_fit():
 )
 def test_draws_outside_of_their_tables_are_refused(error, changes):
     with pytest.raises(error):
-        compiled.draw_noise(*draw_arguments(**changes))
+        native.draw_noise(*draw_arguments(**changes))
 
 
 @pytest.mark.parametrize("cells", [0, 4, 11, 13])
 def test_a_guide_without_a_row_for_each_phase_is_refused(cells):
     with pytest.raises(ValueError, match="rows of the same length"):
-        compiled.draw_noise(*draw_arguments(guide=np.zeros(cells, np.int32)))
+        native.draw_noise(*draw_arguments(guide=np.zeros(cells, np.int32)))
 
 
 @pytest.mark.parametrize("grid_bits", [-1, 17])
 def test_a_grid_that_no_table_has_is_refused(grid_bits):
     with pytest.raises(ValueError, match="0 to 16 bits"):
-        compiled.draw_noise(*draw_arguments(grid_bits=grid_bits))
+        native.draw_noise(*draw_arguments(grid_bits=grid_bits))
 
 
 def test_a_guide_whose_end_is_before_its_start_stays_within_the_table():
     drawn = np.empty(1, np.int64)
-    compiled.draw_noise(*draw_arguments(guide=np.tile(np.array([1, 9, 0], np.int32), 4), drawn=drawn))
+    native.draw_noise(*draw_arguments(guide=np.tile(np.array([1, 9, 0], np.int32), 4), drawn=drawn))
     assert drawn.tolist() == [4]
 
 
@@ -334,7 +334,7 @@ def test_a_guide_whose_end_is_before_its_start_stays_within_the_table():
 def test_sums_of_odd_arguments_are_refused(total, vector, word_bytes, error):
     before = bytes(total)
     with pytest.raises(error):
-        compiled.add_words(total, vector, word_bytes)
+        native.add_words(total, vector, word_bytes)
     assert bytes(total) == before
 
 
@@ -342,5 +342,5 @@ def test_a_sum_does_not_overlap_what_is_added_to_it():
     words = np.arange(10, dtype=np.uint32)
     for part in (words[:8], words[1:9], words[2:]):
         with pytest.raises(ValueError, match="apart"):
-            compiled.add_words(words[:8], part, 4)
+            native.add_words(words[:8], part, 4)
     assert words.tolist() == list(range(10))

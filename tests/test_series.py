@@ -198,14 +198,20 @@ def test_the_first_round_may_be_lost_for_want_of_members():
     assert survivors(ended) == {1: tuple(range(6)), 2: tuple(range(6))}
 
 
+def states_of_servers():
+    gc.collect()
+    return {one for one in gc.get_objects() if isinstance(one, Drawn)}
+
+
 def test_a_failure_that_is_kept_keeps_no_state_of_its_server():
+    others = states_of_servers()  # of tests before this one
     play = SeriesPlay(rounds=1)
     play.exchanges(3)
     play.open()
+    assert states_of_servers() - others
     (lost,) = play.series.close()  # nobody sends a vector
     assert lost.failure.__traceback__ is lost.failure.__context__ is lost.failure.__cause__ is None
-    gc.collect()
-    assert not [one for one in gc.get_objects() if isinstance(one, Drawn)]
+    assert not states_of_servers() - others
 
 
 # The end

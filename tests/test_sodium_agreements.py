@@ -28,7 +28,7 @@ def theirs(private: bytes, public: bytes) -> bytes | None:
         return None
 
 
-def test_the_iterated_vector_of_the_rfc():
+def test_the_iterated_vector_of_the_rfc_comes_out():
     """RFC 7748, section 5.2: after one iteration and after a thousand."""
     for agree in (ours, theirs):
         k = u = NINE
@@ -52,7 +52,7 @@ def test_odd_points_give_the_same_secret_or_the_same_refusal(private):
     assert all(found[name] is not None for name in EDGES)
 
 
-def test_random_points_of_the_curve_and_of_its_twist():
+def test_random_points_of_the_curve_and_of_its_twist_give_the_same_secret():
     """Half of all 32 bytes are of the twist, half have the top bit set; and public keys are the same."""
     random = Random("points")
     for _ in range(3_000):

@@ -35,7 +35,7 @@ def test_a_server_among_stand_ins_comes_to_the_sum(graph):
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_clients():
+def test_a_server_among_a_hundred_thousand_stand_ins_comes_to_the_sum():
     graph = Harary(degree=46, mask_degree=22)
     stand_ins, result = played(RoundConfig(clients=100_000, length=100, graph=graph), 0.1)
     assert np.array_equal(result.vector, stand_ins.sum_of(result.survivors))

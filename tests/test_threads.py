@@ -85,6 +85,21 @@ def test_a_thread_that_never_runs_is_not_waited_for(monkeypatch):
     assert side_by_side(str, range(9), 4) == [str(part) for part in range(9)]
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_system_that_starts_no_more_threads_costs_time_and_nothing_else(most, monkeypatch):
+    """By default there are threads, and a container may have a limit on them."""
+    begin, begun = side.start_new_thread, []
+
+    def limited(work, arguments):
+        if len(begun) == most:
+            raise RuntimeError("can't start new thread")
+        begun.append(begin(work, arguments))
+
+    monkeypatch.setattr(side, "start_new_thread", limited)
+    assert side_by_side(lambda part: part**2, range(9), 4) == [part**2 for part in range(9)]
+    assert len(begun) == most
+
+
 @pytest.mark.parametrize("failing", ["here", "elsewhere"])
 def test_a_failure_is_raised_when_nothing_is_under_way_any_more(failing):
     """Whoever catches it may use the vector again."""

@@ -32,7 +32,7 @@ from edwards import (
 )
 
 HAS_SODIUM = find_spec("nacl") is not None
-NAMES = ["by_openssl", *(["by_sodium"] if HAS_SODIUM else [])]
+NAMES = ["verify_by_openssl", *(["verify_by_sodium"] if HAS_SODIUM else [])]
 IDENTITY, TEXT = Identity(bytes(range(32))), b"a text"
 SIGNATURE = IDENTITY.sign(TEXT)
 
@@ -86,7 +86,7 @@ RFC_8032 = [
 
 
 @pytest.mark.parametrize("case", RFC_8032, ids=["test 1", "test 2", "test 3"])
-def test_the_vectors_of_the_rfc(accepts, case):
+def test_the_vectors_of_the_rfc_are_decided_as_it_says(accepts, case):
     seed, public, text, signature = map(bytes.fromhex, case)
     assert Identity(seed).public == public
     assert Identity(seed).sign(text) == signature
@@ -95,7 +95,7 @@ def test_the_vectors_of_the_rfc(accepts, case):
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 111, 112, 127, 128, 129, 4096, 1_000_003])
-def test_texts_of_every_size(accepts, size):
+def test_texts_of_every_size_are_signed_and_no_others(accepts, size):
     text = bytes(size)
     assert accepts(IDENTITY.public, IDENTITY.sign(text), text)
     assert not accepts(IDENTITY.public, IDENTITY.sign(text), text + b"\0")
@@ -113,7 +113,7 @@ def test_every_flipped_bit_is_noticed(accepts):
 
 
 @pytest.mark.parametrize("multiple", range(1, 15))
-def test_an_s_that_is_not_reduced(accepts, multiple):
+def test_an_s_that_is_not_reduced_is_refused(accepts, multiple):
     s = int.from_bytes(SIGNATURE[32:], "little") + multiple * L
     assert s < 2**256
     assert not accepts(IDENTITY.public, SIGNATURE[:32] + number(s), TEXT)
@@ -223,7 +223,7 @@ def test_random_changes_are_decided_alike(monkeypatch):
 
 def test_the_known_answers_are_what_they_are_said_to_be():
     assert disputed() == (primitives._DISPUTED_KEY, primitives._DISPUTED)
-    assert primitives.accepts_the_same(primitives.by_openssl)
+    assert primitives.accepts_the_same(primitives.verify_by_openssl)
 
 
 @pytest.fixture
@@ -235,12 +235,12 @@ def chosen():
 
 @pytest.mark.skipif(not HAS_SODIUM, reason="PyNaCl is not installed")
 def test_the_installed_libsodium_is_used(chosen):
-    assert chosen() is primitives.by_sodium
+    assert chosen() is primitives.verify_by_sodium
 
 
 def test_without_it_everything_works_as_before(chosen, monkeypatch):
     monkeypatch.setitem(sys.modules, "nacl.signing", None)
-    assert chosen() is primitives.by_openssl
+    assert chosen() is primitives.verify_by_openssl
     primitives.verify(IDENTITY.public, SIGNATURE, TEXT)
 
 
@@ -253,18 +253,18 @@ def multiplies_by_eight(public, signature, text):
 def does_not_reduce(public, signature, text):
     """Verify as libsodium does when it is built to be compatible with its first versions."""
     s = int.from_bytes(signature[32:], "little") % L
-    primitives.by_openssl(public, signature[:32] + number(s), text)
+    primitives.verify_by_openssl(public, signature[:32] + number(s), text)
 
 
 def wants_the_subgroup(public, signature, text):
     """Refuse all keys that have a part of small order."""
     if times(L, decoded(public)) != NEUTRAL:
         raise primitives.BadSignature("not in the subgroup")
-    primitives.by_openssl(public, signature, text)
+    primitives.verify_by_openssl(public, signature, text)
 
 
 @pytest.mark.parametrize("other", [multiplies_by_eight, does_not_reduce, wants_the_subgroup])
 def test_one_that_decides_otherwise_is_not_used(chosen, monkeypatch, other):
     other(IDENTITY.public, SIGNATURE, TEXT)  # honest ones it accepts
-    monkeypatch.setattr(primitives, "by_sodium", other)
-    assert chosen() is primitives.by_openssl
+    monkeypatch.setattr(primitives, "verify_by_sodium", other)
+    assert chosen() is primitives.verify_by_openssl

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa import native, words
+from ccesa import compiled, words
 from ccesa.errors import VectorError
 from strategies import bits
 
@@ -94,14 +94,14 @@ def test_words_are_added_wherever_they_lie(kernel, width, length, start, random)
     total = np.frombuffer(raw, words.dtype(width)).copy()
     expected = total + np.frombuffer(message[start : start + size], words.dtype(width))
     with pytest.MonkeyPatch.context() as changed:
-        changed.setenv(native.VARIABLE, kernel)
+        changed.setenv(compiled.VARIABLE, kernel)
         words.add(total, memoryview(message)[start : start + size])
     assert np.array_equal(total, expected)
 
 
 @pytest.mark.parametrize("kernel", ["", "pure"])
 def test_words_of_another_number_are_not_added(kernel, monkeypatch):
-    monkeypatch.setenv(native.VARIABLE, kernel)
+    monkeypatch.setenv(compiled.VARIABLE, kernel)
     total = words.zeros(5, 32)
     for wrong in (bytes(16), bytes(24), bytes(19)):
         with pytest.raises(ValueError, match=r"length|shape|multiple"):

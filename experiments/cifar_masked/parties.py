@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from ccesa.compiled import VARIABLE
 from ccesa.config import RoundConfig
 from ccesa.crypto.masks import Mask
 from ccesa.graphs.neighbourhood import Neighbourhood
@@ -125,4 +126,4 @@ def single(apart: bool, kernel: str | None = None) -> Executor:
 
 def _choose(kernel: str | None) -> None:
     if kernel is not None:
-        os.environ["CCESA_KERNEL"] = kernel
+        os.environ[VARIABLE] = kernel

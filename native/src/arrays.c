@@ -1,3 +1,4 @@
+/* Arguments of functions that take arrays: their types, their alignment, and when they are given back. */
 #include "arrays.h"
 
 static const struct {

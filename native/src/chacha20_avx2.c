@@ -12,6 +12,6 @@
 #define ROTATE_16(x) (words32) _mm256_shuffle_epi8((__m256i)(x), MOVED(2, 3, 0, 1))
 #define ROTATE_8(x) (words32) _mm256_shuffle_epi8((__m256i)(x), MOVED(3, 0, 1, 2))
 
-#include "chacha_body.h"
+#include "chacha20_body.h"
 DEFINE_CHACHA(avx2)
 #endif

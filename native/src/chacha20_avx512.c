@@ -2,6 +2,6 @@
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx512f,avx512bw")))
 #define LANES 16
-#include "chacha_body.h"
+#include "chacha20_body.h"
 DEFINE_CHACHA(avx512)
 #endif

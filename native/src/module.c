@@ -29,7 +29,7 @@ static PyMethodDef METHODS[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What the functions take and mean; ccesa/native.py uses no module with another number. */
+/* What the functions take and mean; ccesa/compiled.py uses no module with another number. */
 enum { INTERFACE = 3 };
 
 static int fill(PyObject *module)

@@ -31,9 +31,11 @@
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from ccesa.evidence import Evidence, Naming, by_id
+
+Error = TypeVar("Error", bound="CcesaError")
 
 
 def shown(text: str, most: int = 80) -> str:
@@ -52,6 +54,12 @@ def quoted(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write thousands of digits
         return f"a number of {value.bit_length()} bits"
     return shown(repr(value))
+
+
+def without_frames(error: Error) -> Error:
+    """Return the error without traceback and causes, whose frames hold on to states: it may be kept."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class CcesaError(Exception):

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import native, words
+from ccesa import compiled, words
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.words import Vector
 
@@ -117,20 +117,20 @@ class Fields:
 
     def pack(self, row: Row) -> Vector:
         """Return the words of one client's numbers, the first of them in the lowest field."""
-        compiled = native.module()
-        if not compiled:
+        native = compiled.module()
+        if not native:
             return self._packed(row)
         packed = np.empty(self.length(row.size), words.dtype(WORD_BITS))
-        compiled.pack_fields(np.ascontiguousarray(row), self.bits, packed)
+        native.pack_fields(np.ascontiguousarray(row), self.bits, packed)
         return packed
 
     def split(self, total: Vector) -> tuple[Row, bool]:
         """Return what the fields of words hold, whatever that is, and if more is left in any word."""
-        compiled = native.module()
-        if not compiled:
+        native = compiled.module()
+        if not native:
             return self._split(total)
         row = np.empty(total.size * self.per_word, np.int64)
-        return row, compiled.split_fields(np.ascontiguousarray(total), self.bits, row)
+        return row, native.split_fields(np.ascontiguousarray(total), self.bits, row)
 
     def _packed(self, row: Row) -> Vector:
         packed = np.zeros(self.length(row.size), np.int64)

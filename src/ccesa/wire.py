@@ -40,6 +40,7 @@ class Draft:
 
 
 def encode(value: msgspec.Struct) -> bytes:
+    """Return the only encoding; a draft in the last field becomes the message itself."""
     last = getattr(value, value.__struct_fields__[-1])
     return last.finished(front(value, last.nbytes)) if isinstance(last, Draft) else _ENCODER.encode(value)
 

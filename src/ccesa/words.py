@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.errors import VectorError
 
 Vector: TypeAlias = NDArray[Any]
@@ -45,12 +45,12 @@ def from_bytes(data: bytes | memoryview, bits: int) -> Vector:
 
 
 def add(total: Vector, data: bytes | memoryview) -> None:
-    """Add words to a total of as many, straight from a message, in which they lie as they come.
+    """Add words to a total of as many, where they lie.
 
-    For numpy alone most of them are not aligned, and take half as long again.
+    In a message they are rarely aligned, and numpy takes half as long again.
     """
-    compiled = native.module()
-    if compiled is None:
+    native = compiled.module()
+    if native is None:
         np.add(total, from_bytes(data, 8 * total.itemsize), out=total)
     else:
-        compiled.add_words(total, data, total.itemsize)
+        native.add_words(total, data, total.itemsize)

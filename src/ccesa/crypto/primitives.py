@@ -1,6 +1,6 @@
 """This is the only file that calls cryptographic libraries.
 
-Everything here is a thin, typed name for one library call. Verification raises; nothing returns a bool.
+Everything here is a thin, typed name for one library call. Verification raises: it never returns a bool.
 """
 
 from collections.abc import Callable, Sequence
@@ -239,7 +239,7 @@ def verify(public: bytes, signature: bytes, text: bytes) -> None:
     verifier()(public, signature, text)
 
 
-def by_openssl(public: bytes, signature: bytes, text: bytes) -> None:
+def verify_by_openssl(public: bytes, signature: bytes, text: bytes) -> None:
     """Verify with OpenSSL, or raise BadSignature."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
@@ -247,7 +247,7 @@ def by_openssl(public: bytes, signature: bytes, text: bytes) -> None:
         raise BadSignature("a signature that does not verify") from error
 
 
-def by_sodium(public: bytes, signature: bytes, text: bytes) -> None:
+def verify_by_sodium(public: bytes, signature: bytes, text: bytes) -> None:
     """Verify with libsodium, or raise BadSignature; ImportError where PyNaCl is not installed."""
     from nacl.exceptions import BadSignatureError
     from nacl.signing import VerifyKey
@@ -266,9 +266,9 @@ def verifier() -> Verifier:
     that signs accordingly could divide them.
     """
     try:
-        return by_sodium if accepts_the_same(by_sodium) else by_openssl
+        return verify_by_sodium if accepts_the_same(verify_by_sodium) else verify_by_openssl
     except ImportError:
-        return by_openssl
+        return verify_by_openssl
 
 
 def accepts_the_same(other: Verifier) -> bool:

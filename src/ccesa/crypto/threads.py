@@ -4,6 +4,7 @@ import os
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 Part = TypeVar("Part")
@@ -30,8 +31,9 @@ def side_by_side(work: Callable[[Part], Done], parts: Sequence[Part], threads: i
     if threads == 1 or len(parts) < 2:
         return [work(part) for part in parts]
     shared = _Shared(work, parts)
-    for _ in range(threads - 1):
-        start_new_thread(shared.help, ())
+    with suppress(RuntimeError):  # the system starts no more of them: those that there are do all parts
+        for _ in range(threads - 1):
+            start_new_thread(shared.help, ())
     shared.help()
     return shared.results()
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.crypto.masks import mask_words
 from ccesa.errors import VectorError
 from ccesa.privacy.table import WORD_BITS, Tables, tables
@@ -94,12 +94,12 @@ class Inversion:
 
     def draw(self, fine: Numbers, words: Words, drawn: Numbers) -> None:
         """Write the draw of each number; u has a row of two words, the high one first."""
-        compiled, made = native.module(), self._tables
-        if not compiled:
+        native, made = compiled.module(), self._tables
+        if not native:
             drawn[:] = self._drawn(fine, words[:, 0], words[:, 1])
             return
         numbers = np.ascontiguousarray(fine), np.ascontiguousarray(words), drawn
-        compiled.draw_noise(
+        native.draw_noise(
             *numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa import labels, native
+from ccesa import compiled, labels
 from ccesa.crypto.masks import mask_words
 
 Floats = NDArray[np.float64]
@@ -68,9 +68,9 @@ def _transform(values: Floats) -> None:
 
     Every result comes from the same additions in the same order, compiled or not, on every machine.
     """
-    compiled = native.module()
-    if compiled:
-        compiled.walsh(values)
+    native = compiled.module()
+    if native:
+        native.walsh(values)
     else:
         values[:] = _transformed(values)
 

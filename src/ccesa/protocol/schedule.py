@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError
+from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.parts import check_type
 from ccesa.protocol import envelope
@@ -17,7 +17,6 @@ from ccesa.protocol.server import Server
 from ccesa.protocol.steps import HasSteps, steps_of
 
 Party = TypeVar("Party", Client, Server)
-Error = TypeVar("Error", bound=CcesaError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +75,3 @@ def made(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[P
             "the argument of the function"
         )
     return party
-
-
-def without_frames(error: Error) -> Error:
-    """Return the error without traceback and causes, whose frames hold on to states: it may be kept."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)

@@ -11,13 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ccesa.config import MAX_NUMBER, RoundConfig
-from ccesa.errors import ConfigError, FaultyClient, MalformedMessage, OrderError, RoundFailed
+from ccesa.errors import (
+    ConfigError,
+    FaultyClient,
+    MalformedMessage,
+    OrderError,
+    RoundFailed,
+    without_frames,
+)
 from ccesa.parts import whole_number
 from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
+from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.protocol.server import Aggregate, Server, check_id
 from ccesa.protocol.steps import MadeOnDemand, Requests
 from ccesa.protocol.tasks import checked_task
@@ -163,13 +170,10 @@ class Series:
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
-            try:
-                messages = envelope.unpack(view)
-            except MalformedMessage as error:
-                raise FaultyClient(client, str(error)) from error
-            faults = [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
-            if faults:
-                raise faults[0]
+            faults = self._faults(client, view)
+        if faults:
+            del reply, view  # whoever keeps the fault does not keep them
+            raise faults.pop(0)
 
     def close(self) -> list[Ended]:
         """Close the exchange; whoever has not answered it has dropped out of the rounds in flight.
@@ -299,6 +303,14 @@ class Series:
             self._asked.update(opened)
         self._number, self._left = self._number + 1, self._left - 1
 
+    def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
+        """Take what is right in a reply; return what is not."""
+        try:
+            messages = envelope.unpack(reply)
+        except MalformedMessage as error:
+            return [FaultyClient(client, str(error))]
+        return [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
+
     def _take(self, client: int, message: Data) -> FaultyClient | None:
         """Give a message to the server of its round; return what is wrong with it."""
         context = m.context_of(message)
@@ -308,7 +320,7 @@ class Series:
         try:
             server.receive(client, message)
         except FaultyClient as fault:
-            return fault
+            return without_frames(fault)
         return None
 
     def _close_step(self, number: int) -> None:

@@ -9,13 +9,20 @@ from collections.abc import Callable, MutableSet
 from typing import NoReturn
 
 from ccesa.config import RoundConfig
-from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError
+from ccesa.errors import (
+    CcesaError,
+    ConfigError,
+    FaultyServer,
+    MalformedMessage,
+    OrderError,
+    without_frames,
+)
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.parties import check_unused
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered, without_frames
+from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.wire import Data
 
 

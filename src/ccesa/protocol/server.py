@@ -25,6 +25,7 @@ from ccesa.errors import (
     RoundFailed,
     TooFewClients,
     quoted,
+    without_frames,
 )
 from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
@@ -219,10 +220,16 @@ class Server:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client = check_id(client)
-        view = m.measured(reply, "reply")
+        client, view = check_id(client), m.measured(reply, "reply")
+        faults: list[FaultyClient] = []
         with self._exclusive:
-            self._receive(client, view)
+            try:
+                self._receive(client, view)
+            except FaultyClient as fault:
+                faults.append(without_frames(fault))
+        if faults:
+            del reply, view  # whoever keeps the fault does not keep them: they may be as large as the model
+            raise faults.pop()
 
     def close(self) -> Requests:
         """Close the step; whoever has not answered it has dropped out.

@@ -56,10 +56,13 @@ class Unmasking:
         """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
         client = self._client(node)
         if self._survived[node]:
-            promised = self.state.commitments[node].tobytes()
-            return keys.commitment(secret, self.round.context, client) == promised
+            commitment = self.state.commitments[node].tobytes()
+            return keys.commitment(secret, self.round.context, client) == commitment
         private = keys.mask_private_key(secret, self.round.context, client)
-        return primitives.public_key(private) == self.state.mask_keys[node]
+        promised = primitives.public_key(private) == self.state.mask_keys[node]
+        if promised:
+            self._private_keys[node] = private
+        return promised
 
     def _masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
         """Yield what takes the masks behind one secret off the total."""
@@ -67,12 +70,12 @@ class Unmasking:
         if self._survived[node]:
             yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
             return
-        private, mask_keys = keys.mask_private_key(secret, self.round.context, client), self.state.mask_keys
+        private, mask_keys = self._private_keys[node], self.state.mask_keys
         for neighbour in self._masked_with(node):
             other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
             common = self._agreement.pair_secret(
-                primitives.agree(private, self._loaded_mask_keys[neighbour]),
+                primitives.agree(private, primitives.load_public_key(mask_keys[neighbour])),
                 self.round.context,
                 keys.Half(client, mask_keys[node], given),
                 keys.Half(other, mask_keys[neighbour], received),
@@ -116,6 +119,8 @@ class Unmasking:
 
     def _seeds(self, node: int, neighbour: int, secret: bytes) -> tuple[bytes, bytes]:
         """Return the seed that a node gave a neighbour and the one that it was given; raises SealBroken."""
+        if not self._agreement.commitment_bytes:
+            return b"", b""
         between = self.round.context, self._client(node), self._client(neighbour)
         deposited = self.state.seeds.deposit(node, neighbour)
         return (
@@ -128,8 +133,9 @@ class Unmasking:
         return AGREEMENTS[self.round.config.agreement]
 
     @cached_property
-    def _loaded_mask_keys(self) -> list[primitives.PublicKey]:
-        return [primitives.load_public_key(key) for key in self.state.mask_keys]
+    def _private_keys(self) -> dict[int, primitives.PrivateKey]:
+        """Keeps the keys behind promised secrets, which were made to check these."""
+        return {}
 
     @cached_property
     def _survived(self) -> list[bool]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
+from ccesa.compiled import VARIABLE
 from ccesa.crypto.kernels import cuda, native, pure
 from ccesa.errors import ConfigError, quoted
-from ccesa.native import VARIABLE
 from ccesa.words import Vector
 
 if TYPE_CHECKING:

@@ -79,13 +79,16 @@ def add(
         offset: Where the vector starts in the one that the masks are for, in bytes; a multiple of 64.
 
     Raises:
-        VectorError: The arrays differ in size or are not contiguous words, or the offset is out of range.
+        VectorError: The arrays differ in size, overlap or are not contiguous words, or the offset is out of
+            range.
         ConfigError: CuPy is not installed.
     """
     target = _checked(vector)
     before = target if source is None else _checked(source)
     if (before.size, before.dtype.itemsize) != (target.size, target.dtype.itemsize):
         raise VectorError(f"expected two vectors of one size, got {before.nbytes} and {target.nbytes} bytes")
+    if 0 < abs(_start(before) - _start(target)) < target.nbytes:
+        raise VectorError("a source and a vector must be the same or lie apart")  # threads have no order
     if offset % ALIGNMENT or not 0 <= offset <= MOST_BYTES - target.nbytes:
         raise VectorError(f"a vector cannot start {offset} bytes into a mask")
     if target.size:
@@ -118,6 +121,10 @@ def _checked(array: DeviceArray) -> DeviceArray:
     if found.dtype.kind not in "iu" or not found.flags.c_contiguous:
         raise VectorError(f"expected contiguous words, got an array of {found.dtype.name}")
     return found
+
+
+def _start(array: DeviceArray) -> int:
+    return int(array.__cuda_array_interface__["data"][0])
 
 
 class Cuda:

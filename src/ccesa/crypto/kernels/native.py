@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ccesa import native
+from ccesa import compiled
 from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import pure
 from ccesa.words import Vector
@@ -17,6 +17,8 @@ INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vecto
 SLOW = ("vector128",)
 #: Bytes of keystream that are worth a thread of their own: a third of a millisecond or more.
 THREAD_BYTES = 8 << 20
+#: Bytes of the vector that are: every thread expands all keys anew, however short its part is.
+PART_BYTES = 16 << 10
 
 
 class Native:
@@ -55,12 +57,12 @@ class Native:
         """Return how many threads at most make this faster, whichever generator it is."""
         if len(self._instructions) < len(GENERATORS):
             return self._otherwise.threads_for(size, masks)
-        return size * masks // THREAD_BYTES
+        return min(size // PART_BYTES, size * masks // THREAD_BYTES)
 
 
 def find(wanted: str = "") -> Native | None:
     """Return the kernel, or None where it is not installed or this machine lacks the wanted instructions."""
-    module = native.installed()
+    module = compiled.installed()
     if module is None:
         return None
     has = {generator: module.instructions(generator) for generator in GENERATORS}

@@ -1,4 +1,4 @@
-"""The compiled module ``ccesa_native``. Whatever it does is done without it, too, with the same result."""
+"""Finds the compiled module ``ccesa_native``. What it does is done without it, too, with the same result."""
 
 import os
 from functools import cache
