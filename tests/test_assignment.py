@@ -248,10 +248,14 @@ def test_large_graphs_are_sorted_on_both_sides_of_sixteen_bits(size):
     assert np.array_equal(graph.columns[graph.reverse], graph.rows)
 
 
-@given(st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 300))
-def test_nodes_are_sorted_stably_by_all_of_their_bits(size, seed, count):
-    nodes = np.random.default_rng(seed).integers(0, size, count)
-    assert np.array_equal(assignment._stable_order(nodes, size), np.argsort(nodes, kind="stable"))
+@given(st.dictionaries(st.sets(st.integers(0, 14), min_size=2, max_size=2).map(frozenset), st.booleans()))
+def test_edges_in_any_order_become_sorted_lists(edges):
+    ends = np.array([sorted(edge) for edge in edges], np.int64).reshape(-1, 2)
+    graph = from_edges(np.arange(15), ends[:, 0], ends[:, 1], np.fromiter(edges.values(), bool))
+    both = sorted((i, j, masked) for edge, masked in edges.items() for i, j in itertools.permutations(edge))
+    assert list(zip(graph.rows, graph.columns, graph.carries_masks, strict=True)) == both
+    assert np.array_equal(graph.columns[graph.reverse], graph.rows)
+    assert np.array_equal(graph.rows[graph.reverse], graph.columns)
 
 
 #: Words that leave room for ties, lie at both ends, and on both sides of the one across the circle.

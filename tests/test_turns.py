@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from attacks.stage import ids
+from ccesa import words
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, UsageError
 from ccesa.protocol.client import Client
 from rounds import CONFIGURE, Play, changed, configure, read
@@ -42,14 +43,14 @@ def test_a_second_request_while_the_first_is_answered_is_refused():
 def test_overlapping_calls_of_the_server_are_refused(monkeypatch):
     play = Play(configure(6)).until("mask")
     replies = play.replies()
-    started, go_on, add = threading.Event(), threading.Event(), np.add
+    started, go_on, add = threading.Event(), threading.Event(), words.add
 
-    def slow_add(*arguments, **options):
+    def slow_add(*arguments):
         started.set()
         go_on.wait(10)
-        return add(*arguments, **options)
+        return add(*arguments)
 
-    monkeypatch.setattr("ccesa.protocol.summing.np.add", slow_add)
+    monkeypatch.setattr("ccesa.words.add", slow_add)
     worker = threading.Thread(target=play.server.receive, args=(0, replies[0]))
     worker.start()
     started.wait(10)
@@ -145,15 +146,15 @@ def test_a_refused_reply_interrupts_nothing():
 
 @interruptions
 def test_a_vector_that_was_half_added_is_in_no_sum(interruption, monkeypatch):
-    play, add = Play(configure(6)).until("mask"), np.add
+    play, add = Play(configure(6)).until("mask"), words.add
     replies = play.replies()
 
-    def half(a, b, out):
-        add(a[:2], b[:2], out=out[:2])
+    def half(total, data):
+        add(total[:2], data[: 2 * total.itemsize])
         raise interruption
 
     with monkeypatch.context() as patched:
-        patched.setattr("ccesa.protocol.summing.np.add", half)
+        patched.setattr("ccesa.words.add", half)
         with pytest.raises(interruption):
             play.server.receive(0, replies[0])
     for i in range(6):

@@ -52,7 +52,10 @@ class AssignmentGraph:
     @cached_property
     def reverse(self) -> Nodes:
         """Return for the edge from i to j at each place the place of the edge from j to i."""
-        return _stable_order(self.columns, self.size)
+        from scipy.sparse import csr_array
+
+        places, shape = np.arange(self.columns.size), (self.size, self.size)
+        return csr_array((places, self.columns, self.starts), shape=shape).tocsc().data.astype(np.int64)
 
     @cached_property
     def nodes(self) -> dict[int, int]:
@@ -145,18 +148,9 @@ def neighbourhood(kind: "Kind", seed: bytes, ids: Nodes, node: int) -> Nodes:
 
 def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> AssignmentGraph:
     """Return a graph from its edges, each given once."""
-    size = ids.size
-    # One number for each direction of an edge, with its flag at the end, so that one sort does it.
-    edges = 2 * np.concatenate([low * size + high, high * size + low]) + np.tile(carries_masks, 2)
-    edges.sort()
-    degrees = np.bincount(low, minlength=size) + np.bincount(high, minlength=size)
-    starts = np.concatenate([[0], np.cumsum(degrees)])
-    return AssignmentGraph(ids, starts, (edges >> 1) % size, (edges & 1).astype(bool))
+    from scipy.sparse import coo_array  # a client draws no graph, and need not load it
 
-
-def _stable_order(nodes: Nodes, size: int) -> Nodes:
-    """Sort by node, stably and in linear time: numpy sorts keys of 16 bits by radix."""
-    order = np.argsort(nodes.astype(np.uint16), kind="stable")  # by the lowest bits
-    for shift in range(16, (size - 1).bit_length(), 16):
-        order = order[np.argsort((nodes >> shift).astype(np.uint16)[order], kind="stable")]
-    return order
+    ends = np.concatenate([low, high, low]).astype(np.int32)
+    pairs = ends[: -low.size or None], ends[low.size :]
+    lists = coo_array((np.tile(carries_masks, 2), pairs), shape=(ids.size, ids.size)).tocsr()
+    return AssignmentGraph(ids, lists.indptr.astype(np.int64), lists.indices.astype(np.int64), lists.data)

@@ -43,7 +43,7 @@ class Holders:
 
         Returns whose each is, as a position in ``dealers``, and its place.
         """
-        sizes = np.diff(self.starts)[dealers]
+        sizes = self.starts[dealers + 1] - self.starts[dealers]
         rows = np.repeat(np.arange(dealers.size), sizes)
         places = self.starts[dealers[rows]] + _counted(sizes)
         live = alive[self.nodes[places]]

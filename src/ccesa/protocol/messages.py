@@ -245,7 +245,10 @@ Accusing = AcceptReply | Complaint
 Texts = AcceptRequest | MaskAtOnceRequest | MaskAmongAtOnceRequest
 MaskedVector = MaskReply | SignedMaskReply
 
-_BY_NAME: dict[bytes, type[Message]] = {str(kind.__struct_config__.tag).encode(): kind for kind in MESSAGES}
+#: By their names as they are encoded, behind one byte with their length.
+_BY_NAME = {msgspec.msgpack.encode(kind.__struct_config__.tag): kind for kind in MESSAGES}
+#: The header of the array, and the longest name that has one byte with its length.
+_HEAD_BYTES = 1 + 1 + 31
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(reduce(or_, MESSAGES))
 
 M = TypeVar("M", bound=Message)
@@ -344,9 +347,10 @@ def measured(data: object, what: str) -> Data:
 
 def named(data: Data) -> type[Message] | None:
     """Return the kind of message that these bytes claim to be, by the name at their front."""
-    if len(data) < 2 or data[0] >> 4 != 0x9 or data[1] >> 5 != 0x5:
+    head = bytes(data[:_HEAD_BYTES])
+    if len(head) < 2 or head[0] >> 4 != 0x9:
         return None
-    return _BY_NAME.get(bytes(data[2 : 2 + (data[1] & 0x1F)]))
+    return _BY_NAME.get(head[1 : 2 + (head[1] & 0x1F)])
 
 
 def context_of(data: Data) -> bytes | None:
