@@ -17,13 +17,12 @@ def page(results: dict[str, Any]) -> str:
     """Return the page, as far as there are results: each part can be measured by itself."""
     sections = [_INTRODUCTION, _machine(results["machine"]), "## Targets", targets.table(results)]
     for name, part in PARTS.items():
-        text = part.text(results[name]) if name in results else _missing(name)
+        try:
+            text = part.text(results[name])
+        except KeyError:  # nobody measured it, or a bench did that measured less
+            text = f"Not measured yet, or not all of it: `python -m bench --only {name}`."
         sections += [f"## {part.title}", text]
     return "\n\n".join(sections) + "\n"
-
-
-def _missing(name: str) -> str:
-    return f"Not measured yet: `python -m bench --only {name}`."
 
 
 def _machine(machine: dict[str, str]) -> str:

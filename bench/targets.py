@@ -11,19 +11,21 @@ Target = tuple[str, float, float, bool]
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the table, for the parts that were measured."""
+    """Return the table; a part that was not measured, or not in full, is named."""
     lines = ["| what | measured | to reach |", "|---|---:|---:|"]
-    for name, value, wanted, small in measured(results):
-        met = value <= wanted if small else value >= wanted
-        sign = "at most" if small else "at least"
-        shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-        lines.append(f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |")
+    for part, targets in TARGETS.items():
+        try:
+            lines += [_row(*target) for target in targets(results[part])]
+        except KeyError:
+            lines.append(f"| `{part}` | not measured | |")
     return "\n".join(lines)
 
 
-def measured(results: dict[str, Any]) -> list[Target]:
-    """Return the rows of all parts that were measured."""
-    return [row for part, rows in TARGETS.items() if part in results for row in rows(results[part])]
+def _row(name: str, value: float, wanted: float, small: bool) -> str:
+    met = value <= wanted if small else value >= wanted
+    sign = "at most" if small else "at least"
+    shown = f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    return f"| {name} | {shown}{'' if met else ' (missed)'} | {sign} {wanted:g} |"
 
 
 def _table(rows: list[dict[str, Any]]) -> list[Target]:

@@ -280,8 +280,8 @@ def test_both_packages_have_one_version():
     )
     built = re.search(r"version: '(.+?)'", (ROOT / "native" / "meson.build").read_text())
     assert own["version"] == project["version"] == built[1]
-    assert project["optional-dependencies"]["native"] == [f"ccesa-native=={project['version']}"]
-    assert not any("native" in line for line in project["dependencies"])
+    named = [project["dependencies"], *project["optional-dependencies"].values()]
+    assert "native" not in str(named), "on an index the name is anybody's to take"
 
 
 @pytest.mark.parametrize("guard", CONFIGURE)
