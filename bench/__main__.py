@@ -14,7 +14,7 @@ from bench.progress import say
 HERE = Path(__file__).parent
 KEPT = HERE / "results.json"
 PAGE = HERE.parent / "docs" / "performance.md"
-#: A quarter of an hour and 20 GB: never measured along with the others.
+#: Ten minutes and 15 GB: never measured along with the others.
 MILLION_CLIENTS = "million-clients"
 #: With these the picture of how servers grow is drawn anew.
 GROWTH = (None, "scale", MILLION_CLIENTS)
