@@ -36,10 +36,7 @@ class Unmasking:
         if failure is not None:
             failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
             raise failure
-        found = self._self_masks(rebuilt.secrets)
-        for node, secret in rebuilt.secrets.items():
-            if not self._survived[node]:
-                found += self._pair_masks(node, secret)
+        found = [*self._self_masks(rebuilt.secrets), *self._pair_masks(rebuilt.secrets)]
         add_masks_by(
             self.round.executor, self.state.total, found, self.round.config.generator, self.round.threads
         )
@@ -77,8 +74,14 @@ class Unmasking:
             if survived[node]
         ]
 
-    def _pair_masks(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
-        """Yield what takes the masks of a node that dropped out off the total."""
+    def _pair_masks(self, secrets: dict[int, bytes]) -> Iterator[masks.Mask]:
+        """Yield what takes the masks of all nodes that dropped out off the total."""
+        for node, secret in secrets.items():
+            if not self._survived[node]:
+                yield from self._masks_of(node, secret)
+
+    def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
+        """Yield what takes the masks off that a node which dropped out has in common with survivors."""
         client, generator = self._client(node), self.round.config.generator
         private, mask_keys = self._private_keys[node], self.state.mask_keys
         for neighbour in self._masked_with(node):
