@@ -83,12 +83,13 @@ class Unmasking:
     def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
         """Yield what takes the masks off that a node which dropped out has in common with survivors."""
         client, generator = self._client(node), self.round.config.generator
-        private, mask_keys = self._private_keys[node], self.state.mask_keys
-        for neighbour in self._masked_with(node):
+        mask_keys, near = self.state.mask_keys, self._masked_with(node)
+        agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
+        for neighbour, agreed_on in zip(near, agreed, strict=True):
             other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
             common = self._agreement.pair_secret(
-                primitives.agree(private, primitives.load_public_key(mask_keys[neighbour])),
+                agreed_on,
                 self.round.context,
                 keys.Half(client, mask_keys[node], given),
                 keys.Half(other, mask_keys[neighbour], received),
