@@ -93,4 +93,5 @@ class _Shared:
     def _finish(self, count: int) -> None:
         with self._change:
             self._missing -= count
-            self._change.notify_all()
+            if not self._missing:
+                self._change.notify_all()
