@@ -1,7 +1,7 @@
 """The same steps as in bench/flower.py, by us, and both in turn.
 
-Times are processor time, of one thread; masking and a whole round are timed by the clock, too, with threads as
-by default.
+Times are processor time, of one thread. Masking and a whole round are timed by the clock, too, with threads
+as by default.
 """
 
 import os
@@ -22,7 +22,6 @@ from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.simulate.simulation import random_vectors
 from ccesa.thresholds import Fixed
-
 
 #: Clients that are timed in a step.
 TIMED = 15
