@@ -1,7 +1,7 @@
 """Does a second thread help? Where it does not, ``threads=2`` must cost nothing.
 
-Masks of a short vector and of a long one, with one thread and with two in turn, and how much the library's
-own calls gain from a second thread: two rounds of work in a row, over two at once.
+Masks of a short vector and of a long one and a client's agreements, with one thread and with two in turn, and
+how much the library's keystreams gain from a second thread: two rounds of work in a row, over two at once.
 """
 
 import os
@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 
 from ccesa.crypto import masks, primitives
+from ccesa.protocol.dealing import agree_each
 
-AGREEMENTS, STREAM_BYTES, MASKS = 200, 2 << 20, 51
+AGREEMENTS, STREAM_BYTES, MASKS = 50, 2 << 20, 51
 #: By words of the vector, how often it is masked with each number of threads.
 LENGTHS = {10_000: 400, 1_000_000: 25}
 
 
 def compare() -> dict[str, Any]:
-    """Measure masks with both numbers of threads, and the gain of what they are made of."""
+    """Measure masks and agreements with both numbers of threads, and the gain of keystreams."""
     return {
         "masks": MASKS,
         "lengths": {str(length): _masked(length, times) for length, times in LENGTHS.items()},
-        "agreements_gain": gain(_agreements),
+        "agreements": AGREEMENTS,
+        "agreed": _agreed(),
         "keystreams_gain": gain(_keystreams),
     }
 
@@ -33,11 +35,22 @@ def compare() -> dict[str, Any]:
 def _masked(length: int, times: int) -> dict[str, float]:
     vector = np.zeros(length, np.uint32)
     every = [masks.Mask(os.urandom(16), 1) for _ in range(MASKS)]
+    return _in_turn(lambda threads: masks.masked(vector, every, "aes128-ctr", threads), times)
+
+
+def _agreed() -> dict[str, float]:
+    private = primitives.private_key(os.urandom(32))
+    public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(AGREEMENTS)]
+    return _in_turn(lambda threads: agree_each(private, public, threads), 200)
+
+
+def _in_turn(work: Callable[[int], object], times: int) -> dict[str, float]:
+    """Return medians with one thread and with two, and how long two take over one."""
     found: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(times):
         for threads, taken in found.items():
             start = time.perf_counter()
-            masks.masked(vector, every, "aes128-ctr", threads)
+            work(threads)
             taken.append((time.perf_counter() - start) * 1e3)
     one, two = (median(taken) for taken in found.values())
     return {"one_ms": one, "two_ms": two, "ratio": two / one}
@@ -64,11 +77,6 @@ def _ms(work: Callable[[], object], times: int = 15) -> float:
     return median(found)
 
 
-def _agreements() -> None:
-    private = primitives.private_key(os.urandom(32))
-    primitives.agree_each(private, [primitives.public_key(private)] * AGREEMENTS)
-
-
 def _keystreams() -> None:
     blank, buffer = bytes(STREAM_BYTES), memoryview(bytearray(STREAM_BYTES + 16))
     for _ in range(20):
@@ -77,14 +85,16 @@ def _keystreams() -> None:
 
 def text(found: dict[str, Any]) -> str:
     """Return the section of the page."""
+    cases = {f"masks, {int(length):,} words": one for length, one in found["lengths"].items()}
+    cases[f"{found['agreements']} agreements"] = found["agreed"]
     rows = [
-        f"| {int(length):,} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
-        for length, one in found["lengths"].items()
+        f"| {name} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
+        for name, one in cases.items()
     ]
     return (
-        f"{found['masks']} masks on words of 32 bits, `threads=1` and `threads=2` in turn "
-        "(`bench/threads.py`). A number of threads is the most that work: a short vector has one in any "
-        f"case. With a second thread keystreams are {found['keystreams_gain']:.2f} times as fast, and X25519 "
-        f"agreements {found['agreements_gain']:.2f} times.\n\n"
-        "| words | one, ms | two, ms | two / one |\n|--:|--:|--:|--:|\n" + "\n".join(rows)
+        f"{found['masks']} masks on words of 32 bits, and the agreements of a client, `threads=1` and "
+        "`threads=2` in turn (`bench/threads.py`). A number of threads is the most that work: a short vector "
+        "has one in any case, and so have agreements where libsodium is not installed. With a second thread "
+        f"the library's keystreams are {found['keystreams_gain']:.2f} times as fast.\n\n"
+        "| | one, ms | two, ms | two / one |\n|---|--:|--:|--:|\n" + "\n".join(rows)
     )

@@ -10,14 +10,14 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.agreements import AGREEMENTS, Content
 from ccesa.crypto.shamir import MAX_HOLDERS
-from ccesa.crypto.threads import PARTS, helpful, side_by_side
+from ccesa.crypto.threads import helpful, side_by_side
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared
 
-#: Agreements that are worth a thread of their own: about half a millisecond.
-THREAD_AGREEMENTS = 12
+#: Agreements that a thread takes at a time, and how many are worth a thread: about half a millisecond.
+ROW, THREAD_AGREEMENTS = 6, 12
 
 
 def fresh_keys(round: Round[Any]) -> Advertised:
@@ -155,7 +155,7 @@ def agree_each(private: primitives.PrivateKey, public: list[bytes], threads: int
     """Agree with all of them, side by side where the library frees the interpreter's lock."""
     worth = len(public) // THREAD_AGREEMENTS if primitives.agrees_without_lock() else 1
     threads = helpful(threads, worth)
-    step = THREAD_AGREEMENTS // PARTS if threads > 1 else len(public) or 1
+    step = ROW if threads > 1 else len(public) or 1
     rows = [public[first : first + step] for first in range(0, len(public), step)]
     agreed = side_by_side(partial(primitives.agree_each, private), rows, threads)
     return [secret for row in agreed for secret in row]
