@@ -7,7 +7,7 @@ its own graph and its own context, and no text of one enters another: nothing th
 round changes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ccesa.config import MAX_NUMBER, RoundConfig
@@ -29,6 +29,7 @@ from ccesa.protocol.server import Aggregate, Server, check_id
 from ccesa.protocol.steps import MadeOnDemand, Requests
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
+from ccesa.words import Vector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +175,62 @@ class Series:
         if faults:
             del reply, view  # whoever keeps the fault does not keep them
             raise faults.pop(0)
+
+    @property
+    def total(self) -> Vector | None:
+        """The sum of the masked vectors that came in the open exchange; None where it asks for none."""
+        server = self._summing
+        return None if server is None else server.total
+
+    def taken(self, client: int) -> bytes:
+        """Return what was taken of a client in the open exchange, as a log keeps it: without its vector.
+
+        Args:
+            client: Id of the client; what was not taken of it is left out.
+
+        Returns:
+            An envelope for ``take_over`` of another series that follows the same log.
+        """
+        return envelope.pack(
+            server.taken(client)
+            for _, server in sorted(self._servers.items())
+            if client in server.answered
+        )
+
+    def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
+        """Take what other servers of this series have taken in the open exchange.
+
+        Servers that follow one log stay the same this way, whichever of them a client has reached.
+
+        Args:
+            answers: What ``taken`` gave there, by client; what this one has taken itself is passed over.
+            total: The sum of the vectors of those answers, as ``total`` gave it; nothing where there are none.
+
+        Returns:
+            The faults of answers that do not go with the others, as two keys that are the same; those answers
+            were left out. Where there are any, only a series that takes all answers in one agreed order is
+            the same as the others.
+
+        Raises:
+            ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
+            MalformedMessage: An answer is not an envelope; nothing has changed.
+            OrderError: No exchange is open, or calls overlap.
+        """
+        with self._exclusive:
+            if not self._is_open:
+                raise OrderError("no exchange is open")
+            if total and self._summing is None:
+                raise ConfigError("a sum of vectors in an exchange that asks for none")
+            by_context: dict[bytes, dict[int, bytes]] = {}
+            for client, answer in answers.items():
+                for message in envelope.unpack(answer):
+                    by_context.setdefault(m.context_of(message) or b"", {})[client] = bytes(message)
+            faults: list[FaultyClient] = []
+            for number, server in list(self._servers.items()):
+                own = by_context.get(server.context, {})
+                sums = total if server is self._summing else b""
+                faults += self._followed(number, server, own, sums)
+            return faults
 
     def close(self) -> list[Ended]:
         """Close the exchange; whoever has not answered it has dropped out of the rounds in flight.
@@ -322,6 +379,31 @@ class Series:
         except FaultyClient as fault:
             return without_frames(fault)
         return None
+
+    @property
+    def _summing(self) -> Server | None:
+        """The server whose open step takes vectors."""
+        if not self._is_open:
+            return None
+        return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
+
+    def _followed(
+        self, number: int, server: Server, answers: dict[int, bytes], total: Data
+    ) -> list[FaultyClient]:
+        """Let the server of one round take over answers, one by one where one of them does not fit."""
+        faults: list[FaultyClient] = []
+        try:
+            if m.has_vector(server.step.reply):
+                server.take_over(answers, total)
+                return faults
+            for client, answer in answers.items():
+                try:
+                    server.take_over({client: answer})
+                except FaultyClient as fault:
+                    faults.append(without_frames(fault))
+        except RoundFailed as failure:
+            self._end(Ended(number=number, failure=without_frames(failure)))
+        return faults
 
     def _close_step(self, number: int) -> None:
         """Close the open step of a round; it stays in flight while there are requests for the next one."""

@@ -5,7 +5,7 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import os
-from collections.abc import Iterable, Iterator, MutableSet
+from collections.abc import Iterable, Iterator, KeysView, Mapping, MutableSet
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -167,6 +167,11 @@ class Server:
         return self._expected - self._answered.keys()
 
     @property
+    def answered(self) -> KeysView[int]:
+        """Clients that have answered this step; it grows with every one."""
+        return self._answered.keys()
+
+    @property
     def graph(self) -> AssignmentGraph | None:
         """The assignment graph, once it is drawn."""
         return self._state.graph if isinstance(self._state, Drawn) else None
@@ -264,7 +269,7 @@ class Server:
                 asked=self._asked,
                 task=self._round.task,
                 dropout=float(self._round.dropout),
-                total=self._total,
+                total=self.total,
             )
 
     def restore(self, data: bytes) -> Requests:
@@ -312,6 +317,55 @@ class Server:
                 self._take_over(saved.answers[-1])
                 self._add(saved.total)
 
+    @property
+    def total(self) -> Vector | None:
+        """The sum of the masked vectors that came, while or after they are taken; None before."""
+        return self._state.total if isinstance(self._state, Delivered) else None
+
+    def taken(self, client: int) -> bytes:
+        """Return what was taken of a client in the open step, as a log keeps it: without its vector.
+
+        Args:
+            client: Id of one that has answered.
+
+        Raises:
+            OrderError: It has not.
+        """
+        if client not in self._answered:
+            raise OrderError(f"client {client} has not answered the open step")
+        return self._answered[client]
+
+    def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
+        """Take what other servers of this round have taken in the open step.
+
+        Servers that follow one log stay the same server this way, whichever of them a client has reached.
+
+        Args:
+            answers: What ``taken`` gave there, by client; those that this server has are passed over.
+            total: The sum of the vectors of those answers; nothing where they have none.
+
+        Raises:
+            FaultyClient: An answer that does not go with the others, as two keys that are the same; those
+                before it were taken.
+            RoundFailed: Answers to vectors that a server of this round cannot have taken: no sum fits them.
+            ConfigError: The sum has another size; nothing has changed.
+            OrderError: The round is not open, or calls overlap.
+        """
+        with self._exclusive, self._failing():
+            asks_vectors = m.has_vector(self.step.reply)
+            try:
+                m.exactly("sum", total, self.config.vector_bytes if asks_vectors and total else 0)
+            except MalformedMessage as error:
+                raise ConfigError(str(error)) from error
+            new = {client: answer for client, answer in answers.items() if client not in self._answered}
+            if asks_vectors:
+                with replaying():
+                    self._take_over(new)
+                    if total:
+                        add_vector(self._round, self._state, total)
+                return
+            self._take_over(new)
+
     def result(self) -> Aggregate:
         """Return the sum, once the round is over.
 
@@ -335,11 +389,6 @@ class Server:
             self.failure = failure
             self._log.end()
             raise
-
-    @property
-    def _total(self) -> Vector | None:
-        """The running sum, once there is one."""
-        return self._state.total if isinstance(self._state, Delivered) else None
 
     def _check_new(self) -> None:
         if self._place >= 0 or self.finished:
@@ -372,15 +421,15 @@ class Server:
         self._add(saved.total)
         return requests
 
-    def _take_over(self, answers: dict[int, bytes]) -> None:
+    def _take_over(self, answers: Mapping[int, bytes]) -> None:
         """Take what another server has taken in this step; its vectors are in a sum."""
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
 
     def _add(self, total: memoryview) -> None:
         """Add the sum of another server, where there is one by now."""
-        m.exactly("sum", total, 0 if self._total is None else self._total.nbytes)
-        if self._total is not None:
+        m.exactly("sum", total, 0 if self.total is None else self.total.nbytes)
+        if self.total is not None:
             add_vector(self._round, self._state, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:

@@ -1,0 +1,115 @@
+"""Several servers of one series, each reached by some clients, that follow one log stay one server."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccesa import words
+from ccesa.errors import ConfigError, MalformedMessage, OrderError
+from ccesa.protocol.series import Series
+from series_rounds import GUARDS, SeriesPlay, task_of
+
+
+class Replicas:
+    """A play whose clients each reach one of several servers of the same series."""
+
+    def __init__(self, play: SeriesPlay, count: int) -> None:
+        self.play = play
+        self.every = [self.new() for _ in range(count)]
+        self.sums = {}
+
+    def new(self) -> Series:
+        return Series(self.play.config, server=self.play.new_server, rounds=2)
+
+    def exchange(self, reached: list[int | None]) -> None:
+        """One exchange: client i reaches server ``reached[i]``, or none."""
+        masking = self.every[0].masking
+        task = task_of(0 if masking is None else masking)
+        requests = [dict(one.open(task)) for one in self.every]
+        assert all(one == requests[0] for one in requests)
+        replies = {}
+        for client, request in requests[0].items():
+            if reached[client % len(reached)] is not None:
+                replies[client] = self.play.clients[client].receive(request)
+        owner = {client: self.every[reached[client % len(reached)]] for client in replies}
+        for client, reply in replies.items():
+            owner[client].receive(client, reply)
+        saved = {client: owner[client].taken(client) for client in replies}
+        totals = [None if one.total is None else one.total.copy() for one in self.every]
+        for place, one in enumerate(self.every):
+            others = [total for at, total in enumerate(totals) if at != place and total is not None]
+            total = b""
+            if others:
+                summed = others[0]
+                for more in others[1:]:
+                    words.add(summed := summed.copy(), more.data)
+                total = summed.data.cast("B")
+            assert one.take_over(saved, total) == []
+        ended = [one.close() for one in self.every]
+        for one in ended[0]:
+            self.sums[one.number] = one
+        for others in ended[1:]:
+            assert [(o.number, str(o.failure)) for o in others] == [
+                (o.number, str(o.failure)) for o in ended[0]
+            ]
+            for mine, theirs in zip(ended[0], others, strict=True):
+                if mine.aggregate is not None:
+                    assert (mine.aggregate.vector == theirs.aggregate.vector).all()
+                    assert mine.aggregate.survivors == theirs.aggregate.survivors
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@given(
+    reached=st.lists(
+        st.lists(st.sampled_from([0, 0, 1, 1, 2, None]), min_size=6, max_size=6), min_size=1, max_size=12
+    )
+)
+def test_servers_that_follow_one_log_stay_one_server(guard, reached):
+    play = SeriesPlay(guard, clients=6, rounds=2)
+    replicas = Replicas(play, 3)
+    place = 0
+    while not replicas.every[0].finished:
+        replicas.exchange(reached[place % len(reached)])
+        place += 1
+    assert set(replicas.sums) == {0, 1}
+    for number, ended in replicas.sums.items():
+        if ended.aggregate is not None:
+            plain = sum(play.vector(i, number).astype(object) for i in ended.aggregate.survivors)
+            mask = (1 << play.config.bits) - 1
+            assert [int(one) & mask for one in plain] == ended.aggregate.vector.tolist()
+
+
+def test_what_cannot_be_taken_over():
+    play = SeriesPlay(rounds=1)
+    series = play.series
+    with pytest.raises(OrderError):
+        series.take_over({})
+    requests = series.open()
+    assert series.total is None
+    with pytest.raises(ConfigError, match="asks for none"):
+        series.take_over({}, b"\0" * 20)
+    with pytest.raises(MalformedMessage):
+        series.take_over({0: b"\0"})
+    reply = play.clients[0].receive(requests[0])
+    series.receive(0, reply)
+    assert series.taken(0) == reply
+    assert series.taken(1) == b""
+
+
+def test_two_answers_that_do_not_go_together_are_reported():
+    """Each was right where it came, and the second to be taken is left out, by name."""
+    play = SeriesPlay(rounds=1)
+    first, second = play.series, Series(play.config, server=play.new_server, rounds=1)
+    requests = first.open()
+    second.open()
+    reply = play.clients[0].receive(requests[0])
+    first.receive(0, reply)
+    copied = bytearray(reply)
+    # The same keys in the name of client 1: only the id differs.
+    honest = play.clients[1].receive(requests[1])
+    at = next(i for i in range(len(reply)) if reply[i] != honest[i])
+    copied[at] = honest[at]
+    second.receive(1, bytes(copied))
+    (fault,) = first.take_over({1: second.taken(1)})
+    assert fault.client == 1
+    assert first.taken(1) == b""
