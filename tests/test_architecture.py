@@ -33,7 +33,7 @@ ORDER = [
     {"protocol"},
     {"plan"},
     {"simulate"},
-    {"demo", "flower"},
+    {"demo", "flower", "service"},
     {"cli"},
     {"__main__"},
 ]
@@ -227,5 +227,5 @@ def test_the_package_stays_small():
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4230
-    assert sum(sizes.values()) <= 14680
+    assert core <= 4330
+    assert sum(sizes.values()) <= 18500

@@ -192,9 +192,7 @@ class Series:
             An envelope for ``take_over`` of another series that follows the same log.
         """
         return envelope.pack(
-            server.taken(client)
-            for _, server in sorted(self._servers.items())
-            if client in server.answered
+            server.taken(client) for _, server in sorted(self._servers.items()) if client in server.answered
         )
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:

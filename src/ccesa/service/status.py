@@ -1,0 +1,84 @@
+"""What can be seen of a federation: one record that the page, the metrics and ``/v1/status`` show.
+
+No vector, share or key is in it, and nothing that would be secret from a member.
+"""
+
+import msgspec
+
+
+class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of one round in the open exchange."""
+
+    round: int
+    step: str
+    asked: int
+    answered: int
+
+
+class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A member: ``state`` is "present", "absent" or "set aside"."""
+
+    client: int
+    name: str
+    state: str
+    reason: str = ""
+    blames: int = 0
+    seen: float = 0.0
+    #: Whether it has answered the open exchange.
+    answered: bool = False
+
+
+class RoundStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A round that is over. ``outcome`` is "sum", or the name of an error's class."""
+
+    series: int
+    number: int
+    question: int | None
+    attempt: int
+    outcome: str
+    reason: str
+    survivors: int
+    asked: int
+    pairs: list[tuple[int, int]]
+    started: float
+    ended: float
+    metrics: dict[str, float]
+
+
+class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the noise has spent so far, of which budget."""
+
+    epsilon: float
+    budget: float
+    delta: float
+    vectors: int
+    rounds: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A federation as it is now. ``state``: gathering, running, paused, over or stuck; ``reason`` says why."""
+
+    name: str
+    guard: str
+    state: str
+    reason: str = ""
+    #: Sums that are wanted in all, and those that are there.
+    questions: int
+    answered: int
+    series: int
+    exchange: int
+    steps: list[StepStatus]
+    #: Seconds since 1970: when the open exchange opened, and when it closes at the latest (0: not decided).
+    opened: float
+    closes: float
+    members: list[MemberStatus]
+    rounds: list[RoundStatus]
+    #: The certificate in words, one sentence each.
+    certificate: list[str]
+    privacy_bits: float | None
+    privacy: PrivacyStatus | None = None
+    #: The head of the audit log in hexadecimal.
+    head: str = ""
+    #: Names of the hub processes that are alive; the first one leads.
+    hubs: list[str] = []
+    now: float
