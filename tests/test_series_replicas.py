@@ -37,25 +37,31 @@ class Replicas:
         saved = {client: owner[client].taken(client) for client in replies}
         totals = [None if one.total is None else one.total.copy() for one in self.every]
         for place, one in enumerate(self.every):
-            others = [total for at, total in enumerate(totals) if at != place and total is not None]
-            total = b""
-            if others:
-                summed = others[0]
-                for more in others[1:]:
-                    words.add(summed := summed.copy(), more.data)
-                total = summed.data.cast("B")
-            assert one.take_over(saved, total) == []
+            assert one.take_over(saved, sum_of(totals[:place] + totals[place + 1 :])) == []
         ended = [one.close() for one in self.every]
-        for one in ended[0]:
-            self.sums[one.number] = one
-        for others in ended[1:]:
-            assert [(o.number, str(o.failure)) for o in others] == [
-                (o.number, str(o.failure)) for o in ended[0]
-            ]
-            for mine, theirs in zip(ended[0], others, strict=True):
-                if mine.aggregate is not None:
-                    assert (mine.aggregate.vector == theirs.aggregate.vector).all()
-                    assert mine.aggregate.survivors == theirs.aggregate.survivors
+        assert all(shown(one) == shown(ended[0]) for one in ended)
+        self.sums |= {one.number: one for one in ended[0]}
+
+
+def sum_of(totals) -> bytes:
+    """The sum of those that are there, as bytes."""
+    there = [one for one in totals if one is not None]
+    if not there:
+        return b""
+    summed = there[0].copy()
+    for one in there[1:]:
+        words.add(summed, one.data)
+    return summed.tobytes()
+
+
+def shown(ended) -> list:
+    """What two servers have to agree on."""
+    return [
+        (one.number, str(one.failure))
+        if one.aggregate is None
+        else (one.number, one.aggregate.survivors, one.aggregate.vector.tolist())
+        for one in ended
+    ]
 
 
 @pytest.mark.parametrize("guard", GUARDS)

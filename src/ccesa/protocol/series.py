@@ -202,7 +202,7 @@ class Series:
 
         Args:
             answers: What ``taken`` gave there, by client; what this one has taken itself is passed over.
-            total: The sum of the vectors of those answers, as ``total`` gave it; nothing where there are none.
+            total: The sum of the vectors of those answers, as ``total`` gave it; nothing where none are.
 
         Returns:
             The faults of answers that do not go with the others, as two keys that are the same; those answers

@@ -354,7 +354,7 @@ class Server:
         with self._exclusive, self._failing():
             asks_vectors = m.has_vector(self.step.reply)
             try:
-                m.exactly("sum", total, self.config.vector_bytes if asks_vectors and total else 0)
+                m.exactly("sum", memoryview(total), self.config.vector_bytes if asks_vectors and total else 0)
             except MalformedMessage as error:
                 raise ConfigError(str(error)) from error
             new = {client: answer for client, answer in answers.items() if client not in self._answered}

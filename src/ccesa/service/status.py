@@ -56,7 +56,7 @@ class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A federation as it is now. ``state``: gathering, running, paused, over or stuck; ``reason`` says why."""
+    """A federation as it is now: gathering, running, paused, over or stuck, and the reason for that."""
 
     name: str
     guard: str
