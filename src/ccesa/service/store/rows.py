@@ -97,3 +97,12 @@ class AuditRow:
     #: JSON with sorted keys.
     body: str
     hash: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """A token that was handed out; the store knows only its hash."""
+
+    #: Whom it speaks for; None for the operator.
+    client: int | None
+    label: str
