@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from ccesa.errors import CcesaError
 from ccesa.wire import Data
 
 
@@ -58,7 +59,7 @@ class Receipt:
     reason: str = ""
 
 
-class Unavailable(Exception):
+class Unavailable(CcesaError):
     """Raised where the store cannot be reached: try again later."""
 
 
