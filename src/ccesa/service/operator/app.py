@@ -22,7 +22,7 @@ from ccesa.errors import ConfigError, shown
 from ccesa.service.desk import Desk, Unavailable
 from ccesa.service.operator import events
 from ccesa.service.operator.logs import event
-from ccesa.service.operator.metrics import Meters
+from ccesa.service.operator.meters import Meters
 
 #: Pages that may be open at a time, and bytes that an action's body may have.
 MOST_VIEWERS, MOST_BYTES = 64, 4096
@@ -200,7 +200,7 @@ class _Operator:
         except ConfigError as error:
             return problem(422, "refused", "This cannot be done", shown(str(error), 300))
         except Unavailable:
-            self._meters.unavailable()
+            self._meters.store_away()
             return problem(503, "unavailable", "The store is away: try again", retry_after="5")
         self._meters.acted(action)
         event("operator-acted", action=action, client=client, reason=reason)

@@ -19,6 +19,8 @@ from ccesa.errors import ConfigError, shown
 
 LOGGER = logging.getLogger("ccesa.service")
 FORMATS = ("text", "json")
+#: What every record has, besides an event's fields; uvicorn adds its message in colours.
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
 #: No text is longer than this, and no list.
 _LONGEST, _MOST = 200, 16
 #: What is left out of texts: passwords in addresses, credentials, bytes as Python shows them, numbers of many
@@ -83,11 +85,16 @@ def line(record: logging.LogRecord) -> dict[str, Any]:
         "logger": record.name,
         "event": _text(record.getMessage()),
     }
-    for name, value in getattr(record, "fields", {}).items():
+    for name, value in (_extra(record) | getattr(record, "fields", {})).items():
         written.setdefault(name, plain(value))
     if record.exc_info and record.exc_info[1] is not None:
         written |= {"error": plain(record.exc_info[1]), "frames": _frames(record.exc_info[2])}
     return written
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    """Return what a caller of ``logging`` gave as ``extra``."""
+    return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
 def _frames(trace: TracebackType | None) -> list[str]:

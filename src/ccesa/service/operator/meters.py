@@ -25,11 +25,16 @@ LOST = (
     "AttemptsSpent",
     "RoundFailed",
 )
-#: Why a request was refused: names of problems.
+#: Why a request or a reply was refused: names of problems, and of what became of a reply.
 REFUSED = (
+    "again",
+    "busy",
     "conflict",
+    "encoded",
     "faulty",
-    "forbidden",
+    "full",
+    "header-too-large",
+    "internal",
     "late",
     "length-required",
     "malformed",
@@ -37,10 +42,11 @@ REFUSED = (
     "misdirected",
     "no-result",
     "not-found",
+    "range",
     "series-over",
+    "stopping",
+    "timeout",
     "too-large",
-    "too-many",
-    "too-slow",
     "unauthorized",
     "unavailable",
     "upload-offset",
@@ -103,19 +109,19 @@ class Meters:
         """Count bytes of a body that went out."""
         self._sent.inc(length)
 
-    def step_closed(self, step: str, seconds: float, clients: int, dropped: int, faulty: int = 0) -> None:
+    def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
         """Count a step that has closed; the leader calls this once for each.
 
         Args:
             step: The step's name.
             seconds: How long it was open.
-            clients: How many answered.
-            dropped: How many of those that were asked did not.
+            asked: How many clients were asked.
+            dropped: How many of them did not answer.
             faulty: How many of those that dropped had sent what was refused; the others were silent.
         """
         step = known(step, STEPS)
         self._seconds.labels(step).observe(seconds)
-        self._clients.labels(step).observe(clients)
+        self._clients.labels(step).observe(asked - dropped)
         self._drops.labels(step, "silent").inc(dropped - faulty)
         self._drops.labels(step, "faulty").inc(faulty)
 
@@ -130,7 +136,7 @@ class Meters:
         self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
         self._accusations.inc(pairs)
 
-    def unavailable(self) -> None:
+    def store_away(self) -> None:
         """Count that the store could not be reached."""
         self._away.inc()
 
