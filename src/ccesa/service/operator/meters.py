@@ -75,7 +75,9 @@ class Meters:
         ProcessCollector(registry=self.registry)
         self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
         self._accusations = self._counter("accusations", "Pairs of clients of whom one lied.")
-        self._drops = self._counter("drops", "Clients that were asked and are out of a round.", "step", "reason")
+        self._drops = self._counter(
+            "drops", "Clients that were asked and are out of a round.", "step", "reason"
+        )
         self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
         self._received = self._counter("received_bytes", "Bytes of bodies that came in.")
         self._sent = self._counter("sent_bytes", "Bytes of bodies that went out.")
@@ -186,9 +188,9 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
         ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
         ("hubs", "Hub processes that are alive.", len(status.hubs)),
         ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
-        ("epsilon_spent", "Epsilon that all releases so far have spent.", privacy and privacy.epsilon),
-        ("epsilon_budget", "Epsilon that may be spent in all.", privacy and privacy.budget),
-        ("delta", "Delta for which epsilon holds.", privacy and privacy.delta),
+        ("epsilon_spent", "Epsilon that all releases so far have spent.", privacy.epsilon if privacy else None),
+        ("epsilon_budget", "Epsilon that may be spent in all.", privacy.budget if privacy else None),
+        ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]
 
 
