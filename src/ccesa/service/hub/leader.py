@@ -8,6 +8,7 @@ import logging
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
+from ccesa.service.desk import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.presence import Presence
@@ -64,6 +65,8 @@ class Leader:
             if replica.open is None:
                 return self._open(replica, now)
             return self._close(replica, replica.open, now)
+        except Unavailable:
+            raise
         except CcesaError as error:
             self.hold(str(error), now)
             return False
@@ -139,6 +142,6 @@ class Leader:
         )
         if closes:
             for name, asked in replica.steps.values():
-                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
+                self._meters.step_closed(name, seconds, len(asked & answered), len(asked - answered))
             self._store.close_exchange(replica.row.series, opened.exchange, now)
         return closes

@@ -48,7 +48,7 @@ class Records:
         """Count a blame for each of these; whoever has too many is set aside."""
         if not clients:
             return
-        aside = self._store.blame(dict.fromkeys(clients, 1), self._federation.policy.faults, reason)
+        aside = self._store.blame(dict.fromkeys(clients, 1), reason, self._federation.policy.faults)
         self._presence.reload()
         for client in sorted(aside):
             self.audit("set aside", self._presence.now(), client=client, reason=reason)
@@ -68,7 +68,7 @@ class Records:
         charter = self._federation.charter
         around = None if charter is None else charter.certificate.around
         self.blame(blamed(row.pairs, around), f"round {row.number} of series {row.series}")
-        self._meters.round_over(row.outcome)
+        self._meters.round_over(row.outcome, len(row.pairs))
         written = dataclasses.asdict(row)
         left_out = ("total", "metrics", "started", "ended")
         body = {name: value for name, value in written.items() if name not in left_out}

@@ -13,8 +13,7 @@ exchanges (series BIGINT, exchange BIGINT, members TEXT NOT NULL, task BLOB NOT 
 answers (series BIGINT, exchange BIGINT, client BIGINT, hub TEXT NOT NULL, digest BLOB NOT NULL, body BLOB,
     PRIMARY KEY (series, exchange, client));
 sums (series BIGINT, exchange BIGINT, hub TEXT, total BLOB NOT NULL, PRIMARY KEY (series, exchange, hub));
-tasks (question BIGINT, attempt BIGINT, digest BLOB NOT NULL, PRIMARY KEY (question, attempt));
-payloads (digest BLOB PRIMARY KEY, payload BLOB NOT NULL);
+tasks (question BIGINT PRIMARY KEY, digest BLOB NOT NULL, payload BLOB NOT NULL);
 rounds (series BIGINT, number BIGINT, question BIGINT, outcome TEXT NOT NULL, told TEXT NOT NULL,
     total BLOB NOT NULL, PRIMARY KEY (series, number));
 members (client BIGINT PRIMARY KEY, blames BIGINT NOT NULL DEFAULT 0, set_aside TEXT NOT NULL DEFAULT '',
