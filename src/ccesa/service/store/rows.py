@@ -54,6 +54,9 @@ class RoundRow:
     #: What it was to answer, and in which attempt; None for a round that was never asked for vectors.
     question: int | None
     attempt: int
+    #: The digest of its task, and the context of the round, which noise depends on.
+    task: bytes
+    context: bytes
     started: float
     ended: float
     #: The name of an error's class, or "sum".
