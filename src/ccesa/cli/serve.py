@@ -27,7 +27,8 @@ def serve(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Of this process, where several hubs share a store.", show_default=False)
+        str | None,
+        typer.Option(help="Of this process, where several hubs share a store.", show_default=False),
     ] = None,
     until_over: Annotated[bool, typer.Option("--until-over", help="End when all sums are there.")] = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",

@@ -1,5 +1,1 @@
-"""``Hub``: the process that runs a federation, for sites that reach it over HTTP."""
-
-from ccesa.service.hub.hub import Hub
-
-__all__ = ["Hub"]
+"""The hub: an engine that follows a log, what it decides while it leads, and what it shows."""

@@ -87,7 +87,9 @@ class Hub:
         store = open_store(self.federation.store, hub=True)
         try:
             store.check_federation(self.federation.name, self.federation.digest)
-            board = Board(self.federation, open_store(self.federation.store), Presence(self.federation, store))
+            board = Board(
+                self.federation, open_store(self.federation.store), Presence(self.federation, store)
+            )
             await self._run(store, board, ready)
         finally:
             store.close()
@@ -97,7 +99,9 @@ class Hub:
         engine = board.engine = self._engine(store, board, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        self._public = Front(http.app(board, self.federation, limits), hub.listen, tls=self.federation.tls, limits=limits)
+        self._public = Front(
+            http.app(board, self.federation, limits), hub.listen, tls=self.federation.tls, limits=limits
+        )
         self._private = Front(operator.app(board, meters, hosts=hub.hosts), hub.operate)
         engine.start()
         try:

@@ -1,4 +1,4 @@
-"""The hub that holds the lease leads: it begins series, opens and closes exchanges, and records what came out.
+"""The hub that holds the lease leads: it begins series, opens and closes exchanges, and records outcomes.
 
 What it decides is in the store before anybody acts on it. Two that lead for a moment, because one was slow,
 do no harm: every decision is made once, and whoever comes second follows the first.
@@ -14,6 +14,7 @@ from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
+from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
@@ -21,7 +22,6 @@ from ccesa.service.tasks import task_digest
 
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
-LOG = logging.getLogger("ccesa.service")
 
 
 class Leader:
@@ -73,7 +73,7 @@ class Leader:
 
     def hold(self, reason: str, now: float) -> None:
         """Wait, for a reason that an operator has to know."""
-        LOG.warning("stuck", extra={"reason": reason[:200]})
+        event("stuck", logging.WARNING, reason=reason)
         self.reason, self._held = reason, now + PATIENCE
 
     def _begin(self, now: float) -> bool:

@@ -13,11 +13,10 @@ from ccesa.service.hub.agenda import SUM, Agenda
 from ccesa.service.hub.blame import blamed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica, Started
+from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import RoundRow
-
-LOG = logging.getLogger("ccesa.service")
 
 
 class Records:
@@ -41,7 +40,7 @@ class Records:
 
     def fault(self, client: int, reason: str) -> None:
         """Write down that a client sent what an honest one would not."""
-        LOG.warning("refused", extra={"client": client, "reason": reason[:200]})
+        event("refused", logging.WARNING, client=client, reason=reason)
         self.blame({client}, f"it sent what an honest client would not: {reason}")
 
     def blame(self, clients: set[int], reason: str) -> None:
@@ -56,7 +55,7 @@ class Records:
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
-        LOG.info(kind, extra={name: value for name, value in body.items() if name != "survivors"})
+        event(kind, **{name: value for name, value in body.items() if name != "survivors"})
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         row = self._row(replica, ended, replica.started[ended.number], now)

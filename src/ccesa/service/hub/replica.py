@@ -35,7 +35,7 @@ class Started:
 
 
 class Diverged(Exception):
-    """Raised where answers do not go together: what counts is what a replica makes of them in order of ids."""
+    """Raised where answers do not go together: what counts is what a replica makes of them by ids."""
 
 
 class Replica:

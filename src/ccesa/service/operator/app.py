@@ -209,7 +209,9 @@ class _Operator:
     def _stranger(self, action: str) -> Response:
         self._meters.refused("unauthorized")
         event("operator-refused", logging.WARNING, action=action)
-        return problem(401, "unauthorized", "Not the operator's token", www_authenticate='Bearer realm="operator"')
+        return problem(
+            401, "unauthorized", "Not the operator's token", www_authenticate='Bearer realm="operator"'
+        )
 
 
 def _token(request: Request) -> str:

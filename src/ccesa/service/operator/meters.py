@@ -75,7 +75,9 @@ class Meters:
         ProcessCollector(registry=self.registry)
         self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
         self._accusations = self._counter("accusations", "Pairs of clients of whom one lied.")
-        self._drops = self._counter("drops", "Clients that were asked and are out of a round.", "step", "reason")
+        self._drops = self._counter(
+            "drops", "Clients that were asked and are out of a round.", "step", "reason"
+        )
         self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
         self._received = self._counter("received_bytes", "Bytes of bodies that came in.")
         self._sent = self._counter("sent_bytes", "Bytes of bodies that went out.")
