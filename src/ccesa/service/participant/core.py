@@ -128,8 +128,9 @@ def take_part(site: Site) -> Part[None]:
         if found is None:
             site.tell(Event(kind="over", text="the federation is over"))
             return
-        number, terms = found.series, _agreed(site, found)
-        if (yield from _Taking(site, line, number, terms).run()):
+        number = found.series
+        taking = _Taking(site, line, number, _agreed(site, found))
+        if (yield from taking.run()):
             return
 
 
