@@ -86,7 +86,9 @@ class Showing:
             steps=[] if replica is None else _steps(replica, answered),
             opened=0.0 if opened is None else opened.opened,
             closes=0.0 if opened is None else self.view(replica).closes,
-            members=[self._member(client, client in answered, now) for client in range(self._federation.clients)],
+            members=[
+                self._member(client, client in answered, now) for client in range(self._federation.clients)
+            ],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=self._certificate,
             privacy_bits=None if charter is None else charter.certificate.privacy_bits,
