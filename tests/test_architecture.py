@@ -29,6 +29,7 @@ ORDER = [
     {"graphs"},
     {"config"},
     {"floor"},
+    {"statistics"},
     {"charter"},
     {"protocol"},
     {"plan"},
@@ -53,6 +54,7 @@ INNER = [
     "graphs",
     "config",
     "floor",
+    "statistics",
     "charter",
     "protocol",
 ]

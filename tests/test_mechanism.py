@@ -312,6 +312,7 @@ OTHERS = {
     "bound": MADE.bound - 1,
     "field_bits": MADE.field_bits + 1,
     "fails": -129.0,
+    "unit": "record",
 }
 
 
