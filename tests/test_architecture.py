@@ -30,6 +30,7 @@ ORDER = [
     {"graphs"},
     {"config"},
     {"floor"},
+    {"statistics"},
     {"charter"},
     {"protocol"},
     {"plan"},
@@ -55,6 +56,7 @@ INNER = [
     "graphs",
     "config",
     "floor",
+    "statistics",
     "charter",
     "protocol",
 ]
