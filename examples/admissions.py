@@ -31,7 +31,7 @@ def patients(path: Path) -> np.ndarray:
 
 
 def contribute(task: bytes, number: int) -> np.ndarray:
-    """Return this site's vector; called by `ccesa join ... --run admissions:contribute` when it is asked for."""
+    """Return this site's vector, for `ccesa join ... --run admissions:contribute`."""
     path = Path(os.environ["ADMISSIONS"])
     if task.decode() == os.environ.get("HOLD"):  # only in the demo: here this site will be killed
         path.with_suffix(".held").touch()

@@ -42,7 +42,7 @@ _LOCAL = urllib.request.build_opener(
 
 
 def prepare(folder: Path, public: int, operator: int) -> ccesa.Charter:
-    """Write keys and charter, as `ccesa identity new` and `ccesa plan` do, the sites' data, and federation.toml."""
+    """Write keys and charter, as `ccesa identity new` and `ccesa plan` do, data, and federation.toml."""
     identities = [ccesa.Identity.new(name) for name in SITES]
     for one in identities:
         one.save(folder / f"{one.name}.key")
