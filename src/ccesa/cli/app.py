@@ -8,6 +8,7 @@ import ccesa
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
+from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
 from ccesa.cli.simulate import simulate
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
+app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)
 app.command()(simulate)

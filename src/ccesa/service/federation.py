@@ -61,6 +61,7 @@ class HubTable(Part, frozen=True, kw_only=True):
         key: File of its key.
         connections: The most connections at a time.
         publish: Whether members may fetch results.
+        hosts: Names by which browsers may ask for the operator's page, besides ``localhost`` and addresses.
     """
 
     store: str = "sqlite:///federation.db"
@@ -74,6 +75,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     key: str | None = None
     connections: int = 20_000
     publish: bool = True
+    hosts: tuple[str, ...] = ()
 
 
 class _File(Part, frozen=True, kw_only=True):

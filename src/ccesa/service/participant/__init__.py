@@ -1,0 +1,1 @@
+"""A site's side of the service: ``Participant``, and the core that it carries over HTTP."""
