@@ -40,7 +40,7 @@ def contribute(task: bytes, number: int) -> np.ndarray:
 
 
 class Admissions(Questions):
-    """Writes a file for each sum, at the hub; `ccesa serve ... --coordinator admissions:Admissions`."""
+    """Writes a file for each sum, at the hub; `ccesa serve ... --run admissions:Admissions`."""
 
     def __init__(self) -> None:
         super().__init__("admissions")

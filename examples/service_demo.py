@@ -75,7 +75,7 @@ after = 2
 deadline = 10
 vector_after = 3
 vector_deadline = 20
-absent = 5
+absent = 20
 
 [hub]
 listen = "127.0.0.1:{public}"
@@ -217,7 +217,7 @@ def run(folder: Path, keep: bool) -> bool:
         flush=True,
     )
     with Processes(folder) as processes:
-        processes.start("hub", "serve", "federation.toml", "--coordinator", "admissions:Admissions")
+        processes.start("hub", "serve", "federation.toml", "--run", "admissions:Admissions")
         for client in range(len(SITES)):
             join(processes, client, f"http://127.0.0.1:{public}")
         watcher = Watcher(page)
