@@ -74,7 +74,9 @@ class Process:
                 done=lambda receipt: (told.append(receipt), done.set()),
             )
         )
-        assert done.wait(20)
+        while not done.wait(0.5):
+            if not self.engine.alive:
+                raise AssertionError("the engine has ended") from self.engine.failure
         return told[0]
 
     def stop(self) -> None:
@@ -120,6 +122,8 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
             if i not in missing:
                 hub().presence.heard(i)
         view = hub().view
+        if not hub().engine.alive:
+            raise AssertionError("the engine has ended") from hub().engine.failure
         if view is None:
             time.sleep(0.01)
             continue

@@ -31,7 +31,7 @@ class Call:
     #: Under the address of the hub, with the query.
     path: str
     most: int = MOST_JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Data = field(default=b"", repr=False)
     #: Seconds that the hub was asked to wait before it answers.
     wait: float = 0.0

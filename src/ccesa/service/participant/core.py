@@ -85,7 +85,8 @@ class Site:
     #: Seconds that the hub is asked to wait until there is something new.
     wait: int = 30
     patience: float = 3600.0
-    part_bytes: int = 8 << 20
+    #: Bytes of one part of a large reply or task; None leaves it to the hub.
+    part_bytes: int | None = None
     most_task: int = MOST_TASK
     tell: Tell = silent
 
@@ -119,7 +120,6 @@ def take_part(site: Site) -> Part[None]:
         member=site.member,
         token=site.token,
         patience=site.patience,
-        part_bytes=site.part_bytes,
         tell=site.tell,
     )
     number = 0
@@ -128,8 +128,9 @@ def take_part(site: Site) -> Part[None]:
         if found is None:
             site.tell(Event(kind="over", text="the federation is over"))
             return
-        number, terms = found.series, _agreed(site, found)
-        if (yield from _Taking(site, line, number, terms).run()):
+        number, line.part_bytes = found.series, site.part_bytes or _within(found.chunk_bytes)
+        taking = _Taking(site, line, number, _agreed(site, found))
+        if (yield from taking.run()):
             return
 
 
@@ -145,6 +146,12 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     charter: str | None = None
     config: str | None = None
     form: Any = None
+    chunk_bytes: int = 8 << 20
+
+
+def _within(chunk_bytes: int) -> int:
+    """Return a size of parts that costs neither one call per byte nor all memory."""
+    return min(max(chunk_bytes, 1 << 16), 1 << 26)
 
 
 def _next_series(site: Site, line: Line, after: int) -> Part[Announced | None]:
