@@ -11,6 +11,7 @@ from ccesa.cli.identity import identity
 from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
+from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
 from ccesa.crypto.kernels import kernel
 
@@ -28,6 +29,7 @@ app.add_typer(identity, name="identity")
 app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)
+app.command()(serve)
 app.command()(simulate)
 
 

@@ -38,10 +38,11 @@ def serve(
     It can be killed at any moment and started again: rounds go on. Several of them share a federation where
     its store is PostgreSQL.
     """
-    from ccesa.service import Federation, Hub, configure_logs
+    from ccesa.service import Federation, Hub
+    from ccesa.service.operator import logs
 
-    configure_logs(log_format)
     federation = Federation.load(path)
+    logs.set_up(log_format)
     Hub(federation, loaded(run), name=name, until_over=until_over).serve(_ready)
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "Words",
 ]
 
-#: Where the names are whose packages only one side has, what that side is called, and the extra that has them.
+#: Names whose packages only one side has: where they are, what needs them, and the extra that has them.
 _SIDES = {
     "Hub": ("ccesa.service.hub.hub", "ccesa serve", "service"),
     "Participant": ("ccesa.service.participant", "ccesa join", "join"),

@@ -157,7 +157,7 @@ class Engine:
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
             self.trouble = str(error) or "the store cannot be reached"
-            self._meters.unavailable()
+            self._meters.store_away()
             _refuse(batch, "the hub cannot reach its store")
             time.sleep(AWAY)
         except Diverged:

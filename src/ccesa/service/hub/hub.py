@@ -46,19 +46,24 @@ class Hub:
     ) -> None:
         self.federation, self._until_over = federation, until_over
         self._coordinator = coordinator or Questions(federation.question)
-        self._public: Front | None = None
-        self._private: Front | None = None
+        self._fronts: tuple[Front, ...] = ()
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
     def address(self) -> str:
         """Where sites reach this hub, once it is ready."""
-        return _url(self._public, self.federation.tls is not None)
+        return self._url(0, self.federation.tls is not None)
 
     @property
     def page(self) -> str:
         """Where the operator's page is, once the hub is ready."""
-        return _url(self._private, False)
+        return self._url(1, False)
+
+    def _url(self, place: int, tls: bool) -> str:
+        if not self._fronts or not self._fronts[place].started:
+            raise OrderError("the hub is not ready yet")
+        host, port = self._fronts[place].address
+        return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def serve(self, ready: Callable[["Hub"], None] | None = None) -> None:
         """Run until SIGTERM or SIGINT, or until the federation is over if so asked for.
@@ -99,14 +104,16 @@ class Hub:
         engine = board.engine = self._engine(store, board, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        self._public = Front(
-            http.app(board, self.federation, limits), hub.listen, tls=self.federation.tls, limits=limits
+        sites = http.app(board, self.federation, limits)
+        page = operator.app(board, meters, hosts=hub.hosts)
+        self._fronts = (
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(page, hub.operate),
         )
-        self._private = Front(operator.app(board, meters, hosts=hub.hosts), hub.operate)
         engine.start()
         try:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
-            await serve(self._public, self._private)
+            await serve(*self._fronts)
             watching.cancel()
         finally:
             await asyncio.to_thread(engine.stop)
@@ -125,13 +132,15 @@ class Hub:
         agenda = Agenda(federation, store, self._coordinator)
         records = Records(federation, store, agenda, presence, meters)
         leader = Leader(federation, store, agenda, records, presence, meters, self.name)
+        showing = Showing(federation, store, agenda, presence, leader)
+        board.show(showing.view(None), showing.status(None, presence.now()))
         return Engine(
             federation,
             store,
             leader=leader,
             records=records,
             presence=presence,
-            showing=Showing(federation, store, agenda, presence, leader),
+            showing=showing,
             publish=board.publish,
             meters=meters,
             name=self.name,
@@ -139,8 +148,7 @@ class Hub:
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         """Say when the hub is ready; end it when its engine has failed, or all is over."""
-        fronts = (self._public, self._private)
-        while not all(front.started for front in fronts):
+        while not all(front.started for front in self._fronts):
             await asyncio.sleep(_LOOK / 10)
         if ready is not None:
             ready(self)
@@ -148,16 +156,9 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
-        for front in fronts:
+        for front in self._fronts:
             front.should_exit = True
 
 
 class EngineFailed(CcesaError):
     """Raised where a hub ends because of an error that nobody expected; what was acknowledged is safe."""
-
-
-def _url(front: Front | None, tls: bool) -> str:
-    if front is None or not front.started:
-        raise OrderError("the hub is not ready yet")
-    host, port = front.address
-    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

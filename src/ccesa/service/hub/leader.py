@@ -142,6 +142,6 @@ class Leader:
         )
         if closes:
             for name, asked in replica.steps.values():
-                self._meters.step_closed(name, seconds, len(asked & answered), len(asked - answered))
+                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
             self._store.close_exchange(replica.row.series, opened.exchange, now)
         return closes

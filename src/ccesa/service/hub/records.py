@@ -55,7 +55,7 @@ class Records:
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
-        event(kind, **{name: value for name, value in body.items() if name != "survivors"})
+        event(kind, logging.INFO, **{name: value for name, value in body.items() if name != "survivors"})
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         row = self._row(replica, ended, replica.started[ended.number], now)
