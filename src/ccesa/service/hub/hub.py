@@ -81,6 +81,11 @@ class Hub:
         """
         asyncio.run(self.run(ready))
 
+    def stop(self) -> None:
+        """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""
+        for front in self._fronts:
+            front.should_exit = True
+
     async def run(self, ready: Callable[["Hub"], None] | None = None) -> None:
         """Run in an event loop, as ``serve`` does.
 
@@ -161,8 +166,7 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
-        for front in self._fronts:
-            front.should_exit = True
+        self.stop()
 
 
 class EngineFailed(CcesaError):
