@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ccesa.extras import missing
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
 from ccesa.service.federation import Federation, HubTable
-from ccesa.service.forms import Arrays, Words
+from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.policy import Policy
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "Policy",
     "Questions",
     "Result",
+    "Statistics",
     "Words",
 ]
 
