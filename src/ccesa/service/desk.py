@@ -95,6 +95,12 @@ class Desk(Protocol):
     def status(self) -> Any:
         """Return the newest ``Status``."""
 
+    def alive(self) -> bool:
+        """Return whether the engine works; one that has stopped stays so."""
+
+    def trouble(self) -> str:
+        """Return why members cannot be served now, such as a store that is away; empty where they can."""
+
     async def act(self, action: str, client: int | None, reason: str) -> None:
         """Do what an operator asks: pause, resume, finish; set-aside and let-in of a client.
 
