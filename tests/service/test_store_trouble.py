@@ -6,9 +6,9 @@ import threading
 import time
 import traceback
 
-import postgres as postgres_binaries
 import pytest
 
+import postgres as postgres_binaries
 from ccesa.errors import ConfigError
 from ccesa.service.desk import Unavailable
 from ccesa.service.store import open_store, postgres, sqlite
