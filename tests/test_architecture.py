@@ -20,6 +20,7 @@ ORDER = [
     {"evidence"},
     {"compiled", "errors"},
     {"extras", "files", "guards", "labels", "layout", "parts", "wire", "words"},
+    {"memory"},
     {"fields"},
     {"digits"},
     {"crypto", "quantize"},
@@ -42,6 +43,7 @@ INNER = [
     "evidence",
     "errors",
     "files",
+    "memory",
     "labels",
     "words",
     "wire",
@@ -114,7 +116,7 @@ def test_only_one_file_calls_cryptographic_libraries(library):
     assert callers == ["primitives.py"]
 
 
-CATCHING_ALL = ("crypto/threads.py", "flower/node/mod.py", "workers.py")
+CATCHING_ALL = ("crypto/threads.py", "flower/node/mod.py", "service/participant/core.py", "workers.py")
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -8,8 +8,10 @@ import ccesa
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
+from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
+from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
 from ccesa.crypto.kernels import kernel
 
@@ -24,8 +26,10 @@ app = typer.Typer(
 app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
+app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)
+app.command()(serve)
 app.command()(simulate)
 
 

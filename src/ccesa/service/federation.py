@@ -1,0 +1,310 @@
+"""A federation's file: what the hub runs, for whom, and how long it waits.
+
+    name = "five hospitals"
+    rounds = 3                       # sums that are wanted
+    charter = "charter.toml"         # under the guard active: everything that members have agreed on
+
+    [form]                           # where the charter leaves it open
+    type = "words"
+    words = 1000
+
+    [policy]
+    deadline = 60
+
+    [hub]
+    store = "sqlite:///federation.db"
+    listen = "127.0.0.1:8470"
+    operate = "127.0.0.1:8471"
+    origins = ["https://hub.example"]
+
+Without a charter a table ``[round]`` has the configuration of rounds under the guard ``curious``.
+"""
+
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ccesa import files, labels
+from ccesa.charter import Charter
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError, MalformedMessage, shown
+from ccesa.guards import guard_named
+from ccesa.identity import is_printable
+from ccesa.parts import Part
+from ccesa.protocol.messages import has_vector
+from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.steps import steps_of
+from ccesa.service.forms import AnyForm, form_of
+from ccesa.service.policy import Policy
+
+_MOST_BYTES = 1 << 20
+#: What is not said about rounds without a charter, but decided for each series.
+_DECIDED = {"series_id", "number", "length", "bits", "accept", "charter", "version"}
+#: Requests that are made of a hub without a proxy in between.
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class HubTable(Part, frozen=True, kw_only=True):
+    """Where a hub keeps what it must not lose, and where it listens.
+
+    Attributes:
+        store: ``sqlite:///FILE`` for one process, or ``postgresql://...`` that several share.
+        listen: Address and port for the sites.
+        operate: Address and port for the operator: page, metrics and health; not for the outside.
+        origins: What sites call this hub, as ``https://hub.example``; members sign it. By default, the
+            loopback addresses.
+        pages: Origins of web pages whose clients may take part.
+        spool: Folder for uploads in parts; by default one beside the file.
+        chunk_bytes: Replies above this size are sent in parts.
+        certificate: File of a TLS certificate, if no proxy does TLS.
+        key: File of its key.
+        connections: The most connections at a time.
+        publish: Whether members may fetch results.
+        hosts: Names by which browsers may ask for the operator's page, besides ``localhost`` and addresses.
+    """
+
+    store: str = "sqlite:///federation.db"
+    listen: str = "127.0.0.1:8470"
+    operate: str = "127.0.0.1:8471"
+    origins: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    spool: str = "spool"
+    chunk_bytes: int = 8 << 20
+    certificate: str | None = None
+    key: str | None = None
+    connections: int = 20_000
+    publish: bool = True
+    hosts: tuple[str, ...] = ()
+
+
+class _File(Part, frozen=True, kw_only=True):
+    """The file as it is written."""
+
+    name: str
+    rounds: int
+    charter: str | None = None
+    round: dict[str, Any] | None = None
+    form: dict[str, Any] | None = None
+    attempts: int = ATTEMPTS
+    #: What is asked for, for people.
+    question: str = ""
+    #: How many clients may still leave once shares are accepted.
+    dropout: float = 0.1
+    policy: Policy = Policy()
+    hub: HubTable = HubTable()
+
+
+class Federation:
+    """What a hub runs; ``load`` reads it from a file.
+
+    Args:
+        name: For people.
+        rounds: Sums that are wanted.
+        charter: What the members have agreed on, under the guard ``active``.
+        config: Without a charter: a round under the guard ``curious``; length and series do not matter.
+        form: How contributions become vectors: a form, or a table of one where the charter leaves it open.
+        attempts: Without a charter: how often one question is asked at most.
+        question: What is asked for, for people.
+        dropout: The fraction of clients that may still leave once shares are accepted.
+        policy: How long the hub waits.
+        hub: Where it listens and keeps its state.
+        folder: What relative paths are relative to.
+
+    Raises:
+        ConfigError: Neither or both of charter and configuration, or one that cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        rounds: int,
+        charter: Charter | None = None,
+        config: RoundConfig | None = None,
+        form: AnyForm | dict[str, Any] | None = None,
+        attempts: int = ATTEMPTS,
+        question: str = "",
+        dropout: float = 0.1,
+        policy: Policy | None = None,
+        hub: HubTable | None = None,
+        folder: Path | str = ".",
+    ) -> None:
+        if not 1 <= len(name) <= 100 or not is_printable(name) or not is_printable(question):
+            raise ConfigError("the name of a federation is one to 100 printable characters")
+        if rounds < 1:
+            raise ConfigError(f"a federation wants at least one sum, not {rounds}")
+        if (charter is None) == (config is None):
+            raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
+        if config is not None and guard_named(config.guard).chartered:
+            raise ConfigError(f"rounds with guard = {config.guard} need a charter")
+        self.name, self.rounds, self.charter, self.question, self.dropout = (
+            name,
+            rounds,
+            charter,
+            question,
+            dropout,
+        )
+        told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
+        self.form = form_of(charter, told)
+        self.attempts = attempts if charter is None else charter.attempts
+        self.policy, self.hub, self._folder, self._round = (
+            policy or Policy(),
+            hub or HubTable(),
+            Path(folder),
+            config,
+        )
+        if (self.hub.certificate is None) != (self.hub.key is None):
+            raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Federation":
+        """Return the federation in a file.
+
+        Args:
+            path: TOML, which nobody but its owner can change.
+
+        Raises:
+            ConfigError: The text is not a federation, or others can change the file.
+            OSError: The system cannot read a file.
+        """
+        path = Path(path)
+        try:
+            found = msgspec.convert(tomllib.loads(files.read_trusted(path, _MOST_BYTES)), _File)
+        except (msgspec.ValidationError, ValueError, RecursionError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{path} is not a federation: {shown(str(error), 200)}") from None
+        try:
+            return cls(
+                name=found.name,
+                rounds=found.rounds,
+                charter=None if found.charter is None else Charter.load(path.parent / found.charter),
+                config=None if found.round is None else _round_of(found.round),
+                form=found.form,
+                attempts=found.attempts,
+                question=found.question,
+                dropout=found.dropout,
+                policy=found.policy,
+                hub=found.hub,
+                folder=path.parent,
+            )
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    @property
+    def guard(self) -> str:
+        """The guard of all rounds."""
+        return self._any_round.guard
+
+    @property
+    def clients(self) -> int:
+        """How many members or clients there are."""
+        return self._any_round.clients
+
+    @property
+    def least(self) -> int:
+        """The fewest survivors of a round."""
+        return self._any_round.min_survivors
+
+    @property
+    def least_roster(self) -> int:
+        """The fewest clients with which a round can start."""
+        return self.least if self.charter is None else max(self.least, self.charter.least_roster)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the clients are called, by id."""
+        if self.charter is not None:
+            return tuple(seat.name for seat in self.charter.members)
+        return tuple(f"client {client}" for client in range(self.clients))
+
+    @property
+    def digest(self) -> bytes:
+        """What the database of this federation is known by."""
+        return labels.digest(b"ccesa-service-1 federation", self.name.encode(), self.guard.encode())
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """What sites may call this hub."""
+        if self.hub.origins:
+            return self.hub.origins
+        _, _, port = self.hub.listen.rpartition(":")
+        scheme = "http" if self.hub.certificate is None else "https"
+        return tuple(f"{scheme}://{host}:{port}" for host in _LOOPBACK)
+
+    @property
+    def store(self) -> str:
+        """Where the state is kept, with the path of a file spelled out."""
+        kind, _, rest = self.hub.store.partition("sqlite:///")
+        return self.hub.store if kind else f"sqlite:///{self._folder / rest}"
+
+    @property
+    def spool(self) -> Path:
+        """The folder for uploads in parts."""
+        return self._folder / self.hub.spool
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Files of certificate and key; None where a proxy does TLS."""
+        if self.hub.certificate is None or self.hub.key is None:
+            return None
+        return self._folder / self.hub.certificate, self._folder / self.hub.key
+
+    def config(self, length: int) -> RoundConfig:
+        """Return the first round of a new series.
+
+        Args:
+            length: Words of a vector.
+        """
+        if self.charter is not None:
+            return self.charter.config(length=length, accept=True)
+        given = msgspec.structs.asdict(self._any_round)
+        kept = {name: value for name, value in given.items() if name not in _DECIDED}
+        return RoundConfig(**kept | {"length": length, "bits": self.form.bits, "accept": True})
+
+    def decode(self, config: bytes) -> RoundConfig:
+        """Return the configuration that a series was begun with.
+
+        Args:
+            config: Its encoding.
+
+        Raises:
+            ConfigError: It is for another charter than that of this federation.
+        """
+        try:
+            return RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
+        except MalformedMessage as error:
+            raise ConfigError(f"the series in the store is of another kind: {error}") from error
+
+    def masked_in(self, exchange: int) -> int:
+        """Return the number of the round whose vectors an exchange of a series asks for.
+
+        Args:
+            exchange: One that asks for vectors.
+        """
+        steps = steps_of(msgspec.structs.replace(self._any_round, accept=True))
+        place = next(place for place, step in enumerate(steps) if has_vector(step.reply))
+        return (exchange - place) // guard_named(self.guard).stride
+
+    @cached_property
+    def _any_round(self) -> RoundConfig:
+        if self._round is not None:
+            return self._round
+        if self.charter is None:
+            raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
+        mechanism = self.charter.mechanism
+        return self.charter.config(length=mechanism.length if mechanism else 1, series_id=bytes(32))
+
+
+def _round_of(table: dict[str, Any]) -> RoundConfig:
+    """Read a table ``[round]``, which has the fields of a ``RoundConfig`` that are left to choose."""
+    extra = sorted(table.keys() & _DECIDED)
+    if extra:
+        raise ConfigError(f"[round] says {extra[0]}, which the form or the hub decides: leave it out")
+    try:
+        return msgspec.convert({**table, "length": 1, "type": "round"}, RoundConfig)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ConfigError(f"[round] cannot be: {shown(str(error), 200)}") from None

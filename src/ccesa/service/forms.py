@@ -1,0 +1,188 @@
+"""A form says how a site's contribution becomes a vector of words, and how the sum becomes a result.
+
+Under a charter both sides derive it from their own copy; nothing of it comes from the other side. Without one
+the hub announces it: such a hub is trusted to follow the protocol.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+import numpy as np
+
+from ccesa import words
+from ccesa.charter import Charter
+from ccesa.errors import ConfigError, VectorError, quoted, shown
+from ccesa.fields import USUAL_BITS, WORD_BITS
+from ccesa.parts import Part
+from ccesa.privacy import NoisyQuantizer
+from ccesa.privacy.mechanism import Mechanism
+from ccesa.quantize import Mean, Quantizer
+from ccesa.service.tasks import pack_arrays, unpack_arrays
+from ccesa.statistics import Report, Schema
+from ccesa.words import Vector
+
+
+class Form(Protocol):
+    """How contributions become vectors, and sums results. A ``payload`` is that of the task."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word."""
+
+    def length(self, payload: bytes) -> int:
+        """Return how many words a vector has."""
+
+    def given(self, payload: bytes) -> Any:
+        """Return what a site's function is called with."""
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        """Return a site's vector; raise VectorError where its contribution is not of this form."""
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Any:
+        """Return what a sum says."""
+
+    def published(self, value: Any) -> Any:
+        """Return a value for JSON."""
+
+
+class Words(Part, frozen=True, kw_only=True, tag="words"):
+    """A contribution is the vector itself, and so is the result."""
+
+    words: int
+    bits: Literal[8, 16, 32, 64] = 32
+
+    def __post_init__(self) -> None:
+        if self.words < 1:
+            raise ConfigError(f"words of a vector must be at least 1, not {self.words}")
+
+    def length(self, payload: bytes) -> int:
+        return self.words
+
+    def given(self, payload: bytes) -> bytes:
+        return payload
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        return words.check(np.asarray(contribution), self.words, self.bits)
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Vector:
+        return total
+
+    def published(self, value: Any) -> Any:
+        return {"words": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(), "bits": self.bits}
+
+
+class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
+    """A contribution is a model's arrays, with a weight or without; the result is their weighted mean.
+
+    With noise every site counts one, and its arrays are clipped to the norm of the mechanism.
+    """
+
+    clients: int
+    clip: float = 2.0
+    max_weight: float = 1.0
+    field_bits: int = USUAL_BITS
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def bits(self) -> int:
+        return WORD_BITS
+
+    def length(self, payload: bytes) -> int:
+        return self._quantizer(payload).length
+
+    def given(self, payload: bytes) -> Any:
+        return unpack_arrays(payload)
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        arrays, weight = contribution if isinstance(contribution, tuple) else (contribution, 1.0)
+        if not isinstance(arrays, Mapping):
+            raise VectorError(f"a contribution is a dict of arrays, not {quoted(type(arrays).__name__)}")
+        quantizer = self._quantizer(payload)
+        if isinstance(quantizer, NoisyQuantizer):
+            return quantizer.encode(arrays, context).vector
+        return quantizer.encode(arrays, weight).vector
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Mean[Any]:
+        quantizer = self._quantizer(payload)
+        if isinstance(quantizer, NoisyQuantizer):
+            return quantizer.decode(total, survivors, context)
+        return quantizer.decode(total)
+
+    def published(self, value: Any) -> Any:
+        return {"arrays": base64.b64encode(pack_arrays(value.arrays)).decode(), "weight": value.weight}
+
+    def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
+        arrays = unpack_arrays(payload)
+        if isinstance(self.privacy, Mechanism):
+            return NoisyQuantizer.for_model(arrays, self.privacy)
+        return Quantizer.for_model(
+            arrays,
+            clients=self.clients,
+            clip=self.clip,
+            field_bits=self.field_bits,
+            max_weight=self.max_weight,
+        )
+
+
+class Statistics(Part, frozen=True, kw_only=True, tag="statistics"):
+    """A contribution is the records of a table, and the result is a report over all of them."""
+
+    schema: Schema
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def bits(self) -> int:
+        return WORD_BITS
+
+    def length(self, payload: bytes) -> int:
+        return self.schema.length
+
+    def given(self, payload: bytes) -> Schema:
+        return self.schema
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        return self.schema.encode(contribution, self._mechanism)
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Report:
+        return self.schema.decode(total, survivors, self._mechanism)
+
+    def published(self, value: Any) -> Any:
+        return {"report": value.as_dict(), "text": str(value)}
+
+    @property
+    def _mechanism(self) -> Mechanism | None:
+        return self.privacy if isinstance(self.privacy, Mechanism) else None
+
+
+AnyForm = Words | Arrays | Statistics
+
+
+def form_of(charter: Charter | None, told: object) -> AnyForm:
+    """Return the form of a federation: what the charter says, or what ``told`` does where there is none.
+
+    ``told`` is a table of a federation's file, or what a hub has announced. A charter without learning and
+    without noise leaves the number of words open, which is the form's only use of it then.
+    """
+    if charter is not None and charter.schema is not None:
+        return Statistics(schema=charter.schema, privacy=charter.privacy)
+    if charter is None or (charter.learning is None and charter.mechanism is None):
+        form = _read(told)
+        if charter is None:
+            return form
+        if not isinstance(form, Words):
+            raise ConfigError("this charter says nothing about arrays: its vectors are plain words")
+        return Words(words=form.words, bits=charter.bits)
+    form = Arrays(clients=len(charter.members), privacy=charter.privacy)
+    if charter.learning is None:
+        return form
+    agreed = {name: getattr(charter.learning, name) for name in ("clip", "max_weight", "field_bits")}
+    return msgspec.structs.replace(form, **agreed)
+
+
+def _read(told: object) -> AnyForm:
+    try:
+        return msgspec.convert(told, AnyForm)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ConfigError(f"this is not a form of contributions: {shown(str(error), 200)}") from None
