@@ -25,7 +25,8 @@ def binaries() -> Path:
     if os.environ.get("CCESA_WITHOUT_POSTGRES"):
         pytest.skip("CCESA_WITHOUT_POSTGRES is set")
     pytest.fail(
-        "there is no PostgreSQL in /usr/lib/postgresql: .ci/run installs it; CCESA_WITHOUT_POSTGRES=1 goes without"
+        "there is no PostgreSQL in /usr/lib/postgresql: run the install step of .ci/run, "
+        "or set CCESA_WITHOUT_POSTGRES to go without"
     )
 
 
@@ -88,7 +89,8 @@ class Server:
         """The URL of a new place for tables, in which there are none."""
         name = f"place{next(self._names)}"
         self.psql(f"CREATE SCHEMA {name}")
-        return f"postgresql://ccesa@/postgres?host={quote(str(self.folder), safe='')}&options=-csearch_path%3D{name}"
+        host = quote(str(self.folder), safe="")
+        return f"postgresql://ccesa@/postgres?host={host}&options=-csearch_path%3D{name}"
 
     def psql(self, sql: str) -> str:
         """What a statement prints."""

@@ -34,6 +34,8 @@ class Hub:
         coordinator: Makes the questions and is told what came out; by default one that numbers them.
         name: Of this process among the hubs of the federation; by default, that of the machine and a number.
         until_over: Whether to end when the federation is over; sites are told for a moment before.
+        new_series: Whether to end a series that is running and begin another one: after the charter was
+            replaced, and after the store was restored from a backup.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class Hub:
         *,
         name: str | None = None,
         until_over: bool = False,
+        new_series: bool = False,
     ) -> None:
-        self.federation, self._until_over = federation, until_over
+        self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
@@ -131,6 +134,8 @@ class Hub:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
         records = Records(federation, store, agenda, presence, meters)
+        if self._new_series:
+            records.abandon(presence.now())
         leader = Leader(federation, store, agenda, records, presence, meters, self.name)
         showing = Showing(federation, store, agenda, presence, leader)
         board.show(showing.view(None), showing.status(None, presence.now()))

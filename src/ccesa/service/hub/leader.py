@@ -104,6 +104,8 @@ class Leader:
             return True
         if self._store.paused() or not self._is_gathered(replica, now):
             return False
+        if self._federation.charter is not None:
+            self._federation.charter.check_current(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,
