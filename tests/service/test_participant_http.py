@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ccesa.cli.join import imported
+from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
