@@ -81,6 +81,12 @@ class SeriesDesk:
         else:
             self.open()
 
+    def open_next(self) -> None:
+        """Go on without those who have not answered."""
+        for client in sorted(self.play.series.waiting):
+            self.play.series.receive(client, self.play.clients[client].receive(self.view.requests[client]))
+        self.advance()
+
     async def changed(self, view: View, seconds: float) -> View:
         if view is self.view:
             try:
@@ -211,10 +217,19 @@ class Served:
         return "{}://{}:{}".format(scheme, *self.address)
 
     @contextmanager
-    def client(self, token: str | None = "token-0", **options):
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    def client(self, member: int | None = 0, **options):
+        headers = {} if member is None else self.own(member)
         with httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30, **options) as made:
             yield made
+
+    @staticmethod
+    def own(client: int) -> dict[str, str]:
+        """The header by which a client is known."""
+        return {"Authorization": f"Bearer token-{client}"}
+
+    def reply(self, client: int) -> bytes:
+        """An honest reply to the open exchange."""
+        return self.play.clients[client].receive(self.do(lambda: self.desk.view.requests[client]))
 
     def path(self, exchange: int | None = None, series: int = 1) -> str:
         """Where the reply to the open exchange goes."""

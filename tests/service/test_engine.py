@@ -45,7 +45,7 @@ class Process:
         self.view = self.status = None
         meters = Meters()
         agenda = Agenda(federation, store, Questions("test"))
-        records = Records(federation, store, agenda, self.presence, meters)
+        records = self.records = Records(federation, store, agenda, self.presence, meters)
         leader = Leader(federation, store, agenda, records, self.presence, meters, name)
         self.engine = Engine(
             federation,
@@ -74,7 +74,9 @@ class Process:
                 done=lambda receipt: (told.append(receipt), done.set()),
             )
         )
-        assert done.wait(20)
+        while not done.wait(0.5):
+            if not self.engine.alive:
+                raise AssertionError("the engine has ended") from self.engine.failure
         return told[0]
 
     def stop(self) -> None:
@@ -120,6 +122,8 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
             if i not in missing:
                 hub().presence.heard(i)
         view = hub().view
+        if not hub().engine.alive:
+            raise AssertionError("the engine has ended") from hub().engine.failure
         if view is None:
             time.sleep(0.01)
             continue
@@ -262,3 +266,43 @@ def test_other_bytes_come_too_late_and_the_same_ones_do_not_matter(tmp_path):
     assert Taken.CONFLICT in seen
     (row,) = check(store, made)
     assert row.survivors == tuple(range(6))
+
+
+def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
+    """Vectors may have left for it: the question is asked once more, and not twice."""
+    made = federation(rounds=1)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    asked = []
+
+    def stop_at_vectors(view):
+        if view.task is not None and not asked:
+            asked.append(view)
+            hub.stop()
+
+    with pytest.raises(AssertionError, match="ended"):
+        drive(lambda: hub, Crowd(made, vector), step=stop_at_vectors)
+    hub.records.abandon(1.0)
+    hub.records.abandon(2.0)
+    (row,) = store.rounds()
+    assert (row.outcome, row.question, row.attempt, row.number) == ("Abandoned", 0, 1, 0)
+    hub = Process(made, store)
+    drive(lambda: hub, Crowd(made, vector))
+    hub.stop()
+    (row,) = check(store, made)
+    assert row.attempt == 2
+    assert row.series == 2
+
+
+def test_a_series_of_another_charter_is_left_alone(tmp_path):
+    """A hub that was given another file says so, and neither goes on with the series nor ends it."""
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    store.begin_series(b"something else", 1)
+    hub = Process(federation(), store)
+    end = time.monotonic() + 10
+    while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert hub.status.state == "stuck"
+    assert "another kind" in hub.status.reason
+    hub.stop()
+    assert not store.series().over

@@ -100,8 +100,7 @@ def run(made: Federation, *works, early: bool = False) -> None:
             working = working or [asyncio.to_thread(work, hub.address) for work in works]
             await asyncio.gather(*working)
         finally:
-            for front in (hub._public, hub._private):
-                front.should_exit = True
+            hub.stop()
             await running
 
     asyncio.run(everything())

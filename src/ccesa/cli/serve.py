@@ -31,6 +31,13 @@ def serve(
         typer.Option(help="Of this process, where several hubs share a store.", show_default=False),
     ] = None,
     until_over: Annotated[bool, typer.Option("--until-over", help="End when all sums are there.")] = False,
+    new_series: Annotated[
+        bool,
+        typer.Option(
+            "--new-series",
+            help="End a running series and begin another: with a new charter, or after a restored backup.",
+        ),
+    ] = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:
     """Run a federation: sites join with `ccesa join`, and the page shows what is going on.
@@ -38,11 +45,12 @@ def serve(
     It can be killed at any moment and started again: rounds go on. Several of them share a federation where
     its store is PostgreSQL.
     """
-    from ccesa.service import Federation, Hub, configure_logs
+    from ccesa.service import Federation, Hub
+    from ccesa.service.operator import logs
 
-    configure_logs(log_format)
     federation = Federation.load(path)
-    Hub(federation, loaded(run), name=name, until_over=until_over).serve(_ready)
+    logs.set_up(log_format)
+    Hub(federation, loaded(run), name=name, until_over=until_over, new_series=new_series).serve(_ready)
 
 
 def loaded(spec: str | None) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ccesa.extras import missing
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
 from ccesa.service.federation import Federation, HubTable
-from ccesa.service.forms import Arrays, Words
+from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.policy import Policy
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ __all__ = [
     "Policy",
     "Questions",
     "Result",
+    "Statistics",
     "Words",
 ]
 
-#: Where the names are whose packages only one side has, what that side is called, and the extra that has them.
+#: Names whose packages only one side has: where they are, what needs them, and the extra that has them.
 _SIDES = {
     "Hub": ("ccesa.service.hub.hub", "ccesa serve", "service"),
     "Participant": ("ccesa.service.participant", "ccesa join", "join"),

@@ -88,7 +88,7 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object]) 
     Args:
         request: Whose size was checked.
         limits: For the least rate.
-        check: Called before each piece; raises if the body is no longer wanted.
+        check: Called for each piece; raises if the body is no longer wanted.
 
     Raises:
         Problem: The body comes too slowly, or the client is gone.
@@ -96,7 +96,6 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object]) 
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:
-        check()
         try:
             async with asyncio.timeout_at(began + limits.grace_seconds + got / limits.least_rate):
                 message = await request.receive()
@@ -107,6 +106,7 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object]) 
             raise Problem("timeout", "the connection ended before the body did")
         piece, more = message.get("body", b""), message.get("more_body", False)
         got += len(piece)
+        check()
         yield piece
 
 

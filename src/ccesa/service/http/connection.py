@@ -43,8 +43,9 @@ class Connection(HttpToolsProtocol):
         #: When the connection is closed, and when whoever does not read is cut off, by the loop's clock.
         self._deadline = self._write_deadline = math.inf
         self._in_header, self._complete = False, True
-        self._header_bytes = self._unwanted_bytes = 0
-        self._problem = Problem("malformed", "this is not HTTP/1.1, or not what a client should send")
+        self._header_bytes = self._unparsed_bytes = self._unwanted_bytes = 0
+        #: Why the parser was stopped, where it did not stop by itself.
+        self._problem: Problem | None = None
 
     # What the application asks for
 
@@ -133,32 +134,35 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._refuse(self._problem)
+            self._refuse(self._problem or Problem("malformed", "this is not what an HTTP client sends"))
             return
-        if self._in_header:
-            self._header_bytes += len(data)
-            if self._header_bytes > self._limits.header_bytes:
+        if self._in_header:  # one line may be longer than everything that was parsed
+            self._unparsed_bytes += len(data)
+            if self._unparsed_bytes > self._limits.header_bytes:
                 self._refuse(self._too_large())
 
     # What the parser says
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless there is one already or the client had its chances."""
-        if self._is_answering or self.failures >= self._limits.failures:
+        """Begin a request, unless there is one already."""
+        if self._is_answering:
             raise _Refused
         super().on_message_begin()
         self.scope["state"]["connection"] = self
         self._in_header, self._complete = True, False
-        self._header_bytes = self._unwanted_bytes = 0
+        self._header_bytes = self._unparsed_bytes = self._unwanted_bytes = 0
         self._set_deadline(self._limits.header_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """Keep a piece of the address."""
+        self._count(url)
+        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one line of the header, and of what comes behind a body none."""
         if not self._in_header:
             return
-        if len(self.headers) >= self._limits.headers:
-            self._problem = self._too_large()
-            raise _Refused
+        self._count(name, value)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -183,22 +187,39 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._complete = True
         if self.cycle.response_complete:
-            self._set_deadline(self._limits.idle_seconds)
+            self._rest()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, and before that, for the end of a body that nobody wants."""
+        """Wait for the next request, and before that, for the end of a body that nobody wants.
+
+        Closed at once, the connection would be reset, and who is still sending might not see the answer.
+        """
         self.server_state.total_requests += 1
-        idle = self._complete and not self.transport.is_closing()
-        self._set_deadline(self._limits.idle_seconds if idle else self._limits.linger_seconds)
+        self._set_deadline(self._limits.linger_seconds)
         if not self.transport.is_closing():
             self.flow.resume_reading()
+            if self._complete:
+                self._rest()
 
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    def _rest(self) -> None:
+        """Wait for the next request, unless its sender had its chances."""
+        self._set_deadline(self._limits.idle_seconds)
+        if self.failures >= self._limits.failures:
+            self._close()
+
     def _set_deadline(self, seconds: float) -> None:
         self._deadline = self.loop.time() + seconds
+
+    def _count(self, *pieces: bytes) -> None:
+        """Count what was parsed of a header, and stop where it is too much."""
+        self._header_bytes += sum(map(len, pieces))
+        if self._header_bytes > self._limits.header_bytes or len(self.headers) >= self._limits.headers:
+            self._problem = self._too_large()
+            raise _Refused
 
     def _too_large(self) -> Problem:
         most, lines = self._limits.header_bytes, self._limits.headers
@@ -206,6 +227,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Say why, unless an answer is on its way already, and close."""
+        self.door.refusals[problem.name] += 1
         if self._is_answering:
             self.transport.abort()
             return

@@ -1,7 +1,7 @@
 """Limits on what anybody can make a hub do or hold, and who is let in where there are too many."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +64,8 @@ class Door:
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
+        #: How many requests were refused before the application saw them, by the name of the problem.
+        self.refusals: Counter[str] = Counter()
         self._strangers: dict[Guest, None] = {}
         self._members: dict[int, dict[Guest, None]] = {}
         #: In which of these dicts a guest is.

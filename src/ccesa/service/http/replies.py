@@ -27,6 +27,7 @@ class Replies:
         self._busy: set[int] = set()
         #: The last upload in parts that was saved, by client, and its size.
         self._saved: dict[int, tuple[Key, int]] = {}
+        self._swept: tuple[int, int] | None = None
         #: Given while the application runs.
         self.spool: Spool | None = None
 
@@ -69,7 +70,9 @@ class Replies:
 
     def forget(self, view: View) -> None:
         """Drop what is left of uploads for exchanges that are over."""
-        self._spool.sweep(view.series, view.exchange)
+        if self._swept != (view.series, view.exchange):
+            self._swept = view.series, view.exchange
+            self._spool.sweep(*self._swept)
 
     @property
     def _spool(self) -> Spool:
@@ -122,12 +125,9 @@ class Replies:
 
     async def _append(self, request: Request, key: Key) -> None:
         """Write a body to the client's file; what has come of one that breaks off stays there."""
-        try:
-            with connection_of(request).interruptible(), self._spool.append(key) as upload:
-                async for piece in self._pieces(request, key):
-                    upload.add(piece)
-        except OSError:
-            raise Problem("unavailable", "the hub has no room to keep this", retry_after=10) from None
+        with _disk(), connection_of(request).interruptible(), self._spool.append(key) as upload:
+            async for piece in self._pieces(request, key):
+                upload.add(piece)
 
     async def _take_body(self, request: Request, key: Key, size: int) -> Receipt:
         """Hand a reply in from memory."""
@@ -143,7 +143,9 @@ class Replies:
 
     async def _take_upload(self, key: Key, size: int) -> Response:
         """Hand a reply in where it lies; it stays there if it has to be handed in again."""
-        receipt = await self._take(key, self._spool.mapped(key))
+        with _disk():
+            reply = self._spool.mapped(key)
+        receipt = await self._take(key, reply)
         if receipt.taken is Taken.SAVED:
             self._saved[key[2]] = key, size
         if receipt.taken is not Taken.AGAIN:
@@ -168,6 +170,15 @@ class Replies:
                 raise Problem("unavailable", why or "send it again", retry_after=1)
             case Taken.FAULTY:
                 raise Problem("faulty", why)
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """Say so where the disk is full or away."""
+    try:
+        yield
+    except OSError:
+        raise Problem("unavailable", "the hub has no room to keep this", retry_after=10) from None
 
 
 def _no_content(headers: dict[str, str] | None = None) -> Response:

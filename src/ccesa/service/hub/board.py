@@ -5,14 +5,12 @@ engine, which may be taking masks off a sum.
 """
 
 import asyncio
-import hashlib
-import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import SUM, value_of
@@ -20,13 +18,13 @@ from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
 from ccesa.service.store import Store
+from ccesa.service.tokens import hashed, new_token
 from ccesa.wire import Data
 
 #: Seconds that a session lives, and that a look at a token is remembered.
 SESSION, REMEMBERED = 3600.0, 10.0
 #: Tokens that are remembered at most.
 MOST_TOKENS = 100_000
-_PREFIX = "ccesa_"
 
 T = TypeVar("T")
 
@@ -39,18 +37,7 @@ class Board:
         self._loop = asyncio.get_running_loop()
         self._reader = ThreadPoolExecutor(1, "ccesa-board")
         self._change = self._loop.create_future()
-        self._view = View(
-            state="gathering",
-            series=0,
-            config=b"",
-            exchange=-1,
-            requests={},
-            task=None,
-            closes=0.0,
-            next_start=0.0,
-            question=-1,
-            most_bytes=0,
-        )
+        self._view: View | None = None
         self._status: Status | None = None
         #: Whose tokens these hashes are of, and until when that is believed.
         self._known: dict[bytes, tuple[int | None, float]] = {}
@@ -62,11 +49,12 @@ class Board:
     def publish(self, view: View, status: Status) -> None:
         """Show a view and a status."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._show, view, status)
+            self._loop.call_soon_threadsafe(self.show, view, status)
 
-    def _show(self, view: View, status: Status) -> None:
+    def show(self, view: View, status: Status) -> None:
+        """Show a view and a status, on the loop; the first ones before anybody asks."""
         self._status = status
-        if _mark(view) != _mark(self._view):
+        if self._view is None or _mark(view) != _mark(self._view):
             self._view, changed = view, self._change
             self._change = self._loop.create_future()
             changed.set_result(None)
@@ -76,13 +64,13 @@ class Board:
     @property
     def view(self) -> View:
         """What is open now."""
-        return self._view
+        return _shown(self._view)
 
     async def changed(self, view: View, seconds: float) -> View:
         """Return the newest view: at once if it is not this one, else when it changes or time is up."""
         if view is self._view and seconds > 0:
             await asyncio.wait([self._change], timeout=seconds)
-        return self._view
+        return self.view
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
         """Hand a reply in, and wait for what becomes of it."""
@@ -128,7 +116,7 @@ class Board:
 
     async def member_of(self, token: str) -> int | None:
         """Return whose token or session this is; None for nobody's."""
-        digest, now = _hashed(token), time.monotonic()
+        digest, now = hashed(token), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
@@ -145,20 +133,20 @@ class Board:
 
     async def is_operator(self, token: str) -> bool:
         """Tell whether a token is an operator's."""
-        return await self._read(lambda: self._store.is_operator(_hashed(token)))
+        return await self._read(lambda: self._store.is_operator(hashed(token)))
 
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
         """Return a new session's token and how long it lives; None if the nonce was used before."""
-        token = _PREFIX + secrets.token_urlsafe(32)
+        token = new_token()
         expires = time.time() + SESSION
-        made = await self._read(lambda: self._store.add_session(_hashed(token), nonce, client, expires))
+        made = await self._read(lambda: self._store.add_session(hashed(token), nonce, client, expires))
         return (token, SESSION) if made else None
 
     # What an operator asks for
 
-    def status(self) -> Status | None:
+    def status(self) -> Status:
         """Return the newest status."""
-        return self._status
+        return _shown(self._status)
 
     def alive(self) -> bool:
         """Tell whether the engine works."""
@@ -166,7 +154,7 @@ class Board:
 
     def trouble(self) -> str:
         """Return why members cannot be served now; empty where they can."""
-        if self.engine is None or self._status is None:
+        if self.engine is None:
             return "the hub is starting"
         return self.engine.trouble
 
@@ -201,8 +189,10 @@ class Board:
         return await self._loop.run_in_executor(self._reader, look)
 
 
-def _hashed(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+def _shown(what: T | None) -> T:
+    if what is None:
+        raise OrderError("the hub has shown nothing yet")
+    return what
 
 
 def _mark(view: View) -> tuple[object, ...]:

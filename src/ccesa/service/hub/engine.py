@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ccesa.errors import LateMessage
+from ccesa.errors import CcesaError, LateMessage
 from ccesa.service.desk import Receipt, Taken, Unavailable, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
@@ -157,9 +157,14 @@ class Engine:
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
             self.trouble = str(error) or "the store cannot be reached"
-            self._meters.unavailable()
+            self._meters.store_away()
             _refuse(batch, "the hub cannot reach its store")
             time.sleep(AWAY)
+        except CcesaError as error:  # such as a series under another charter
+            self._replica = None
+            self._leader.hold(str(error), now)
+            _refuse(batch, "this hub cannot go on")
+            self._show(now)
         except Diverged:
             self._replica = None  # the next one takes all answers in order of ids
             _refuse(batch, "this hub has to look at all replies again")

@@ -34,6 +34,8 @@ class Hub:
         coordinator: Makes the questions and is told what came out; by default one that numbers them.
         name: Of this process among the hubs of the federation; by default, that of the machine and a number.
         until_over: Whether to end when the federation is over; sites are told for a moment before.
+        new_series: Whether to end a series that is running and begin another one: after the charter was
+            replaced, and after the store was restored from a backup.
     """
 
     def __init__(
@@ -43,22 +45,28 @@ class Hub:
         *,
         name: str | None = None,
         until_over: bool = False,
+        new_series: bool = False,
     ) -> None:
-        self.federation, self._until_over = federation, until_over
+        self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
-        self._public: Front | None = None
-        self._private: Front | None = None
+        self._fronts: tuple[Front, ...] = ()
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
     def address(self) -> str:
         """Where sites reach this hub, once it is ready."""
-        return _url(self._public, self.federation.tls is not None)
+        return self._url(0, self.federation.tls is not None)
 
     @property
     def page(self) -> str:
         """Where the operator's page is, once the hub is ready."""
-        return _url(self._private, False)
+        return self._url(1, False)
+
+    def _url(self, place: int, tls: bool) -> str:
+        if not self._fronts or not self._fronts[place].started:
+            raise OrderError("the hub is not ready yet")
+        host, port = self._fronts[place].address
+        return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def serve(self, ready: Callable[["Hub"], None] | None = None) -> None:
         """Run until SIGTERM or SIGINT, or until the federation is over if so asked for.
@@ -72,6 +80,11 @@ class Hub:
             Unavailable: The store cannot be reached.
         """
         asyncio.run(self.run(ready))
+
+    def stop(self) -> None:
+        """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""
+        for front in self._fronts:
+            front.should_exit = True
 
     async def run(self, ready: Callable[["Hub"], None] | None = None) -> None:
         """Run in an event loop, as ``serve`` does.
@@ -99,14 +112,16 @@ class Hub:
         engine = board.engine = self._engine(store, board, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        self._public = Front(
-            http.app(board, self.federation, limits), hub.listen, tls=self.federation.tls, limits=limits
+        sites = http.app(board, self.federation, limits)
+        page = operator.app(board, meters, hosts=hub.hosts)
+        self._fronts = (
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(page, hub.operate),
         )
-        self._private = Front(operator.app(board, meters, hosts=hub.hosts), hub.operate)
         engine.start()
         try:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
-            await serve(self._public, self._private)
+            await serve(*self._fronts)
             watching.cancel()
         finally:
             await asyncio.to_thread(engine.stop)
@@ -124,14 +139,18 @@ class Hub:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
         records = Records(federation, store, agenda, presence, meters)
+        if self._new_series:
+            records.abandon(presence.now())
         leader = Leader(federation, store, agenda, records, presence, meters, self.name)
+        showing = Showing(federation, store, agenda, presence, leader)
+        board.show(showing.view(None), showing.status(None, presence.now()))
         return Engine(
             federation,
             store,
             leader=leader,
             records=records,
             presence=presence,
-            showing=Showing(federation, store, agenda, presence, leader),
+            showing=showing,
             publish=board.publish,
             meters=meters,
             name=self.name,
@@ -139,8 +158,7 @@ class Hub:
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         """Say when the hub is ready; end it when its engine has failed, or all is over."""
-        fronts = (self._public, self._private)
-        while not all(front.started for front in fronts):
+        while not all(front.started for front in self._fronts):
             await asyncio.sleep(_LOOK / 10)
         if ready is not None:
             ready(self)
@@ -148,16 +166,8 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
-        for front in fronts:
-            front.should_exit = True
+        self.stop()
 
 
 class EngineFailed(CcesaError):
     """Raised where a hub ends because of an error that nobody expected; what was acknowledged is safe."""
-
-
-def _url(front: Front | None, tls: bool) -> str:
-    if front is None or not front.started:
-        raise OrderError("the hub is not ready yet")
-    host, port = front.address
-    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -104,6 +104,8 @@ class Leader:
             return True
         if self._store.paused() or not self._is_gathered(replica, now):
             return False
+        if self._federation.charter is not None:
+            self._federation.charter.check_current(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,
@@ -142,6 +144,6 @@ class Leader:
         )
         if closes:
             for name, asked in replica.steps.values():
-                self._meters.step_closed(name, seconds, len(asked & answered), len(asked - answered))
+                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
             self._store.close_exchange(replica.row.series, opened.exchange, now)
         return closes

@@ -16,7 +16,7 @@ from ccesa.service.hub.replica import Replica, Started
 from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import RoundRow
+from ccesa.service.store.rows import Exchange, RoundRow
 
 
 class Records:
@@ -38,6 +38,24 @@ class Records:
             replica.ended.pop(0)
         self._store.forget(replica.row.series, replica.oldest)
 
+    def abandon(self, now: float) -> None:
+        """End the series that is running, if there is one; whatever was in flight in it is lost.
+
+        Vectors may have left for the questions that were asked in it, so they count as asked.
+        """
+        row = self._store.series()
+        if row is None or row.over:
+            return
+        self._agenda.reload()
+        known = {(one.series, one.number) for one in self._agenda.rounds}
+        for exchange in self._store.exchanges(row.series):
+            number = None if exchange.question is None else self._federation.masked_in(exchange.exchange)
+            if number is not None and (row.series, number) not in known:
+                self._store.put_round(_abandoned(row.series, number, exchange, self._agenda, now))
+                self._agenda.reload()
+        self._store.end_series(row.series)
+        self.audit("series abandoned", now, series=row.series)
+
     def fault(self, client: int, reason: str) -> None:
         """Write down that a client sent what an honest one would not."""
         event("refused", logging.WARNING, client=client, reason=reason)
@@ -55,7 +73,7 @@ class Records:
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
-        event(kind, **{name: value for name, value in body.items() if name != "survivors"})
+        event(kind, logging.INFO, **{name: value for name, value in body.items() if name != "survivors"})
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         row = self._row(replica, ended, replica.started[ended.number], now)
@@ -97,3 +115,24 @@ class Records:
 
 def _pairs(evidence: Evidence) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((min(pair), max(pair)) for pair in evidence.pairs()))
+
+
+def _abandoned(series: int, number: int, asked: Exchange, agenda: Agenda, now: float) -> RoundRow:
+    """Return a round that was asked for vectors in a series that was ended."""
+    return RoundRow(
+        series=series,
+        number=number,
+        question=asked.question,
+        attempt=agenda.attempts(asked.question or 0) + 1,
+        task=asked.task,
+        context=b"",
+        started=asked.opened,
+        ended=now,
+        outcome="Abandoned",
+        reason="the operator has begun a new series",
+        survivors=(),
+        asked=len(asked.members),
+        pairs=(),
+        total=b"",
+        metrics={},
+    )

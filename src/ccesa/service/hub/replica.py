@@ -159,7 +159,9 @@ class Replica:
         if self.series is None:
             raise OrderError("an exchange after the last one")
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
-        sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
+        sums = []
+        if self.series.total is not None:  # else they are of a round that is over
+            sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
         if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
             raise Diverged
         self.ended += self.series.close()
