@@ -202,7 +202,9 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
     return int(first.split(" ")[1]), {name.lower(): value.strip() for name, _, value in pairs}
 
 
-async def drive(core: Part[None], wire: Wire, sent: Callable[[Call, float, Answer], None], hold: Hold | None) -> None:
+async def drive(
+    core: Part[None], wire: Wire, sent: Callable[[Call, float, Answer], None], hold: Hold | None
+) -> None:
     """Run one participant to its end."""
     answer: Answer | None = None
     try:

@@ -44,7 +44,9 @@ def chromium() -> Iterator[Browser]:
     if path is None and os.environ.get("CCESA_WITHOUT_CHROMIUM"):
         pytest.skip("CCESA_WITHOUT_CHROMIUM is set")
     if path is None:
-        pytest.fail("no chromium: sudo apt-get install chromium, or set CCESA_WITHOUT_CHROMIUM=1 to do without")
+        pytest.fail(
+            "no chromium: sudo apt-get install chromium, or set CCESA_WITHOUT_CHROMIUM=1 to do without"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser

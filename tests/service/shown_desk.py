@@ -20,7 +20,18 @@ from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Statu
 TOKEN = "the operator's token, 32 bytes or so"
 #: What a round does in three exchanges; the set-up of the next rides along.
 EXCHANGES = (("share", "unmask"), ("accept", "mask"), ("advertise", "confirm"))
-CITIES = ("Aachen", "Bern", "Coimbra", "Delft", "Espoo", "Freiburg", "Gdansk", "Heidelberg", "Innsbruck", "Jena")
+CITIES = (
+    "Aachen",
+    "Bern",
+    "Coimbra",
+    "Delft",
+    "Espoo",
+    "Freiburg",
+    "Gdansk",
+    "Heidelberg",
+    "Innsbruck",
+    "Jena",
+)
 REASONS = {
     "TooFewClients": "step mask: 11 of 20 clients answered, at least 13 are needed",
     "Disconnected": "the masks of clients 3 and 9 are cut off from everyone else's",
@@ -77,7 +88,8 @@ class ShownDesk:
         chosen = set(clients)
         self.put(
             members=[
-                msgspec.structs.replace(one, **fields) if one.client in chosen else one for one in self.now.members
+                msgspec.structs.replace(one, **fields) if one.client in chosen else one
+                for one in self.now.members
             ]
         )
 
@@ -148,7 +160,9 @@ class ShownDesk:
         self.put_members([1, 4], blames=1)
         if every > 5:
             aside = [2, *range(30, every, 97)]
-            self.put_members(aside, state="set aside", blames=3, reason="it sent what an honest client would not")
+            self.put_members(
+                aside, state="set aside", blames=3, reason="it sent what an honest client would not"
+            )
         self.put(exchange=2 * rounds)
         self.open(rounds)
         here = [one.client for one in self.now.members if one.state == "present"]

@@ -43,11 +43,11 @@ def test_nothing_is_wider_than_the_screen(browser, serving, width):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_every_text_has_enough_contrast(browser, serving, scheme, width):
-    with opened(
-        browser, serving.url, color_scheme=scheme, viewport={"width": width, "height": 800}
-    ) as shown:
+    with opened(browser, serving.url, color_scheme=scheme, viewport={"width": width, "height": 800}) as shown:
         shown.use_token(TOKEN)
-        shown.page.evaluate("toast('Paused.'); $('banner').hidden = false; put($('banner'), 'The connection is lost.')")
+        shown.page.evaluate(
+            "toast('Paused.'); $('banner').hidden = false; put($('banner'), 'The connection is lost.')"
+        )
         seen, low = shown.page.evaluate(LOW_CONTRAST)
         assert seen > 100
         assert low == []
@@ -101,7 +101,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'searchbox "Find a member"',
             'combobox "Show"',
             'combobox "Metric"',
-            "textbox \"Operator's token\"",
+            'textbox "Operator\'s token"',
             'img "Members: ',
             'img "accuracy over questions: from ',
             'list "Rounds from the oldest to the newest"',
@@ -109,7 +109,9 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'link "Skip to what is going on"',
         ):
             assert wanted in tree, wanted
-        unnamed = re.findall(r"- (?:button|textbox|searchbox|combobox|img|region|progressbar|table)(?::| \[|$)", tree, re.M)
+        unnamed = re.findall(
+            r"- (?:button|textbox|searchbox|combobox|img|region|progressbar|table)(?::| \[|$)", tree, re.M
+        )
         assert unnamed == []
 
 
@@ -164,13 +166,19 @@ def test_nothing_is_told_by_colour_alone(browser, serving):
 
 
 def test_nothing_moves_where_that_is_not_wanted(browser, serving):
-    moving = "getComputedStyle(document.querySelector('progress'), '::-webkit-progress-value').transitionDuration"
+    moving = (
+        "getComputedStyle(document.querySelector('progress'), '::-webkit-progress-value').transitionDuration"
+    )
     found = []
     for motion in ("no-preference", "reduce"):
         with opened(browser, serving.url, reduced_motion=motion) as shown:
-            found.append(shown.page.evaluate(f"matchMedia('(prefers-reduced-motion: reduce)').matches || {moving}"))
+            found.append(
+                shown.page.evaluate(f"matchMedia('(prefers-reduced-motion: reduce)').matches || {moving}")
+            )
     assert found[1] is True
-    rules = re.sub(r"@media \(prefers-reduced-motion: no-preference\) \{.*?\}\s*\}", "", HTML, flags=re.DOTALL)
+    rules = re.sub(
+        r"@media \(prefers-reduced-motion: no-preference\) \{.*?\}\s*\}", "", HTML, flags=re.DOTALL
+    )
     assert not re.search(r"\b(transition|animation)\b", rules[: rules.index("<body>")])
 
 

@@ -53,7 +53,7 @@ def federation(folder, guard: str, **options) -> Federation:
         if guard == "active"
         else {"config": configure(CLIENTS, bits=32, min_survivors=3)}
     )
-    policy = Policy(gather=10, after=3, deadline=6, vector_after=3, vector_deadline=6, absent=5)
+    policy = Policy(gather=60, after=3, deadline=6, vector_after=3, vector_deadline=6, absent=10)
     return Federation(
         **{
             "name": "a test",
