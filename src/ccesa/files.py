@@ -75,6 +75,13 @@ def trusted_bytes(path: Path | str, most_bytes: int, private: bool = False) -> b
     return data
 
 
+def check_private(path: Path | str) -> None:
+    """Raise ConfigError if others can read or write a file, or exchange it."""
+    if os.name == "posix":
+        _check_mode(path, os.stat(path).st_mode, private=True)
+        _check_folders(Path(path))
+
+
 def _check_place(path: Path) -> None:
     """Refuse to write a file where it would not be trusted afterwards."""
     if not path.parent.is_dir():

@@ -111,6 +111,13 @@ class Series:
         return tuple(sorted(self._servers))
 
     @property
+    def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
+        """The open step of each round in flight, and who was asked in it, by the round's number."""
+        if not self._is_open:
+            return {}
+        return {number: (one.step.name, one.asked) for number, one in sorted(self._servers.items())}
+
+    @property
     def waiting(self) -> frozenset[int]:
         """Clients of whom some reply of the open exchange is still expected."""
         if not self._is_open:

@@ -167,6 +167,11 @@ class Server:
         return self._expected - self._answered.keys()
 
     @property
+    def asked(self) -> frozenset[int]:
+        """Clients that were asked in this step."""
+        return self._expected
+
+    @property
     def answered(self) -> KeysView[int]:
         """Clients that have answered this step; it grows with every one."""
         return self._answered.keys()

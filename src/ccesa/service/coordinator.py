@@ -4,13 +4,14 @@ It is the operator's own code, at the hub. It needs no memory: after a restart i
 results again, in their order, before it is asked for the next task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from ccesa.errors import ConfigError
+from ccesa.errors import CcesaError, ConfigError
 from ccesa.service.tasks import NamedArrays
 
 
@@ -93,3 +94,18 @@ class Averaging:
         """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
+
+
+class CoordinatorFailed(CcesaError):
+    """Raised where a coordinator's own code raises; the hub waits, and asks it again."""
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Turn whatever a coordinator raises into ``CoordinatorFailed``."""
+    try:
+        yield
+    except Exception as error:
+        raise CoordinatorFailed(
+            f"the coordinator's {what} failed: {type(error).__name__}: {error}"
+        ) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from ccesa.errors import CcesaError
 from ccesa.wire import Data
 
 
@@ -58,7 +59,7 @@ class Receipt:
     reason: str = ""
 
 
-class Unavailable(Exception):
+class Unavailable(CcesaError):
     """Raised where the store cannot be reached: try again later."""
 
 
@@ -93,6 +94,12 @@ class Desk(Protocol):
 
     def status(self) -> Any:
         """Return the newest ``Status``."""
+
+    def alive(self) -> bool:
+        """Return whether the engine works; one that has stopped stays so."""
+
+    def trouble(self) -> str:
+        """Return why members cannot be served now, such as a store that is away; empty where they can."""
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
         """Do what an operator asks: pause, resume, finish; set-aside and let-in of a client.

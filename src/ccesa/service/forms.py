@@ -20,6 +20,7 @@ from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.quantize import Mean, Quantizer
 from ccesa.service.tasks import pack_arrays, unpack_arrays
+from ccesa.statistics import Report, Schema
 from ccesa.words import Vector
 
 
@@ -125,7 +126,37 @@ class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
         )
 
 
-AnyForm = Words | Arrays
+class Statistics(Part, frozen=True, kw_only=True, tag="statistics"):
+    """A contribution is the records of a table, and the result is a report over all of them."""
+
+    schema: Schema
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def bits(self) -> int:
+        return WORD_BITS
+
+    def length(self, payload: bytes) -> int:
+        return self.schema.length
+
+    def given(self, payload: bytes) -> Schema:
+        return self.schema
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        return self.schema.encode(contribution, self._mechanism)
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Report:
+        return self.schema.decode(total, survivors, self._mechanism)
+
+    def published(self, value: Any) -> Any:
+        return {"report": value.as_dict(), "text": str(value)}
+
+    @property
+    def _mechanism(self) -> Mechanism | None:
+        return self.privacy if isinstance(self.privacy, Mechanism) else None
+
+
+AnyForm = Words | Arrays | Statistics
 
 
 def form_of(charter: Charter | None, told: object) -> AnyForm:
@@ -134,6 +165,8 @@ def form_of(charter: Charter | None, told: object) -> AnyForm:
     ``told`` is a table of a federation's file, or what a hub has announced. A charter without learning and
     without noise leaves the number of words open, which is the form's only use of it then.
     """
+    if charter is not None and charter.schema is not None:
+        return Statistics(schema=charter.schema, privacy=charter.privacy)
     if charter is None or (charter.learning is None and charter.mechanism is None):
         form = _read(told)
         if charter is None:

@@ -54,6 +54,9 @@ class RoundRow:
     #: What it was to answer, and in which attempt; None for a round that was never asked for vectors.
     question: int | None
     attempt: int
+    #: The digest of its task, and the context of the round, which noise depends on.
+    task: bytes
+    context: bytes
     started: float
     ended: float
     #: The name of an error's class, or "sum".
@@ -94,3 +97,12 @@ class AuditRow:
     #: JSON with sorted keys.
     body: str
     hash: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """A token that was handed out; the store knows only its hash."""
+
+    #: Whom it speaks for; None for the operator.
+    client: int | None
+    label: str

@@ -1,0 +1,90 @@
+"""The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ccesa import words
+from ccesa.errors import ConfigError
+from ccesa.service.coordinator import Coordinator, Result, asking
+from ccesa.service.federation import Federation
+from ccesa.service.store import Store
+from ccesa.service.store.rows import RoundRow
+from ccesa.service.tasks import pack_arrays, task_digest
+
+#: The outcome of a round that has one.
+SUM = "sum"
+
+
+class Agenda:
+    """Knows what was asked and answered, from the rounds in the store."""
+
+    def __init__(self, federation: Federation, store: Store, coordinator: Coordinator) -> None:
+        self._federation, self._store, self._coordinator = federation, store, coordinator
+        #: Questions of which the coordinator was told the result.
+        self._told: set[int] = set()
+        self.rounds: list[RoundRow] = []
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the rounds that are over, without their sums."""
+        self.rounds = self._store.rounds()
+
+    @property
+    def answered(self) -> set[int]:
+        """Questions that have a sum."""
+        return {row.question for row in self.rounds if row.outcome == SUM and row.question is not None}
+
+    @property
+    def pending(self) -> list[int]:
+        """Questions that have no sum yet, and may be asked once more."""
+        answered, most = self.answered, self._federation.attempts
+        every = range(self._federation.rounds)
+        return [one for one in every if one not in answered and self.attempts(one) < most]
+
+    def attempts(self, question: int) -> int:
+        """Return how often vectors were asked for about a question."""
+        return sum(row.question == question for row in self.rounds)
+
+    def task(self, question: int) -> bytes:
+        """Return what a question asks: the same bytes whenever it is asked."""
+        known = self._store.task_of(question)
+        if known is not None:
+            return known
+        self.tell()
+        with asking("task"):
+            task = self._coordinator.task(question)
+        payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
+        self._store.put_task(question, payload, task_digest(payload))
+        return payload
+
+    def tell(self) -> None:
+        """Tell the coordinator all results that it does not know, in their order."""
+        for row in sorted(self.rounds, key=lambda one: (one.series, one.number)):
+            if row.outcome == SUM and row.question is not None and row.question not in self._told:
+                stored = self._store.total_of(row.question)
+                if stored is not None:
+                    self.told(stored)
+
+    def told(self, row: RoundRow) -> Mapping[str, float]:
+        """Tell the coordinator one result; return what it has to say about it."""
+        if row.question is None:
+            return {}
+        value = value_of(self._federation, self._store, row)
+        with asking("result"):
+            said = self._coordinator.result(
+                Result(question=row.question, value=value, survivors=row.survivors)
+            )
+            numbers = {str(name)[:64]: float(number) for name, number in (said or {}).items()}
+        self._told.add(row.question)
+        return numbers
+
+
+def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
+    """Return what a sum says, in the form of the federation."""
+    payload = store.task(row.task)
+    if payload is None:
+        raise ConfigError(f"the store has no task of question {row.question}")
+    total = np.frombuffer(row.total, words.dtype(federation.form.bits)).copy()
+    return federation.form.value(total, len(row.survivors), payload, row.context)

@@ -1,0 +1,252 @@
+"""The engine of a hub is one thread that does everything that touches the series or the store.
+
+Replies wait in line while it works, and are then taken together: claimed in one transaction, given to the
+series, and saved with the running sum in another. Only then is a client told that its reply has come. So what
+was acknowledged is durable, and whatever a crash loses will be sent again.
+"""
+
+import hashlib
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ccesa.errors import CcesaError, LateMessage
+from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.federation import Federation
+from ccesa.service.hub.leader import Leader
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.records import Records
+from ccesa.service.hub.replica import Diverged, Replica
+from ccesa.service.hub.showing import DEAD, Showing
+from ccesa.service.operator.meters import Meters
+from ccesa.service.status import Status
+from ccesa.service.store import Store
+from ccesa.service.store.rows import Claim, Exchange
+from ccesa.wire import Data
+
+#: Seconds between two looks at the log when nobody sends anything, and between two statuses.
+TICK, GLANCE = 0.1, 0.25
+#: Replies that are taken together at most.
+BATCH = 256
+#: Seconds between two signs of life.
+HEARTBEAT = 2.0
+#: Seconds after which the store is asked again when it was away.
+AWAY = 1.0
+
+_RECEIPTS = {
+    Claim.SAVED: Receipt(taken=Taken.SAVED),
+    Claim.PENDING: Receipt(taken=Taken.AGAIN, reason="the same reply is being taken elsewhere"),
+    Claim.OTHER: Receipt(taken=Taken.CONFLICT, reason="another reply of this client came first"),
+    Claim.LATE: Receipt(taken=Taken.LATE, reason="the exchange has closed"),
+}
+_TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send it again")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Handed:
+    """A reply that was handed in; ``done`` is told what became of it, in the engine's thread."""
+
+    client: int
+    series: int
+    exchange: int
+    reply: Data
+    done: Callable[[Receipt], None]
+
+
+class Engine:
+    """Takes replies and follows the log, in a thread of its own; leads where it holds the lease.
+
+    Args:
+        federation: What the hub runs.
+        store: Its database, which no other thread uses through this object.
+        leader: Decides, while this hub holds the lease.
+        records: Writes down faults.
+        presence: Knows who was heard of.
+        showing: Makes what is published.
+        publish: Takes each new view, and each new status.
+        meters: Counts.
+        name: Of this hub.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        store: Store,
+        *,
+        leader: Leader,
+        records: Records,
+        presence: Presence,
+        showing: Showing,
+        publish: Callable[[View, Status], None],
+        meters: Meters,
+        name: str,
+    ) -> None:
+        self._federation, self._store, self._leader, self._records = federation, store, leader, records
+        self._presence, self._showing, self._publish = presence, showing, publish
+        self._meters, self._name = meters, name
+        self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
+        self._replica: Replica | None = None
+        self._stopping = False
+        self._beat = self._glance = 0.0
+        self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
+        #: Why the store cannot be reached; empty where it can.
+        self.trouble = ""
+        #: What ended the thread, if anything did that should not have.
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, after what it is doing."""
+        self._stopping = True
+        self._waiting.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread is at work."""
+        return self._thread.is_alive()
+
+    def hand_in(self, handed: Handed) -> None:
+        """Put a reply in line."""
+        self._waiting.put(handed)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn(self._batch(TICK))
+        except BaseException as error:  # whoever runs the hub has to know, and ends it
+            self.failure = error
+        finally:
+            _refuse(self._batch(0), "this hub is stopping")
+
+    def _batch(self, seconds: float) -> list[Handed]:
+        """Return the replies that wait in line; wait so long for the first one."""
+        batch: list[Handed] = []
+        try:
+            handed = self._waiting.get(timeout=seconds) if seconds else self._waiting.get_nowait()
+            while len(batch) < BATCH:
+                batch += [handed] if handed is not None else []
+                handed = self._waiting.get_nowait()
+            self._waiting.put(handed)
+        except queue.Empty:
+            pass
+        return batch
+
+    def _turn(self, batch: list[Handed]) -> None:
+        """Take a batch of replies, and do what is due."""
+        now = self._presence.now()
+        try:
+            self._sign_of_life(now)
+            self._follow()
+            told = self._take(batch)
+            batch = []
+            for handed, receipt in told:
+                handed.done(receipt)
+            while self._leader.act(self._replica, self._presence.now()):
+                self._follow()
+                self._glance = 0.0
+            self._show(now)
+            self.trouble = ""
+        except Unavailable as error:
+            self._replica = None  # it may hold more than was saved
+            self.trouble = str(error) or "the store cannot be reached"
+            self._meters.store_away()
+            _refuse(batch, "the hub cannot reach its store")
+            time.sleep(AWAY)
+        except CcesaError as error:  # such as a series under another charter
+            self._replica = None
+            self._leader.hold(str(error), now)
+            _refuse(batch, "this hub cannot go on")
+            self._show(now)
+        except Diverged:
+            self._replica = None  # the next one takes all answers in order of ids
+            _refuse(batch, "this hub has to look at all replies again")
+
+    def _sign_of_life(self, now: float) -> None:
+        if now - self._beat >= HEARTBEAT:
+            self._store.alive(self._replica.hub if self._replica else self._name, now)
+            self._store.drop_claims(now - DEAD)
+            self._leader.breathe(now)
+            self._meters.leads(self._leader.leads(now))
+            self._presence.share()
+            self._beat = now
+
+    def _follow(self) -> None:
+        """Be at the place of the log; where there is no replica, or one of another series, make one."""
+        row = self._store.series()
+        if row is None or row.over:
+            self._replica = None
+        elif self._replica is None or self._replica.row.series != row.series:
+            hub = f"{self._name}-{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
+            self._store.alive(hub, self._presence.now())
+            self._replica = Replica(self._federation, self._store, row, hub)
+            self._glance = 0.0
+        elif self._replica.follow():
+            self._glance = 0.0
+
+    def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
+        """Claim, receive and save replies; return what became of each."""
+        replica, due, told = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
+        opened = None if replica is None else replica.open
+        for handed in batch:
+            place = None if replica is None or opened is None else (replica.row.series, opened.exchange)
+            if (handed.series, handed.exchange) != place:
+                told.append((handed, _RECEIPTS[Claim.LATE]))
+            elif handed.client in due:  # two at a time: one of them is next
+                told.append((handed, _RECEIPTS[Claim.PENDING]))
+            else:
+                due[handed.client] = handed
+        if due and replica is not None and opened is not None:
+            told += self._taken(replica, opened, due)
+        for _, receipt in told:
+            if receipt.taken is not Taken.SAVED:
+                self._meters.refused(receipt.taken.value)
+        return told
+
+    def _taken(
+        self, replica: Replica, opened: Exchange, due: dict[int, Handed]
+    ) -> list[tuple[Handed, Receipt]]:
+        """Take replies to the open exchange."""
+        place = (replica.row.series, opened.exchange)
+        digests = {client: hashlib.sha256(handed.reply).digest() for client, handed in due.items()}
+        claims = self._store.claim(*place, replica.hub, digests)
+        told = {client: _RECEIPTS[claim] for client, claim in claims.items() if claim is not Claim.OWN}
+        own = [client for client, claim in claims.items() if claim is Claim.OWN]
+        answers: dict[int, bytes] = {}
+        for client in own:
+            answer, fault = replica.receive(client, due[client].reply)
+            if answer or fault is None:  # of a reply with a fault the rest counts
+                answers[client] = answer
+            if fault is not None:
+                told[client] = self._refused(client, fault)
+        if refused := [client for client in own if client not in answers]:
+            self._store.release(*place, replica.hub, refused)
+        saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
+        if not saved:  # closed, or taken for dead, in the meantime: what it holds does not count
+            self._replica = None
+        told = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | told
+        return [(due[client], receipt) for client, receipt in told.items()]
+
+    def _refused(self, client: int, fault: Exception) -> Receipt:
+        if isinstance(fault, LateMessage):
+            return Receipt(taken=Taken.LATE, reason=str(fault))
+        self._records.fault(client, str(fault))
+        return Receipt(taken=Taken.FAULTY, reason=str(fault))
+
+    def _show(self, now: float) -> None:
+        """Publish what there is to see, now and then."""
+        if now - self._glance >= GLANCE:
+            self._publish(self._showing.view(self._replica), self._showing.status(self._replica, now))
+            self._glance = now
+
+
+def _refuse(batch: list[Handed], why: str) -> None:
+    for handed in batch:
+        handed.done(Receipt(taken=Taken.AGAIN, reason=why))

@@ -1,0 +1,149 @@
+"""The hub that holds the lease leads: it begins series, opens and closes exchanges, and records outcomes.
+
+What it decides is in the store before anybody acts on it. Two that lead for a moment, because one was slow,
+do no harm: every decision is made once, and whoever comes second follows the first.
+"""
+
+import logging
+
+from ccesa.errors import CcesaError
+from ccesa.protocol import messages as m
+from ccesa.service.desk import Unavailable
+from ccesa.service.federation import Federation
+from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.records import Records
+from ccesa.service.hub.replica import Replica
+from ccesa.service.operator.logs import event
+from ccesa.service.operator.meters import Meters
+from ccesa.service.store import Store
+from ccesa.service.store.rows import Exchange
+from ccesa.service.tasks import task_digest
+
+#: Seconds for which the lease is taken, and after which what could not be done is tried again.
+LEASE, PATIENCE = 10.0, 5.0
+
+
+class Leader:
+    """Does what only one hub at a time should do."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        store: Store,
+        agenda: Agenda,
+        records: Records,
+        presence: Presence,
+        meters: Meters,
+        name: str,
+    ) -> None:
+        self._federation, self._store, self._agenda, self._records = federation, store, agenda, records
+        self._presence, self._meters, self._name = presence, meters, name
+        self._until = self._gathering = self._held = 0.0
+        #: Why nothing goes on; empty where it does.
+        self.reason = ""
+
+    def breathe(self, now: float) -> None:
+        """Take or keep the lease."""
+        self._until = now + LEASE if self._store.lead(self._name, now, LEASE) else 0.0
+
+    def leads(self, now: float) -> bool:
+        """Tell whether this hub leads."""
+        return now < self._until
+
+    def act(self, replica: Replica | None, now: float) -> bool:
+        """Do the next thing that is due; return whether the log has changed by it."""
+        if not self.leads(now) or now < self._held:
+            return False
+        self.reason = ""
+        try:
+            if replica is None:
+                return self._begin(now)
+            if replica.ended:
+                self._records.write(replica, now)
+                return True
+            if replica.open is None:
+                return self._open(replica, now)
+            return self._close(replica, replica.open, now)
+        except Unavailable:
+            raise
+        except CcesaError as error:
+            self.hold(str(error), now)
+            return False
+
+    def hold(self, reason: str, now: float) -> None:
+        """Wait, for a reason that an operator has to know."""
+        event("stuck", logging.WARNING, reason=reason)
+        self.reason, self._held = reason, now + PATIENCE
+
+    def _begin(self, now: float) -> bool:
+        """Begin a series for the questions that are left."""
+        pending = self._agenda.pending
+        if not pending or self._store.finishing():
+            return False
+        config = self._federation.config(self._federation.form.length(self._agenda.task(pending[0])))
+        row = self._store.begin_series(config.encode(), len(pending))
+        charter = self._federation.charter
+        self._records.audit(
+            "series",
+            now,
+            series=row.series,
+            series_id=config.series_id.hex(),
+            rounds=row.rounds,
+            charter=None if charter is None else charter.digest.hex(),
+        )
+        self._gathering = now
+        return True
+
+    def _open(self, replica: Replica, now: float) -> bool:
+        """Open the next exchange; or end the series, where nothing is left to ask."""
+        pending = self._agenda.pending
+        nothing_left = not pending or self._store.finishing()
+        if replica.finished or (nothing_left and not replica.has_vectors):
+            self._store.end_series(replica.row.series)
+            return True
+        if self._store.paused() or not self._is_gathered(replica, now):
+            return False
+        if self._federation.charter is not None:
+            self._federation.charter.check_current(now)
+        question = pending[0] if replica.masking is not None else None
+        opening = Exchange(
+            exchange=replica.next,
+            members=tuple(sorted(self._presence.present(now))),
+            task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
+            question=question,
+            opened=now,
+        )
+        self._store.open_exchange(replica.row.series, opening)
+        return True
+
+    def _is_gathered(self, replica: Replica, now: float) -> bool:
+        """Tell whether enough members are here for a round; one in flight goes on with whom it has."""
+        if replica.in_flight:
+            return True
+        present, eligible = self._presence.present(now), self._presence.eligible
+        least = self._federation.least_roster
+        if len(eligible) < least:
+            self.hold(f"a round needs {least} members, and {len(eligible)} are not set aside", now)
+            return False
+        if present >= eligible:
+            return True
+        self._gathering = self._gathering or now
+        return len(present) >= least and now - self._gathering >= self._federation.policy.gather
+
+    def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
+        """Close the open exchange, if the policy says so."""
+        answered = self._store.answered(replica.row.series, opened.exchange)
+        seconds = now - opened.opened
+        closes = self._federation.policy.closes(
+            asked=len(replica.requests),
+            answered=len(answered),
+            least=min(self._federation.least, len(replica.requests)),
+            seconds=seconds,
+            vectors=opened.question is not None,
+        )
+        if closes:
+            for name, asked in replica.steps.values():
+                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
+            self._store.close_exchange(replica.row.series, opened.exchange, now)
+        return closes

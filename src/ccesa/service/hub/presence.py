@@ -1,0 +1,56 @@
+"""Who is here: members that were heard of lately, at this hub or at another one, and are not set aside."""
+
+import time
+from collections.abc import Callable
+
+from ccesa.service.federation import Federation
+from ccesa.service.store import Store
+from ccesa.service.store.rows import MemberRow
+
+
+class Presence:
+    """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
+
+    def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._federation, self._store, self.now = federation, store, clock
+        self._heard: dict[int, float] = {}
+        self.rows: dict[int, MemberRow] = {}
+        self.reload()
+
+    def heard(self, client: int) -> None:
+        """Note that a member was heard of."""
+        self._heard[client] = self.now()
+
+    def share(self) -> None:
+        """Let other hubs know, and learn from them."""
+        heard = dict(self._heard)
+        if heard:
+            self._store.seen(heard)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read what the store has about all members."""
+        self.rows = self._store.members()
+
+    def seen(self, client: int) -> float:
+        """Return when a member was last heard of; 0 for never."""
+        row = self.rows.get(client)
+        return max(self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+
+    def row(self, client: int) -> MemberRow:
+        """Return what the store has about a member."""
+        return self.rows.get(client) or MemberRow(client=client)
+
+    @property
+    def eligible(self) -> set[int]:
+        """Members that are not set aside."""
+        aside = {client for client, row in self.rows.items() if row.set_aside}
+        return set(range(self._federation.clients)) - aside
+
+    def is_here(self, client: int, now: float) -> bool:
+        """Tell whether a member was heard of lately."""
+        return now - self.seen(client) < self._federation.policy.absent
+
+    def present(self, now: float) -> set[int]:
+        """Return the members that can be asked to take part."""
+        return {client for client in self.eligible if self.is_here(client, now)}

@@ -1,0 +1,183 @@
+"""A replica is a series as the log in the store has it: whatever was opened, answered and closed there.
+
+Nothing that a replica computes is stored: it follows from the log. So a hub that was killed, or that missed
+something, replays; and several hubs on one store are the same server, whichever of them a client has reached.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccesa import words
+from ccesa.config import RoundConfig
+from ccesa.errors import FaultyClient, OrderError
+from ccesa.protocol import messages as m
+from ccesa.protocol.schedule import Schedule, numbered
+from ccesa.protocol.series import Ended, Series
+from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.steps import Requests, steps_of
+from ccesa.service.federation import Federation
+from ccesa.service.store import Store
+from ccesa.service.store.rows import Exchange, SeriesRow
+from ccesa.wire import Data
+
+
+@dataclass(kw_only=True)
+class Started:
+    """What is known of a round in flight besides its server."""
+
+    #: Seconds since 1970, and how many were asked to take part.
+    time: float
+    asked: int
+    #: What it was asked for vectors for; None as long as it was not.
+    question: int | None = None
+    task: bytes = b""
+
+
+class Diverged(Exception):
+    """Raised where answers do not go together: what counts is what a replica makes of them by ids."""
+
+
+class Replica:
+    """Follows the log of one series, from the first round on that is not over."""
+
+    def __init__(self, federation: Federation, store: Store, row: SeriesRow, hub: str) -> None:
+        self._federation, self._store, self.row, self.hub = federation, store, row, hub
+        self.config = federation.decode(row.config)
+        over = {one.number for one in store.rounds() if one.series == row.series}
+        numbers = range(self.config.number, self.config.number + row.rounds)
+        first = next((number for number in numbers if number not in over), numbers.stop)
+        skipped = first - self.config.number
+        #: Where the next exchange stands in the series.
+        self.next = skipped * Schedule.of(self.config).stride
+        self.series: Series | None = None
+        if skipped < row.rounds:
+            begun = numbered(self.config, first)
+            self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
+        self.open: Exchange | None = None
+        self.requests: Requests = {}
+        self.started: dict[int, Started] = {}
+        #: Rounds that are over, and not recorded yet as far as this replica knows.
+        self.ended: list[Ended] = []
+        self._now = 0.0
+        #: Whether this replica has taken replies of the open exchange itself, before those of others.
+        self._has_taken = False
+        self.follow()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to be opened."""
+        return self.series is None or self.series.finished
+
+    @property
+    def masking(self) -> int | None:
+        """The number of the round for which the next exchange asks for vectors."""
+        return None if self.series is None else self.series.masking
+
+    @property
+    def in_flight(self) -> tuple[int, ...]:
+        """Numbers of the rounds that are not over."""
+        return () if self.series is None else self.series.rounds
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether vectors were asked for in a round that is not over."""
+        return any(self.started[number].question is not None for number in self.in_flight)
+
+    @property
+    def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
+        """The open step of each round in flight, and who was asked in it."""
+        return {} if self.series is None else self.series.steps
+
+    @property
+    def oldest(self) -> int:
+        """The first exchange that a replay needs."""
+        stride = Schedule.of(self.config).stride
+        first = min(self.in_flight, default=None)
+        return self.next if first is None else (first - self.config.number) * stride
+
+    @property
+    def before_start(self) -> int:
+        """How many exchanges open after this one before a round starts."""
+        return -self.next % Schedule.of(self.config).stride
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that a reply to the open exchange has at most."""
+        vectors = self.open is not None and self.open.question is not None
+        limits = [
+            m.limit(kind, self.config)
+            for step in steps_of(self.config)
+            for kind in step.replies
+            if vectors or not m.has_vector(kind)
+        ]
+        return sum(limits) + 4 * len(limits)
+
+    def follow(self) -> bool:
+        """Do what the log says that this replica has not done yet; return whether there was anything."""
+        place = self.next if self.open is None else self.open.exchange
+        before = (self.next, self.open)
+        for logged in self._store.exchanges(self.row.series, since=place):
+            if self.open is None:
+                self._open(logged)
+            if logged.closed is not None:
+                self._close(logged)
+        return (self.next, self.open) != before
+
+    def receive(self, client: int, reply: Data) -> tuple[bytes, FaultyClient | None]:
+        """Take a reply; return what was taken of it, as the log keeps it, and what was wrong with it."""
+        if self.series is None:
+            raise OrderError("no exchange is open")
+        self._has_taken = True
+        try:
+            self.series.receive(client, reply)
+        except FaultyClient as fault:
+            return self.series.taken(client), fault
+        return self.series.taken(client), None
+
+    @property
+    def total(self) -> Data | None:
+        """The sum of the vectors that this replica has taken itself; None where none are asked for."""
+        total = None if self.series is None else self.series.total
+        return None if total is None else total.data.cast("B")
+
+    def _server(self, config: RoundConfig) -> Server:
+        """Make the server of a round: the same one, whenever it is made."""
+        dropout = self._federation.dropout
+        if self._federation.charter is None:
+            return Server(config, dropout=dropout)
+        return ActiveServer(config, self._federation.charter, dropout=dropout, now=self._now)
+
+    def _open(self, logged: Exchange) -> None:
+        if self.series is None:
+            raise OrderError("an exchange after the last one")
+        before, masking = set(self.series.rounds), self.series.masking
+        if masking is not None:
+            self.started[masking].question, self.started[masking].task = logged.question, logged.task
+        self.series.members, self._now = set(logged.members), logged.opened
+        self.requests = self.series.open(logged.task)
+        for number in set(self.series.rounds) - before:
+            self.started[number] = Started(time=logged.opened, asked=len(logged.members))
+        self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
+
+    def _close(self, logged: Exchange) -> None:
+        if self.series is None:
+            raise OrderError("an exchange after the last one")
+        others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
+        sums = []
+        if self.series.total is not None:  # else they are of a round that is over
+            sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
+        if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
+            raise Diverged
+        self.ended += self.series.close()
+        self.open, self.requests = None, {}
+
+
+def _added(sums: list[bytes], bits: int) -> bytes:
+    """Return the sum of sums; nothing if there are none."""
+    if len(sums) < 2:
+        return b"".join(sums)
+    total = np.frombuffer(sums[0], words.dtype(bits)).copy()
+    for one in sums[1:]:
+        words.add(total, one)
+    return total.tobytes()

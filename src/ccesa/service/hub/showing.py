@@ -1,0 +1,158 @@
+"""What a hub shows of itself: a view of what is open for its sites, and a status for its operator."""
+
+from ccesa.charter import Charter
+from ccesa.service.desk import View
+from ccesa.service.federation import Federation
+from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.budget import spent
+from ccesa.service.hub.leader import Leader
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.replica import Replica
+from ccesa.service.status import MemberStatus, RoundStatus, Status, StepStatus
+from ccesa.service.store import Store
+from ccesa.service.store.rows import RoundRow
+
+#: Rounds that a status has at most: the latest.
+MOST_ROUNDS = 500
+#: Seconds after which a hub that gave no sign of life is not shown.
+DEAD = 15.0
+
+
+class Showing:
+    """Makes views and statuses, in the engine's thread."""
+
+    def __init__(
+        self, federation: Federation, store: Store, agenda: Agenda, presence: Presence, leader: Leader
+    ) -> None:
+        self._federation, self._store, self._agenda = federation, store, agenda
+        self._presence, self._leader = presence, leader
+        self._certificate = _certificate(federation.charter)
+
+    def state(self, replica: Replica | None) -> tuple[str, str]:
+        """Return the state of the federation in a word, and the reason for it."""
+        if self._leader.reason:
+            return "stuck", self._leader.reason
+        if replica is None and (not self._agenda.pending or self._store.finishing()):
+            return "over", self._lost()
+        if reason := self._store.paused():
+            return "paused", reason
+        if replica is None or (replica.open is None and not replica.in_flight):
+            return "gathering", ""
+        return "running", ""
+
+    def _lost(self) -> str:
+        lost = sorted(set(range(self._federation.rounds)) - self._agenda.answered)
+        return f"{len(lost)} of {self._federation.rounds} sums are missing" if lost else ""
+
+    def view(self, replica: Replica | None) -> View:
+        """Return what is open now."""
+        state, _ = self.state(replica)
+        opened = None if replica is None else replica.open
+        vectors = opened is not None and opened.question is not None
+        lasts = self._federation.policy.lasts(vectors)
+        return View(
+            state=state,
+            series=0 if replica is None else replica.row.series,
+            config=b"" if replica is None else replica.row.config,
+            exchange=-1 if opened is None else opened.exchange,
+            requests={} if replica is None else replica.requests,
+            task=opened.task if opened is not None and vectors else None,
+            closes=0.0 if opened is None else opened.opened + lasts,
+            next_start=0.0
+            if replica is None or opened is None
+            else self._next_start(replica, opened.opened + lasts),
+            question=max(self._agenda.answered, default=-1),
+            most_bytes=0 if replica is None else replica.most_bytes,
+        )
+
+    def _next_start(self, replica: Replica, closes: float) -> float:
+        """Return when the next round starts at the latest, if exchanges before it last as long as they may."""
+        return closes + replica.before_start * self._federation.policy.deadline
+
+    def status(self, replica: Replica | None, now: float) -> Status:
+        """Return what there is to see."""
+        state, reason = self.state(replica)
+        opened = None if replica is None else replica.open
+        answered = (
+            self._store.answered(replica.row.series, opened.exchange)
+            if replica is not None and opened is not None
+            else set[int]()
+        )
+        head = self._store.head()
+        charter = self._federation.charter
+        return Status(
+            name=self._federation.name,
+            guard=self._federation.guard,
+            state=state,
+            reason=reason,
+            questions=self._federation.rounds,
+            answered=len(self._agenda.answered),
+            series=0 if replica is None else replica.row.series,
+            exchange=-1 if opened is None else opened.exchange,
+            steps=[] if replica is None else _steps(replica, answered),
+            opened=0.0 if opened is None else opened.opened,
+            closes=0.0 if opened is None else self.view(replica).closes,
+            members=[
+                self._member(client, client in answered, now) for client in range(self._federation.clients)
+            ],
+            rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
+            certificate=self._certificate,
+            privacy_bits=None if charter is None else charter.certificate.privacy_bits,
+            privacy=spent(self._federation, self._agenda.rounds),
+            head="" if head is None else head.hash.hex(),
+            hubs=self._store.hubs(now - DEAD),
+            now=now,
+        )
+
+    def _member(self, client: int, answered: bool, now: float) -> MemberStatus:
+        row = self._presence.row(client)
+        here = "present" if self._presence.is_here(client, now) else "absent"
+        return MemberStatus(
+            client=client,
+            name=self._federation.names[client],
+            state="set aside" if row.set_aside else here,
+            reason=row.set_aside,
+            blames=row.blames,
+            seen=self._presence.seen(client),
+            answered=answered,
+        )
+
+
+def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
+    return [
+        StepStatus(round=number, step=name, asked=len(asked), answered=len(asked & answered))
+        for number, (name, asked) in replica.steps.items()
+    ]
+
+
+def _round(row: RoundRow) -> RoundStatus:
+    return RoundStatus(
+        series=row.series,
+        number=row.number,
+        question=row.question,
+        attempt=row.attempt,
+        outcome=row.outcome,
+        reason=row.reason,
+        survivors=len(row.survivors),
+        asked=row.asked,
+        pairs=list(row.pairs),
+        started=row.started,
+        ended=row.ended,
+        metrics=row.metrics,
+    )
+
+
+def _certificate(charter: Charter | None) -> list[str]:
+    """Return what a charter promises, in sentences."""
+    if charter is None:
+        return ["The hub is trusted to follow the protocol; what it sees is masked vectors and their sum."]
+    stated = charter.certificate
+    return [
+        f"Even if the hub lies and {stated.colluders} of {len(charter.members)} members work with it, every "
+        f"sum that can be opened has at least {stated.least_honest} honest members in it, except with a "
+        f"probability of 2^-{stated.privacy_bits:.0f} per roster.",
+        f"With {stated.dropout:.0%} of the members leaving, a round is lost with a probability of about "
+        f"2^-{stated.reliability_bits:.0f}.",
+        f"The charter has serial {charter.serial}, expires on {charter.expiry}, and its digest is "
+        f"{charter.fingerprint}.",
+    ]

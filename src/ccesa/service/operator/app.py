@@ -1,0 +1,235 @@
+"""The operator's port: the page, its events, metrics, health, and actions behind the operator's token."""
+
+import hashlib
+import ipaddress
+import logging
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from importlib import resources
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ccesa.errors import ConfigError, shown
+from ccesa.service.desk import Desk, Unavailable
+from ccesa.service.operator import events
+from ccesa.service.operator.logs import event
+from ccesa.service.operator.meters import Meters
+
+#: Pages that may be open at a time, and bytes that an action's body may have.
+MOST_VIEWERS, MOST_BYTES = 64, 4096
+#: What an operator can do to the federation, and to a member.
+ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
+#: These have to say why.
+_WITH_REASON = ("set-aside",)
+#: What answers whatever name it is asked by: probes and Prometheus have their own names for a machine.
+_ANY_HOST = ("/metrics", "/healthz", "/readyz")
+
+
+def page() -> tuple[bytes, str]:
+    """Return the page, and the policy under which a browser runs nothing but the page's own script and style."""
+    text = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    digests = {kind: _digest(kind, text) for kind in ("script", "style")}
+    policy = (
+        f"default-src 'none'; script-src '{digests['script']}'; style-src '{digests['style']}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return text.encode(), policy
+
+
+def _digest(kind: str, text: str) -> str:
+    inside = re.search(f"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+    if inside is None:
+        raise ConfigError(f"the page has no {kind}")
+    return "sha256-" + b64encode(hashlib.sha256(inside[1].encode()).digest()).decode()
+
+
+def problem(status: int, name: str, title: str, detail: str = "", **headers: str) -> Response:
+    """Return a problem document (RFC 9457)."""
+    body = {"type": f"urn:ccesa:problem:{name}", "title": title, "status": status}
+    content = msgspec.json.encode(body | ({"detail": detail} if detail else {}))
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return Response(content, status, named, media_type="application/problem+json")
+
+
+def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()) -> Starlette:
+    """Return the operator's side of a hub as an ASGI application.
+
+    Args:
+        desk: The hub's desk.
+        meters: What the hub counts; without them ``/metrics`` shows the status only.
+        hosts: Names by which browsers may ask for it, besides ``localhost`` and addresses. A page of somebody
+            else's can give its own name this machine's address, and would read everything here.
+    """
+    side = _Operator(desk, meters or Meters(), *page())
+    routes = [
+        Route("/", side.page),
+        Route("/events", side.events),
+        Route("/status", side.status),
+        Route("/metrics", side.metrics),
+        Route("/healthz", side.healthz),
+        Route("/readyz", side.readyz),
+        Route("/actions/{action}", side.act, methods=["POST"]),
+        Route("/members/{client:int}/{action}", side.act, methods=["POST"]),
+    ]
+    guarded = Middleware(_Guarded, hosts=frozenset(hosts))
+    handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {HTTPException: _refused}
+    return Starlette(routes=routes, middleware=[guarded], exception_handlers=handlers)
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    return problem(error.status_code, _named(error.detail), error.detail, **dict(error.headers or {}))
+
+
+def _named(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+class _Guarded:
+    """Answers only to names of this machine, and adds headers that keep other pages away."""
+
+    HEADERS = (
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+    )
+
+    def __init__(self, inner: ASGIApp, hosts: frozenset[str]) -> None:
+        self._inner, self._hosts = inner, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *self.HEADERS]
+            await send(message)
+
+        answer = self._inner
+        if scope["type"] == "http" and scope["path"] not in _ANY_HOST and not self._ours(scope):
+            answer = problem(421, "misdirected", "Not a name of this machine")
+        await answer(scope, receive, with_headers)
+
+    def _ours(self, scope: Scope) -> bool:
+        host = Request(scope).url.hostname or ""
+        return host == "localhost" or host in self._hosts or _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+class _Action(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class _Operator:
+    """The handlers."""
+
+    def __init__(self, desk: Desk, meters: Meters, content: bytes, policy: str) -> None:
+        self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
+        self._viewers = 0
+        meters.follow(desk.status)
+
+    async def page(self, request: Request) -> Response:
+        headers = {"content-security-policy": self._policy}
+        return Response(self._page, headers=headers, media_type="text/html")
+
+    async def status(self, request: Request) -> Response:
+        return Response(msgspec.json.encode(self._desk.status()), media_type="application/json")
+
+    async def metrics(self, request: Request) -> Response:
+        content, media_type = self._meters.exposed(request.headers.get("accept", ""))
+        return Response(content, headers={"content-type": media_type})
+
+    async def healthz(self, request: Request) -> Response:
+        """Say whether this process works: the event loop does, or nobody would answer."""
+        if not self._desk.alive():
+            return problem(503, "dead", "The engine has stopped", "restart this process")
+        return Response(status_code=204)
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether members can be served: the store is there and what goes on is known."""
+        trouble = self._desk.trouble()
+        if trouble or not self._desk.alive():
+            return problem(503, "not-ready", "Not ready", shown(trouble), retry_after="5")
+        return Response(status_code=204)
+
+    async def events(self, request: Request) -> Response:
+        headers = {"x-accel-buffering": "no"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type="text/event-stream")
+        if self._viewers >= MOST_VIEWERS:
+            return problem(503, "too-many", "Too many pages are open", retry_after="10")
+        return StreamingResponse(self._viewed(), headers=headers, media_type="text/event-stream")
+
+    async def _viewed(self) -> AsyncIterator[bytes]:
+        self._viewers += 1
+        try:
+            with self._meters.viewers.track_inprogress():
+                async for one in events.follow(self._desk):
+                    yield one
+        finally:
+            self._viewers -= 1
+
+    async def act(self, request: Request) -> Response:
+        """Do what an operator asks; whose token it is comes before everything else."""
+        action, client = request.path_params["action"], request.path_params.get("client")
+        try:
+            if not await self._desk.is_operator(_token(request)):
+                return self._stranger(action)
+            if action not in (ACTIONS if client is None else TO_MEMBERS):
+                return problem(404, "not-found", "Not Found")
+            reason = await _reason(request, action)
+            if isinstance(reason, Response):
+                return reason
+            await self._desk.act(action, client, reason)
+        except ConfigError as error:
+            return problem(422, "refused", "This cannot be done", shown(str(error), 300))
+        except Unavailable:
+            self._meters.store_away()
+            return problem(503, "unavailable", "The store is away: try again", retry_after="5")
+        self._meters.acted(action)
+        event("operator-acted", action=action, client=client, reason=reason)
+        return Response(status_code=204)
+
+    def _stranger(self, action: str) -> Response:
+        self._meters.refused("unauthorized")
+        event("operator-refused", logging.WARNING, action=action)
+        return problem(
+            401, "unauthorized", "Not the operator's token", www_authenticate='Bearer realm="operator"'
+        )
+
+
+def _token(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+async def _reason(request: Request, action: str) -> str | Response:
+    """Return the reason in an action's body, or the problem with it. No more is read than may be there."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            return problem(413, "too-large", "Too much text", f"at most {MOST_BYTES} bytes")
+    try:
+        reason = msgspec.json.decode(body or b"{}", type=_Action).reason.strip()
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return problem(400, "malformed", "Not an action", 'expected JSON such as {"reason": "..."}')
+    if action in _WITH_REASON and not reason:
+        return problem(422, "no-reason", "A reason is needed", "it is kept, and shown to everyone who asks")
+    return shown(reason, 200)

@@ -1,0 +1,151 @@
+"""Structured logs: events by name with fields, as JSON lines or as text, and never contents.
+
+Whatever is logged passes one function, also what other packages log: bytes show as their number, text is cut
+and escaped, and what looks like a key, a token or a vector is left out of it. That is a net below the rule and
+not the rule: no event has a field for contents.
+"""
+
+import json
+import logging
+import re
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, TextIO
+
+from ccesa.errors import ConfigError, shown
+
+LOGGER = logging.getLogger("ccesa.service")
+FORMATS = ("text", "json")
+#: What every record has, besides an event's fields; uvicorn adds its message in colours.
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
+#: No text is longer than this, and no list.
+_LONGEST, _MOST = 200, 16
+#: What is left out of texts: passwords in addresses, credentials, bytes as Python shows them, numbers of many
+#: digits in a row, and anything as long as a key in base64 or hexadecimal but for its beginning.
+_LEFT_OUT = (
+    (re.compile(r"//[^/@\s]+@"), "//...@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+\S+"), r"\1 ..."),
+    (re.compile(r"""\bb(['"]).*?(?<!\\)\1|\bbytearray\(.*?\)|<memory at .*?>"""), "(bytes)"),
+    (re.compile(r"(?:[-+]?\d[\d.e+-]{4,}[\s,\]\[]+){3,}(?:[-+]?\d[\d.e+-]*)?"), "(numbers) "),
+    (re.compile(r"\b([A-Za-z0-9_-]{8})[A-Za-z0-9_+/-]{16,}={0,2}"), r"\1..."),
+)
+
+
+def event(name: str, level: int = logging.INFO, **fields: object) -> None:
+    """Log an event: its name is a word or a few with hyphens, its fields say which, how many and how long.
+
+    Args:
+        name: What happened, such as "round-over".
+        level: As in ``logging``.
+        **fields: Numbers, short texts, and lists of them. Never contents: no vector, share, key or token.
+    """
+    LOGGER.log(level, name, extra={"fields": fields})
+
+
+def plain(value: object) -> Any:
+    """Return a value as it may be logged: short, printable, without what looks like a secret."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 53 else f"a number of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return round(value, 6) if abs(value) < 1e15 else str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, BaseException):
+        return _text(f"{type(value).__name__}: {value}")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"({memoryview(value).nbytes} bytes)"
+    if isinstance(value, list | tuple | set | frozenset):
+        return _list(value)
+    return f"({type(value).__name__})"
+
+
+def _text(text: str) -> str:
+    cut = text[: 10 * _LONGEST]  # patterns are for texts of bounded length
+    for pattern, instead in _LEFT_OUT:
+        cut = pattern.sub(instead, cut)
+    return shown(cut + text[10 * _LONGEST :], _LONGEST)
+
+
+def _list(values: Iterable[object]) -> list[Any]:
+    every = list(values)
+    more = [f"and {len(every) - _MOST} more"] if len(every) > _MOST else []
+    return [plain(one) for one in every[:_MOST]] + more
+
+
+def line(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what is written of a record: when, how grave, who says it, what happened, and the fields."""
+    written = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "event": _text(record.getMessage()),
+    }
+    for name, value in (_extra(record) | getattr(record, "fields", {})).items():
+        written.setdefault(name, plain(value))
+    if record.exc_info and record.exc_info[1] is not None:
+        written |= {"error": plain(record.exc_info[1]), "frames": _frames(record.exc_info[2])}
+    return written
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    """Return what a caller of ``logging`` gave as ``extra``."""
+    return {name: value for name, value in vars(record).items() if name not in _USUAL}
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    """Where an error came from, innermost last: places only, for source lines and locals can be contents."""
+    return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(trace)][-_MOST:]
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line of JSON."""
+        return json.dumps(line(record))
+
+
+class TextLines(logging.Formatter):
+    """One line for people: when, how grave, what, and ``name=value`` for each field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line of text."""
+        written = line(record)
+        head = " ".join((written.pop("time"), f"{written.pop('level'):7}", written.pop("event")))
+        written.pop("logger")
+        return " ".join([head, *(f"{name}={json.dumps(value)}" for name, value in written.items())])
+
+
+_FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
+
+
+def set_up(
+    log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO
+) -> logging.Handler:
+    """Write all logs of this process in one format, those of other packages too.
+
+    Args:
+        log_format: "text" or "json".
+        stream: Where to; standard error without it.
+        level: What is less grave is left out; of other packages, what is less than a warning.
+
+    Returns:
+        The handler, now the root logger's only one.
+
+    Raises:
+        ConfigError: For another format.
+    """
+    if log_format not in _FORMATTERS:
+        raise ConfigError(f"the log format is one of {', '.join(FORMATS)}, got {shown(log_format)}")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_FORMATTERS[log_format]())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    LOGGER.setLevel(level)
+    return handler

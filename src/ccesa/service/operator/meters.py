@@ -1,0 +1,201 @@
+"""Figures for Prometheus: what hub and HTTP side count, and what the status says when it is asked.
+
+Labels have few values whatever others send: a value that is in no table here is counted as "other".
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from ccesa.service.status import Status
+
+STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
+STATES = ("gathering", "running", "paused", "over", "stuck")
+MEMBERS = ("present", "absent", "set aside")
+#: Why a round was lost: names of errors.
+LOST = (
+    "TooFewClients",
+    "Unreliable",
+    "Disconnected",
+    "CorruptShares",
+    "CorruptSeeds",
+    "StaleCheckpoint",
+    "AttemptsSpent",
+    "RoundFailed",
+)
+#: Why a request or a reply was refused: names of problems, and of what became of a reply.
+REFUSED = (
+    "again",
+    "busy",
+    "conflict",
+    "encoded",
+    "faulty",
+    "full",
+    "header-too-large",
+    "internal",
+    "late",
+    "length-required",
+    "malformed",
+    "method-not-allowed",
+    "misdirected",
+    "no-result",
+    "not-found",
+    "range",
+    "series-over",
+    "stopping",
+    "timeout",
+    "too-large",
+    "unauthorized",
+    "unavailable",
+    "upload-offset",
+)
+_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
+_CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
+
+
+def known(value: str, table: Iterable[str]) -> str:
+    """Return the value if the table has it, else "other": nobody's text becomes a label."""
+    return value if value in table else "other"
+
+
+class Meters:
+    """What is counted in one hub process, from any thread. Each has a registry of its own.
+
+    Attributes:
+        registry: What ``/metrics`` shows.
+        polls: Long polls that wait now; ``with meters.polls.track_inprogress(): ...`` around each.
+        connections: Connections that are open now, in the same way.
+        viewers: Pages that are open now, in the same way.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
+        self._accusations = self._counter("accusations", "Pairs of clients of whom one lied.")
+        self._drops = self._counter(
+            "drops", "Clients that were asked and are out of a round.", "step", "reason"
+        )
+        self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
+        self._received = self._counter("received_bytes", "Bytes of bodies that came in.")
+        self._sent = self._counter("sent_bytes", "Bytes of bodies that went out.")
+        self._away = self._counter("store_unavailable", "Times that the store could not be reached.")
+        self._actions = self._counter("actions", "What operators did.", "action")
+        self._seconds = self._histogram("step_seconds", "How long steps were open.", _SECONDS)
+        self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
+        self._leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
+        self.polls = self._gauge("long_polls", "Long polls that wait now.")
+        self.connections = self._gauge("connections", "Connections that are open now.")
+        self.viewers = self._gauge("viewers", "Operator's pages that are open now.")
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        return Gauge(f"ccesa_{name}", words, registry=self.registry)
+
+    def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"ccesa_{name}", words, ["step"], buckets=buckets, registry=self.registry)
+
+    def refused(self, reason: str) -> None:
+        """Count a refusal by the name of its problem."""
+        self._refusals.labels(known(reason, REFUSED)).inc()
+
+    def received(self, length: int) -> None:
+        """Count bytes of a body that came in."""
+        self._received.inc(length)
+
+    def sent(self, length: int) -> None:
+        """Count bytes of a body that went out."""
+        self._sent.inc(length)
+
+    def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
+        """Count a step that has closed; the leader calls this once for each.
+
+        Args:
+            step: The step's name.
+            seconds: How long it was open.
+            asked: How many clients were asked.
+            dropped: How many of them did not answer.
+            faulty: How many of those that dropped had sent what was refused; the others were silent.
+        """
+        step = known(step, STEPS)
+        self._seconds.labels(step).observe(seconds)
+        self._clients.labels(step).observe(asked - dropped)
+        self._drops.labels(step, "silent").inc(dropped - faulty)
+        self._drops.labels(step, "faulty").inc(faulty)
+
+    def round_over(self, outcome: str, pairs: int = 0) -> None:
+        """Count a round that is over; the leader calls this once for each.
+
+        Args:
+            outcome: "sum", or the name of the error's class.
+            pairs: How many pairs of clients there are of whom one lied.
+        """
+        lost = outcome != "sum"
+        self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
+        self._accusations.inc(pairs)
+
+    def store_away(self) -> None:
+        """Count that the store could not be reached."""
+        self._away.inc()
+
+    def acted(self, action: str) -> None:
+        """Count what an operator did; the name is one of those that the operator's side knows."""
+        self._actions.labels(action).inc()
+
+    def leads(self, leads: bool) -> None:
+        """Note whether this process leads."""
+        self._leads.set(leads)
+
+    def follow(self, status: Callable[[], Status]) -> None:
+        """Show figures of the newest status, too, each time that somebody asks for metrics."""
+        self.registry.register(_Shown(status))
+
+    def exposed(self, accept: str) -> tuple[bytes, str]:
+        """Return all figures and their media type, for an ``Accept`` header."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self.registry), media_type
+
+
+class _Shown:
+    """Gauges that are read off a status. What is not known has no sample: a zero would be a lie."""
+
+    def __init__(self, status: Callable[[], Status]) -> None:
+        self._status = status
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        for name, words, value in _figures(status):
+            if value is not None:
+                yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)
+        yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
+        yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
+
+
+def _figures(status: Status) -> list[tuple[str, str, float | None]]:
+    privacy = status.privacy
+    return [
+        ("series", "The number of the series, from 1 on.", status.series),
+        ("exchange", "Where the open exchange stands in its series; -1 for none.", status.exchange),
+        ("questions", "Sums that are wanted in all.", status.questions),
+        ("questions_answered", "Sums that are there.", status.answered),
+        ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
+        ("hubs", "Hub processes that are alive.", len(status.hubs)),
+        ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
+        ("epsilon_spent", "Epsilon that all releases so far have spent.", privacy and privacy.epsilon),
+        ("epsilon_budget", "Epsilon that may be spent in all.", privacy and privacy.budget),
+        ("delta", "Delta for which epsilon holds.", privacy and privacy.delta),
+    ]
+
+
+def _by_state(name: str, words: str, states: tuple[str, ...], found: list[str]) -> Metric:
+    family = GaugeMetricFamily(f"ccesa_{name}", words, labels=["state"])
+    for state in states:
+        family.add_metric([state], found.count(state))
+    return family

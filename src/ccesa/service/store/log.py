@@ -1,0 +1,122 @@
+"""The log that all hubs follow: which series there are, and their exchanges, opened once and closed once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+
+from ccesa.errors import OrderError
+from ccesa.service.store.database import Run
+from ccesa.service.store.replies import Replies
+from ccesa.service.store.rows import Exchange, SeriesRow
+
+_MEMBERS = msgspec.json.Decoder(tuple[int, ...])
+#: No series has so many exchanges.
+_ALL = 1 << 62
+_OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR UPDATE"
+
+
+class Log(Replies):
+    """What happened in a series, exchange by exchange."""
+
+    def series(self) -> SeriesRow | None:
+        """Return the newest series; None before the first."""
+        with self._database.reading() as run:
+            return _newest(run)
+
+    def begin_series(self, config: bytes, rounds: int) -> SeriesRow:
+        """Begin a series, unless one is running; return the one that runs now."""
+        with self._database.alone() as run:
+            newest = _newest(run)
+            if newest is None or newest.over:
+                series = 1 if newest is None else newest.series + 1
+                run("INSERT INTO series VALUES (?, ?, ?, 0, 0)", series, config, rounds)
+                newest = SeriesRow(series=series, config=config, rounds=rounds)
+            return newest
+
+    def end_series(self, series: int) -> None:
+        """Note that a series is over, and forget all of its answers; another one can begin."""
+        with self._database.alone() as run:
+            run("UPDATE exchanges SET closed = opened WHERE series = ? AND closed IS NULL", series)
+            run("UPDATE series SET over = 1 WHERE series = ?", series)
+        self.forget(series, _ALL)
+
+    def open_exchange(self, series: int, exchange: Exchange) -> Exchange:
+        """Open the next exchange, unless that was done; return what was decided first.
+
+        Raises OrderError if the series does not run, or if this is not the next exchange after a closed one.
+        """
+        with self._database.alone() as run:
+            logged = [*_exchanges(run, series, exchange.exchange - 1)]
+            for found in logged:
+                if found.exchange == exchange.exchange:
+                    return found
+            newest = _newest(run)
+            if newest is None or newest.series != series or newest.over:
+                raise OrderError(f"series {series} does not run, so no exchange of it opens")
+            if exchange.exchange != 0 and (not logged or logged[0].closed is None):
+                raise OrderError(f"exchange {exchange.exchange} opens when the one before has closed")
+            if exchange.exchange < 0:
+                raise OrderError("exchanges are counted from 0 on")
+            _insert(run, series, exchange)
+            return replace(exchange, closed=None)
+
+    def exchanges(self, series: int, since: int = 0) -> list[Exchange]:
+        """Return the exchanges of a series from this one on, in their order."""
+        with self._database.reading() as run:
+            return [*_exchanges(run, series, since)]
+
+    def close_exchange(self, series: int, exchange: int, now: float) -> None:
+        """Close an exchange, unless that was done. What is not saved by now never will be.
+
+        Raises OrderError if it was never opened.
+        """
+        with self._database.writing() as run:
+            found = run(_OPEN, series, exchange)
+            if not found:
+                raise OrderError(f"exchange {exchange} of series {series} was never opened")
+            if found == [(None,)]:
+                run(
+                    "UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange
+                )
+                run(
+                    "DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange
+                )
+
+
+def _newest(run: Run) -> SeriesRow | None:
+    for series, config, rounds, over in run(
+        "SELECT series, config, rounds, over FROM series ORDER BY series DESC LIMIT 1"
+    ):
+        return SeriesRow(series=series, config=config, rounds=rounds, over=bool(over))
+    return None
+
+
+def _exchanges(run: Run, series: int, since: int) -> Iterator[Exchange]:
+    rows = run(
+        "SELECT exchange, members, task, question, opened, closed FROM exchanges"
+        " WHERE series = ? AND exchange >= ? ORDER BY exchange",
+        series,
+        since,
+    )
+    for exchange, members, task, question, opened, closed in rows:
+        yield Exchange(
+            exchange=exchange,
+            members=_MEMBERS.decode(members),
+            task=task,
+            question=question,
+            opened=opened,
+            closed=closed,
+        )
+
+
+def _insert(run: Run, series: int, exchange: Exchange) -> None:
+    run(
+        "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)",
+        series,
+        exchange.exchange,
+        msgspec.json.encode(exchange.members).decode(),
+        exchange.task,
+        exchange.question,
+        exchange.opened,
+    )

@@ -1,0 +1,174 @@
+"""Who takes part: members and what is held against them, tokens, sessions; and which hubs are alive."""
+
+from collections.abc import Mapping
+
+from ccesa.errors import ConfigError
+from ccesa.service.store.database import Database
+from ccesa.service.store.rows import MemberRow, TokenRow
+
+#: The client that an operator's token is stored under.
+_OPERATOR = -1
+#: The lease is one row.
+_LEASE = (
+    "INSERT INTO lease VALUES (1, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET hub = excluded.hub, until = excluded.until"
+    " WHERE lease.hub = excluded.hub OR lease.until <= ? RETURNING hub"
+)
+#: A nonce is remembered for so many seconds longer than its session, as clocks of hubs differ.
+_GRACE = 3600.0
+
+
+class People:
+    """Members, the tokens that speak for them, and hubs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Members
+
+    def members(self) -> dict[int, MemberRow]:
+        """Return what is known of members by client id; those that were never heard of are not in it."""
+        with self._database.reading() as run:
+            rows = run("SELECT client, blames, set_aside, seen FROM members ORDER BY client")
+        return {
+            client: MemberRow(client=client, blames=blames, set_aside=reason, seen=seen)
+            for client, blames, reason, seen in rows
+        }
+
+    def seen(self, times: Mapping[int, float]) -> None:
+        """Note when members were heard of; an older time changes nothing."""
+        with self._database.writing() as run:
+            run.many(
+                "INSERT INTO members (client, seen) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
+                " SET seen = excluded.seen WHERE members.seen < excluded.seen",
+                sorted(times.items()),
+            )
+
+    def blame(self, counts: Mapping[int, int], reason: str, limit: int = 3) -> set[int]:
+        """Count faults of members; set those aside that reach the limit, and return who that is new for."""
+        newly = set()
+        with self._database.writing() as run:
+            for client, count in sorted(counts.items()):
+                [(blames, before)] = run(
+                    "INSERT INTO members (client, blames) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
+                    " SET blames = members.blames + excluded.blames RETURNING blames, set_aside",
+                    client,
+                    count,
+                )
+                if blames >= limit and not before:
+                    run("UPDATE members SET set_aside = ? WHERE client = ?", _words(reason), client)
+                    newly.add(client)
+        return newly
+
+    def set_aside(self, client: int, reason: str) -> None:
+        """Ask a member for nothing any more, until it is let in; the first reason stays."""
+        with self._database.writing() as run:
+            run(
+                "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
+                " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
+                client,
+                _words(reason),
+            )
+
+    def let_in(self, client: int) -> None:
+        """Ask a member again, with nothing held against it."""
+        with self._database.writing() as run:
+            run("UPDATE members SET blames = 0, set_aside = '' WHERE client = ?", client)
+
+    # Tokens and sessions, by the SHA-256 of what the bearer has
+
+    def add_token(self, digest: bytes, client: int | None, label: str) -> None:
+        """Let the bearer of a token act for a client; None is the operator."""
+        with self._database.writing() as run:
+            run("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
+
+    def revoke_tokens(self, client: int | None) -> int:
+        """Delete all tokens of a client, or of operators; return how many there were."""
+        with self._database.writing() as run:
+            return len(run("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
+
+    def member_of(self, digest: bytes) -> int | None:
+        """Return whose token this is; None for nobody's and for an operator's."""
+        found = self._bearer(digest)
+        return None if found == _OPERATOR else found
+
+    def is_operator(self, digest: bytes) -> bool:
+        """Whether this is the token of an operator."""
+        return self._bearer(digest) == _OPERATOR
+
+    def _bearer(self, digest: bytes) -> int | None:
+        with self._database.reading() as run:
+            for (client,) in run("SELECT client FROM tokens WHERE hash = ?", digest):
+                return client
+        return None
+
+    def tokens(self) -> list[TokenRow]:
+        """Return for whom there are tokens, and their labels."""
+        with self._database.reading() as run:
+            rows = run("SELECT client, label FROM tokens ORDER BY client, label")
+        return [
+            TokenRow(client=None if client == _OPERATOR else client, label=label) for client, label in rows
+        ]
+
+    def add_session(self, digest: bytes, nonce: bytes, client: int, expires: float) -> bool:
+        """Begin a session; return False, and begin none, if the nonce was used before."""
+        with self._database.writing() as run:
+            return bool(
+                run(
+                    "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING client",
+                    digest,
+                    nonce,
+                    client,
+                    expires,
+                )
+            )
+
+    def session(self, digest: bytes, now: float) -> int | None:
+        """Return whose session this is, if it has not expired. Those that have are deleted in time."""
+        with self._database.reading() as run:
+            found = run("SELECT client FROM sessions WHERE hash = ? AND expires > ?", digest, now)
+            old = run("SELECT 1 FROM sessions WHERE expires <= ? LIMIT 1", now - _GRACE)
+        if old:
+            with self._database.writing() as run:
+                run("DELETE FROM sessions WHERE expires <= ?", now - _GRACE)
+        return found[0][0] if found else None
+
+    # Hubs
+
+    def alive(self, hub: str, now: float) -> None:
+        """Note that a hub is there."""
+        with self._database.writing() as run:
+            run(
+                "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen",
+                hub,
+                now,
+            )
+
+    def hubs(self, since: float) -> list[str]:
+        """Return the hubs that were heard of since then, the one that has the lease first."""
+        with self._database.reading() as run:
+            rows = run(
+                "SELECT hub FROM hubs WHERE seen >= ?"
+                " ORDER BY CASE WHEN hub IN (SELECT hub FROM lease) THEN 0 ELSE 1 END, hub",
+                since,
+            )
+        return [hub for (hub,) in rows]
+
+    def lead(self, hub: str, now: float, seconds: float) -> bool:
+        """Take the lease, or renew it, unless another hub has it; return whether this hub leads.
+
+        Zero seconds give it back. Two that believe they lead do no harm: whatever they log, the first wins.
+        """
+        with self._database.writing() as run:
+            return bool(run(_LEASE, hub, now + seconds, now))
+
+
+def _words(reason: str) -> str:
+    """An empty reason would mean that a member is not set aside."""
+    return reason or "no reason given"
+
+
+def _stored(client: int | None) -> int:
+    if client is not None and client < 0:
+        raise ConfigError(f"clients are counted from 0 on, not from {client}")
+    return _OPERATOR if client is None else client

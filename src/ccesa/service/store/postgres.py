@@ -1,0 +1,90 @@
+"""PostgreSQL, which several hub processes share."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ccesa.errors import ConfigError
+from ccesa.extras import missing
+from ccesa.service.desk import Unavailable
+from ccesa.service.store.database import Database, Row
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ImportError:
+    raise missing("PostgreSQL", "psycopg", "service") from None
+
+#: A server that has gone silent is noticed; the URL can say otherwise.
+_CONNECTION = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "ccesa"}
+#: A statement that waits, or a hub that stops halfway, holds up nobody for long; commits reach the disk.
+_SETTINGS = (
+    "SET statement_timeout = '60s'",
+    "SET lock_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '10s'",
+    "SET client_min_messages = 'warning'",
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
+)
+#: Any number that others are unlikely to lock.
+_LOCK = 0x6363657361
+
+
+class _Run:
+    def __init__(self, connection: Any, database: "PostgreSQL") -> None:
+        self._connection, self._sql = connection, database.sql
+
+    def __call__(self, sql: str, *values: Any) -> list[Row]:
+        with self._connection.cursor(binary=True) as cursor:
+            cursor.execute(self._sql(sql), values, binary=True)
+            return [] if cursor.description is None else cursor.fetchall()
+
+    def many(self, sql: str, rows: Iterable[Row]) -> int:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(self._sql(sql), rows)
+            return cursor.rowcount
+
+
+class PostgreSQL(Database):
+    """A database that a server of PostgreSQL has.
+
+    Args:
+        url: Where it is, as libpq understands it.
+    """
+
+    READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)  # all statements see the same
+    WRITE = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",)
+    ALONE = (*WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})")
+    ERASE = "VACUUM (SKIP_LOCKED) answers, sums"
+    errors = psycopg.Error
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        try:
+            self._parameters = _CONNECTION | conninfo_to_dict(url)
+        except psycopg.ProgrammingError:  # its text can hold the password
+            raise ConfigError("the URL of the database is not one that PostgreSQL understands") from None
+
+    def sql(self, statement: str) -> str:
+        """Return a statement with the words and placeholders of PostgreSQL."""
+        return statement.replace("?", "%s").replace("BLOB", "BYTEA")
+
+    def _connect(self) -> Any:
+        connection = psycopg.connect(**self._parameters, autocommit=True)
+        try:
+            for setting in _SETTINGS:
+                connection.execute(setting)
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _run(self, connection: Any) -> _Run:
+        return _Run(connection, self)
+
+    def _told(self, error: Exception) -> Exception:
+        state = getattr(error, "sqlstate", None) or type(error).__name__
+        if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError):
+            return ConfigError(f"PostgreSQL refuses what is asked of it ({state}, {type(error).__name__})")
+        if self._connection is None:  # and nothing was asked that a text could quote
+            return Unavailable(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}")
+        return Unavailable(f"PostgreSQL cannot be used now ({state}, {type(error).__name__})")

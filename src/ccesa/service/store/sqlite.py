@@ -1,0 +1,123 @@
+"""SQLite, for one hub process: a file that only its owner can read, and a lock file beside it."""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ccesa import files
+from ccesa.errors import ConfigError
+from ccesa.service.desk import Unavailable
+from ccesa.service.store.database import Database, Row
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - another system than POSIX
+    fcntl = None  # type: ignore[assignment]
+
+#: A commit is on the disk when it returns; what is deleted is overwritten; other processes are waited for.
+_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON")
+_SECONDS = 10
+#: Trouble that no second try mends.
+_LASTING = {
+    sqlite3.SQLITE_ERROR: "is not the database of a federation",
+    sqlite3.SQLITE_NOTADB: "is not a database of SQLite",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+    sqlite3.SQLITE_READONLY: "cannot be written to",
+    sqlite3.SQLITE_TOOBIG: "cannot hold a row this large",
+}
+
+
+class _Run:
+    def __init__(self, connection: sqlite3.Connection, database: "SQLite") -> None:
+        self._connection, self._sql = connection, database.sql
+
+    def __call__(self, sql: str, *values: Any) -> list[Row]:
+        with closing(self._connection.execute(self._sql(sql), values)) as cursor:
+            return cursor.fetchall()
+
+    def many(self, sql: str, rows: Iterable[Row]) -> int:
+        with closing(self._connection.executemany(self._sql(sql), rows)) as cursor:
+            return cursor.rowcount
+
+
+class SQLite(Database):
+    """A database in one file.
+
+    Args:
+        path: Its file.
+        hub: Whether this process is the hub, of which there is one.
+        create: Whether to make the file where there is none.
+    """
+
+    READ = ("BEGIN",)
+    WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
+    ERASE = "PRAGMA wal_checkpoint(TRUNCATE)"  # in the file they are overwritten, but not in the log
+    errors = sqlite3.Error
+
+    def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
+        super().__init__()
+        self._path = path.absolute()
+        self._make_file(create)
+        self._lock = _locked(self._path) if hub else None
+
+    def sql(self, statement: str) -> str:
+        """Return a statement without locks on rows, which SQLite has no need of."""
+        return statement.removesuffix(" FOR SHARE").removesuffix(" FOR UPDATE")
+
+    def close(self) -> None:
+        """Close the database, and let another hub have it."""
+        super().close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _make_file(self, create: bool) -> None:
+        """SQLite gives its other files the permissions of this one."""
+        if not self._path.parent.is_dir():
+            raise ConfigError(f"there is no folder {self._path.parent}")
+        if not create and not self._path.exists():
+            raise ConfigError(f"there is no database {self._path}; ccesa serve and ccesa invite make it")
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        files.check_private(self._path)
+
+    def _connect(self) -> sqlite3.Connection:
+        name = f"file:{quote(str(self._path))}?mode=rw"  # a file that has gone is not made anew, empty
+        connection = sqlite3.connect(
+            name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for setting in _SETTINGS:
+                connection.execute(f"PRAGMA {setting}").close()
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _run(self, connection: sqlite3.Connection) -> _Run:
+        return _Run(connection, self)
+
+    def _told(self, error: Exception) -> Exception:
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # without its finer part
+        if code in _LASTING:
+            return ConfigError(f"{self._path} {_LASTING[code]} ({name})")
+        return Unavailable(f"the database {self._path} cannot be used now ({name})")
+
+
+def _locked(path: Path) -> int:
+    """Lock a file beside the database until this process ends, or the handle is closed."""
+    if fcntl is None:
+        raise ConfigError("a hub on SQLite needs file locks, which this system does not have; use PostgreSQL")
+    handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise ConfigError(
+            f"another hub process has {path}: SQLite is for one hub process; several share PostgreSQL"
+        ) from None
+    return handle
