@@ -20,6 +20,7 @@ from ccesa.errors import ConfigError, quoted, shown
 from ccesa.service.participant.core import Contribute
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.events import Event
+from ccesa.statistics import Schema, read_csv
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
 _Charter = Annotated[
@@ -40,6 +41,12 @@ _Run = Annotated[
         metavar="MODULE:FUNCTION",
         help="What is called with the task and the round's number, and returns your contribution.",
         show_default=False,
+    ),
+]
+_Statistics = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Instead of --run: your table, CSV, for joint statistics.", show_default=False
     ),
 ]
 _Memory = Annotated[
@@ -65,6 +72,7 @@ def join(
     identity: _Identity = None,
     token: _Token = None,
     run: _Run = None,
+    statistics: _Statistics = None,
     memory: _Memory = None,
     ledger: _Ledger = None,
     ca: _Ca = None,
@@ -83,8 +91,8 @@ def join(
     With --charter nothing about a round is taken from the hub that the charter says. Stopping and starting
     again is safe at any moment: rounds in flight go on without you, and you are in the next one.
     """
-    if run is None:
-        raise ConfigError("say with --run MODULE:FUNCTION what you contribute")
+    if (run is None) == (statistics is None):
+        raise ConfigError("say what you contribute: either --run MODULE:FUNCTION or --statistics FILE")
     if memory is None and identity is not None:
         memory = identity.with_name(identity.name + ".memory")
     participant = Participant(
@@ -100,7 +108,7 @@ def join(
         strict=strict,
         progress=_Printer(quiet, as_json),
     )
-    contribute = imported(run)
+    contribute = counting(statistics) if statistics is not None else imported(run or "")
     with _stopped_by(signal.SIGTERM):
         participant.run(contribute)
 
@@ -142,6 +150,19 @@ def imported(name: str) -> Contribute:
     if not callable(found):
         raise ConfigError(f"--run: there is no function {quoted(function)} in {quoted(module)}")
     return found
+
+
+def counting(path: Path) -> Contribute:
+    """Return a function that gives the records of a table, by the schema that was agreed on."""
+    with path.open("rb"):  # what cannot be read is said now
+        pass
+
+    def contribute(schema: object, number: int) -> object:
+        if not isinstance(schema, Schema):
+            raise ConfigError("--statistics: this federation does not ask for statistics; see --run")
+        return read_csv(path, schema)
+
+    return contribute
 
 
 def _token(given: str | None) -> str | None:
