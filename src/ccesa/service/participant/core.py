@@ -39,6 +39,7 @@ from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Kind, Tell, silent
 from ccesa.service.participant.line import Line, Member
+from ccesa.service.participant.results import TakeResult, fetch_results
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -46,6 +47,8 @@ from ccesa.words import Vector
 #: Gets what a task asks for and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
 
+#: The state of a federation that has ended.
+_OVER = "over"
 #: The most bytes of a task.
 MOST_TASK = 1 << 30
 _TASK_BYTES = 32
@@ -89,6 +92,8 @@ class Site:
     part_bytes: int | None = None
     most_task: int = MOST_TASK
     tell: Tell = silent
+    #: Gets what the hub publishes, in the end.
+    results: TakeResult | None = None
 
     def __post_init__(self) -> None:
         if (self.charter is None) != (self.identity is None):
@@ -134,7 +139,9 @@ def take_part(site: Site) -> Part[None]:
     number = 0
     while True:
         found = yield from _next_series(site, line, number)
-        if found is None:
+        if found.state == _OVER:
+            if site.results is not None:
+                yield from fetch_results(line, found.question, site.results)
             site.tell(Event(kind="over", text="the federation is over"))
             return
         number, line.part_bytes = found.series, site.part_bytes or _within(found.chunk_bytes)
@@ -156,6 +163,8 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     form: Any = None
     chunk_bytes: int = 8 << 20
+    #: The highest one that has an answer, or -1.
+    question: int = -1
 
 
 def _within(chunk_bytes: int) -> int:
@@ -163,8 +172,8 @@ def _within(chunk_bytes: int) -> int:
     return min(max(chunk_bytes, 1 << 16), 1 << 26)
 
 
-def _next_series(site: Site, line: Line, after: int) -> Part[Announced | None]:
-    """Return the series after this one, once there is one; None when the federation is over."""
+def _next_series(site: Site, line: Line, after: int) -> Part[Announced]:
+    """Return the series after this one, once there is one, or that the federation is over."""
     waited = False
     while True:
         call = Call(
@@ -176,9 +185,7 @@ def _next_series(site: Site, line: Line, after: int) -> Part[Announced | None]:
         answer = yield from line.ask(call)
         found = read(answer, Announced)
         _check_guard(site, found)
-        if found.state == "over":
-            return None
-        if found.series > after:
+        if found.state == _OVER or found.series > after:
             return found
         if not waited:
             site.tell(Event(kind="waiting", text="waiting for rounds to begin"))
