@@ -30,7 +30,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install demo attack test test-random test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
+.PHONY: help install demo attack service-demo packages test test-random test-service test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -49,14 +49,25 @@ $(VENV)/.native: $(VENV)/.installed $(NATIVE)
 demo: install  ## train through secure aggregation, write demo-report.html
 	$(BIN)/ccesa demo
 
+service-demo: install  ## a hub and eight sites on this machine, two of which are killed; KEEP=1 leaves the page up
+	$(BIN)/python examples/service_demo.py $(if $(call yes,$(KEEP)),--keep)
+
 attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
 	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)
 
-test: install  ## the default tests
+packages:  ## a browser and a database for the tests of the service, from Debian; as root
+	.ci/packages
+
+test: install  ## the default tests; without chromium or postgresql: CCESA_WITHOUT_CHROMIUM=1 CCESA_WITHOUT_POSTGRES=1
+	@.ci/packages --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-random: install  ## the default tests with other random examples than last time
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+test-service: install  ## hubs and sites that are killed at random moments, and the load; a quarter of an hour
+	@.ci/packages --check
+	$(BIN)/python -m pytest -m service -v tests/service
 
 test-slow: install  ## the long ones
 	$(BIN)/python -m pytest -m slow -q

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-_BOUND = re.compile(r"([\w-]+)(?:>=|~=)([\d.]+)(?:,<[\d.]+)?(?:; .*)?")
+_BOUND = re.compile(r"([\w-]+(?:\[\w+\])?)(?:>=|~=)([\d.]+)(?:,<[\d.]+)?(?:; .*)?")
 
 
 def requirements(extras: Iterable[str]) -> list[str]:

@@ -312,6 +312,7 @@ OTHERS = {
     "bound": MADE.bound - 1,
     "field_bits": MADE.field_bits + 1,
     "fails": -129.0,
+    "unit": "record",
 }
 
 
@@ -338,6 +339,6 @@ def test_decoding_checks_as_making_does():
     decoder = msgspec.msgpack.Decoder(Mechanism)
     encoded = msgspec.msgpack.encode(MADE)
     assert decoder.decode(encoded) == MADE
-    flattering = msgspec.msgpack.encode(FIELDS | {"epsilon": 1.0})
+    flattering = msgspec.msgpack.encode(msgspec.to_builtins(MADE) | {"epsilon": 1.0})
     with pytest.raises((ConfigError, msgspec.ValidationError), match="not the 1 it promises"):
         decoder.decode(flattering)

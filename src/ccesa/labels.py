@@ -48,6 +48,7 @@ FLOWER_INTRODUCTION = b"ccesa-flower-2 introduce"
 # The service: what a round is about, how a member proves who it is, and each entry of the audit log.
 SERVICE_TASK = b"ccesa-service-1 task"
 SESSION = b"ccesa-service-1 session"
+CHALLENGE = b"ccesa-service-1 challenge"
 AUDIT = b"ccesa-service-1 audit"
 
 #: The labels of the protocol.

@@ -19,19 +19,10 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both import envelope
 from ccesa.flower.node import memory
 from ccesa.flower.node import mod as node_side
-from ccesa.flower.node.memory import (
-    MASK,
-    ROUND,
-    STATE,
-    TASK,
-    Entry,
-    FolderMemory,
-    StateMemory,
-    TaskCounts,
-    UsedOnce,
-)
+from ccesa.flower.node.memory import StateMemory
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
 from ccesa.flower.server import running
+from ccesa.memory import MASK, ROUND, STATE, TASK, Entry, FolderMemory, TaskCounts, UsedOnce
 from ccesa.protocol.spending import Spending
 from flower_grid import (
     ERROR,

@@ -27,8 +27,8 @@ from ccesa.identity import Admission, Member, in_base64, is_printable
 from ccesa.parts import MAX_CLIENTS, Part, check_type, whole_number
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.probability.per_step import PerStep
+from ccesa.statistics.schema import Schema
 from ccesa.thresholds import Threshold
-from ccesa.wire import encode
 
 #: The largest serial number and time: what every language can count to.
 _MOST = 2**53 - 1
@@ -145,6 +145,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         certificate: What graph and threshold rest on: assumptions, and log2 of what can go wrong.
         learning: How replies of learning become vectors; None outside of learning.
         privacy: The noise in every vector; left out where sums are released as they are.
+        statistics: Which columns of the members' tables are counted, and how; left out elsewhere.
 
     Raises:
         ConfigError: Fields that cannot work, alone or together, or cannot work safely.
@@ -165,6 +166,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     certificate: Stated
     learning: Learning | None = None
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
+    statistics: Schema | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _settle_numbers(self)
@@ -185,9 +187,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
         if self.mechanism is not None:
             self._check_noise(self.mechanism)
+        self._check_unit()
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        length = self.mechanism.length if self.mechanism else 1
-        BARE_FLOOR.check(self._config(length=length, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)))
+        BARE_FLOOR.check(
+            self._config(length=self.length or 1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32))
+        )
 
     def _check_noise(self, mechanism: Mechanism) -> None:
         """Refuse noise of more honest clients than the certificate has in every sum that can be opened.
@@ -206,6 +210,26 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 f"certificate has {honest}"
             )
 
+    def _check_unit(self) -> None:
+        """Refuse statistics and noise that are not made for each other."""
+        if self.schema is not None:
+            if self.learning is not None or self.bits != WORD_BITS:
+                raise ConfigError(f"a charter with statistics has words of {WORD_BITS} bits, and no learning")
+            self.schema.check_noise(self.mechanism, len(self.members))
+        elif self.mechanism is not None and self.mechanism.unit:
+            raise ConfigError(f"noise that hides a {self.mechanism.unit} goes with statistics in the charter")
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is counted of the members' tables; None where vectors come from elsewhere."""
+        return self.statistics if isinstance(self.statistics, Schema) else None
+
+    @property
+    def length(self) -> int | None:
+        """Words of a vector, where the charter says it: with statistics or noise."""
+        said = self.schema or self.mechanism
+        return None if said is None else said.length
+
     @property
     def mechanism(self) -> Mechanism | None:
         """The noise in every vector; None where sums are released as they are."""
@@ -218,7 +242,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def encode(self) -> bytes:
         """Return the only encoding, which the digest is over; comments and layout of a file are not in it."""
-        return encode(self)
+        # Of a struct with 16 fields msgspec writes a longer header, even if some are left out; not of a dict.
+        return msgspec.msgpack.encode(msgspec.to_builtins(self, builtin_types=(bytes,)))
 
     @cached_property
     def digest(self) -> bytes:
@@ -246,10 +271,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: One of them cannot be.
         """
-        if self.mechanism and length != self.mechanism.length:
+        if self.length not in (None, length):
+            what = "statistics have" if self.schema else "noise is made for"
             raise ConfigError(
-                f"a round of {length} words, and the charter's noise is made for {self.mechanism.length}: a "
-                "model of another size needs another charter"
+                f"a round of {length} words, and the charter's {what} {self.length}: vectors of another size "
+                "need another charter"
             )
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
         if accept is not None:

@@ -47,7 +47,9 @@ def _table(table: dict[str, Any]) -> Iterator[str]:
 def _value(value: Any) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(value, list | tuple) and value and isinstance(value[0], list):
+    if isinstance(value, dict):
+        return "{" + ", ".join(_table(value)) + "}"
+    if isinstance(value, list | tuple) and value and isinstance(value[0], list | dict):
         return "[\n" + "".join(f"    {_value(one)},\n" for one in value) + "]"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"

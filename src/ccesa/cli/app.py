@@ -5,11 +5,15 @@ from typing import Annotated
 import typer
 
 import ccesa
+from ccesa.cli.audit import audit
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
+from ccesa.cli.invite import invite
+from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
+from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
 from ccesa.crypto.kernels import kernel
 
@@ -21,11 +25,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command()(audit)
 app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
+app.command()(invite)
+app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)
+app.command()(serve)
 app.command()(simulate)
 
 

@@ -24,6 +24,7 @@ from ccesa.guards import guard_named
 from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
 from ccesa.privacy import Mechanism
+from ccesa.statistics import Schema
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
@@ -126,6 +127,7 @@ class NewCharter:
     expires: datetime | None
     attempts: int | None
     learning: bool
+    statistics: Path | None = None
 
     def check(self, members: Admission | None, guard: str) -> None:
         """Refuse what cannot become a charter before the plan is made, not after it."""
@@ -157,7 +159,7 @@ class NewCharter:
         if self.path is None:
             return
         before = self._before
-        agreed = None if before is None else before.learning
+        agreed = None if before is None or self.schema else before.learning
         found = charters.charter(
             made,
             members,
@@ -165,6 +167,7 @@ class NewCharter:
             serial=1 if before is None else before.serial + 1,
             attempts=self.attempts or (2 if before is None else before.attempts),
             learning=values.learning(agreed) if agreed or self.learning else None,
+            statistics=self.schema or msgspec.UNSET,
         )
         files.write_new(self.path, str(found), private=False)
         self._tell(found)
@@ -178,6 +181,13 @@ class NewCharter:
             "send it to every member, who compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """What is counted: by its file, or as in the charter before."""
+        if self.statistics is not None:
+            return Schema.load(self.statistics)
+        return None if self._before is None else self._before.schema
 
     @cached_property
     def _before(self) -> Charter | None:
@@ -218,15 +228,40 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "vectors", f"{found.bits} bits, masks by {found.generator}"
     if found.learning is not None:
         yield "learning", _part(found.learning)
+    if found.schema is not None:
+        yield from _statistics_in_words(found.schema)
     if found.mechanism is not None:
         yield from _noise_in_words(found.mechanism, len(found.members))
     elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
 
 
+def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
+    """Yield what is counted of a member's table, and what is left out."""
+    groups = f"{len(schema.cells):,} group(s)"
+    by = f", by {_some(list(schema.group_by))}" if schema.group_by else ""
+    yield (
+        "statistics",
+        f"{_shown(schema.name)}: of tables with up to {schema.max_records:,} records, in {groups}{by}; "
+        f"{schema.length:,} words",
+    )
+    for column in schema.numbers:
+        bounds = f"{column.lower:.10g} to {column.upper:.10g} with {column.places} decimal place(s)"
+        yield "number", f"{_shown(column.name)}, {bounds}: {_shown(column.measures)}"
+    for category in schema.categories:
+        yield "category", f"{_shown(category.name)}: {_some(list(category.values))}"
+    if schema.least_group > 1:
+        yield (
+            "small groups",
+            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records",
+        )
+    elif schema.privacy_unit == "none":
+        yield "small groups", "[yellow]are counted: a group of one record is seen as it is[/yellow]"
+
+
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
     """Yield what the noise promises, and how much of it there is."""
-    fields, noise = mechanism.fields, mechanism.noise
+    fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (
         "counts on",
@@ -235,14 +270,14 @@ def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, s
     )
     yield (
         "a member adds",
-        f"noise with a standard deviation of {noise(1):.3g} to each parameter; a sum has "
+        f"noise with a standard deviation of {noise(1):.3g} to each {each}; a sum has "
         f"{noise(mechanism.honest):.3g} by those that are counted on, {noise(members):.3g} if all "
         f"members are in it; a trusted curator would add {mechanism.curator:.3g}",
     )
     yield (
         "words",
         f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per "
-        "parameter",
+        f"{each}",
     )
 
 

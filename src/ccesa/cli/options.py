@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple, get_args
 
+import msgspec
 import typer
 
 from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
@@ -13,6 +14,7 @@ from ccesa.guards import GUARDS
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.demand import Against
 from ccesa.probability.per_step import ORDER
+from ccesa.statistics import Schema
 
 
 def _one_of(names: Iterable[str], text: str) -> Any:
@@ -100,6 +102,26 @@ def privacy(
             f"noise takes --epsilon, --delta, --rounds and --norm; say {', '.join(missing)} too"
         )
     return None if missing else DifferentialPrivacy(**told, against=against or "follows")  # type: ignore[arg-type]
+
+
+def about_records(
+    schema: Schema,
+    epsilon: float | None,
+    delta: float | None,
+    rounds: int | None,
+    norm: float | None,
+    against: str | None,
+    field_bits: int | None,
+) -> DifferentialPrivacy | None:
+    """Return what was asked of the noise in statistics: its norm follows from the schema."""
+    if schema.privacy_unit == "none":
+        if {epsilon, delta, rounds, norm, against, field_bits} != {None}:
+            raise ConfigError("noise goes with privacy_unit = record in the schema, and least_group = 1")
+        return None
+    if (norm, field_bits) != (None, None):
+        raise ConfigError("with --statistics leave out --norm and --field-bits: they follow from the schema")
+    asked = privacy(epsilon, delta, rounds, schema.norm, against)
+    return None if asked is None else msgspec.structs.replace(asked, unit=schema.privacy_unit)
 
 
 #: What a round is planned for where nothing is said.

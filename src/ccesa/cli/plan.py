@@ -72,7 +72,7 @@ _Charter = Annotated[
 _Replaces = Annotated[
     Path | None,
     typer.Option(
-        help="The charter before: serial, agreement and learning go on from it.", show_default=False
+        help="The charter before: serial, agreement, learning and statistics go on.", show_default=False
     ),
 ]
 _Expires = Annotated[
@@ -95,6 +95,10 @@ _Attempts = Annotated[
 ]
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
+]
+_Statistics = Annotated[
+    Path | None,
+    typer.Option(help="Plan for joint statistics by this schema, and not for --length.", show_default=False),
 ]
 _ValueBits = Annotated[
     int | None,
@@ -143,6 +147,7 @@ def plan(
     expires: _Expires = None,
     attempts: _Attempts = None,
     learning: _Learning = False,
+    statistics: _Statistics = None,
     calibrated: _Calibrate = False,
     as_json: options.Json = False,
 ) -> None:
@@ -159,13 +164,23 @@ def plan(
     With --epsilon, --delta, --rounds and --norm every client adds noise before it masks: --length counts
     parameters, and the plan says how much noise that is, beside a trusted curator's, and what it promises
     against a server that follows the protocol and against one that lies.
+
+    With --statistics vectors are counts of the members' tables. Where its schema has privacy_unit = record,
+    say --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
     """
     listed = None if members is None else Admission.load(members)
-    new_charter = NewCharter(charter, replaces, expires, attempts, learning)
+    new_charter = NewCharter(charter, replaces, expires, attempts, learning, statistics)
     new_charter.check(listed, guard)
     count = _count(clients, listed)
-    asked = options.privacy(epsilon, delta, rounds, norm, against, field_bits)
-    values = Values(count, value_bits, precision, clip)
+    values, schema = Values(count, value_bits, precision, clip), new_charter.schema
+    noise = epsilon, delta, rounds, norm, against, field_bits
+    if schema is None:
+        asked = options.privacy(*noise)
+    elif values.asked or learning:
+        raise ConfigError("statistics are exact: leave out --value-bits, --precision and --learning")
+    else:
+        asked = options.about_records(schema, *noise)
+        length, bits, field_bits = schema.length, schema.bits, schema.bits if asked else None
     if asked and values.asked:
         raise ConfigError(
             "with noise --field-bits says how wide a parameter is, not --value-bits or --precision"

@@ -67,7 +67,7 @@ def charter(
         graph=plan.graph,
         threshold=plan.threshold,
         agreement=plan.agreement,
-        bits=WORD_BITS if others.get("learning") else plan.bits,  # type: ignore[arg-type]  # checked by itself
+        bits=WORD_BITS if others.get("learning") or others.get("statistics") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
         certificate=stated(plan),
@@ -85,7 +85,7 @@ def recomputed(agreed: Charter) -> Plan:
         else dict(zip(ORDER, told.dropout_per_step, strict=True))
     )
     return check(
-        agreed.config(length=agreed.mechanism.length if agreed.mechanism else 1),
+        agreed.config(length=agreed.length or 1),
         told.dropout if steps is None else None,
         told.collusion,
         privacy_bits=told.privacy_bits,

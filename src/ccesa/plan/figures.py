@@ -29,7 +29,8 @@ class Figures:
         curator: What a trusted curator would add to a sum for the same promise.
         ratio: The noise of the expected sum beside the curator's.
         ratio_if_all_stay: The same if nobody drops out.
-        drowning: The L2 norm of the noise in the mean beside the bound on a client's vector.
+        drowning: The L2 norm of the noise in the mean beside the bound on a client's vector; 0 where the
+            noise hides records, of which there may be any number.
         field_bits: Bits of a parameter in a sum.
         bytes_each: Bytes of a parameter on the wire.
     """
@@ -65,7 +66,7 @@ def figures(plan: Plan, mechanism: Mechanism) -> Figures:
         curator=mechanism.curator,
         ratio=ratio(mechanism, expected),
         ratio_if_all_stay=ratio(mechanism, plan.clients),
-        drowning=math.sqrt(mechanism.dimension) * in_mean / mechanism.norm,
+        drowning=0.0 if mechanism.unit else math.sqrt(mechanism.dimension) * in_mean / mechanism.norm,
         field_bits=mechanism.field_bits,
         bytes_each=mechanism.fields.bytes_each,
     )

@@ -184,23 +184,30 @@ def probability_in_words(log2: float) -> str:
 def demand_in_words(mechanism: Mechanism) -> str:
     """Say what the noise was asked to keep, and against whom."""
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
+    about = f" about any one {mechanism.unit}" if mechanism.unit else ""
+    within = "" if mechanism.unit else f" and an L2 norm of at most {mechanism.norm:g}"
     return (
-        f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g} if the server {server}, for "
-        f"{mechanism.rounds:,} vectors of a client, each with {mechanism.dimension:,} parameters and an L2 "
-        f"norm of at most {mechanism.norm:g}"
+        f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g}{about} if the server {server}, for "
+        f"{mechanism.rounds:,} vectors of a client, each with {mechanism.dimension:,} {noted(mechanism)}s"
+        f"{within}"
     )
+
+
+def noted(mechanism: Mechanism) -> str:
+    """Say what noise is added to: a parameter of a model, or a count of records."""
+    return "count" if mechanism.unit else "parameter"
 
 
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Say what the noise promises, how much there is of it, and what it costs, line by line."""
-    found, expected = figures(plan, mechanism), plan.assumptions.staying
+    found, expected, each = figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
     yield "noise", demand_in_words(mechanism)
     yield "server follows", _kept_in_words(found.follows)
     yield "server lies", _kept_in_words(found.lies)
     yield "survivors", f"no sum over fewer than {plan.least_survivors:,} is opened"
     yield (
         "a client adds",
-        f"noise with a standard deviation of {found.per_client:.3g} to each parameter; a sum over "
+        f"noise with a standard deviation of {found.per_client:.3g} to each {each}; a sum over "
         f"{expected:,} has {found.in_sum:.3g}",
     )
     yield (
@@ -208,8 +215,9 @@ def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]
         f"costs {found.ratio:.3f} times the noise of a trusted curator, {found.curator:.3g}; "
         f"{found.ratio_if_all_stay:.3f} times if nobody drops out",
     )
-    yield "a mean", f"is off by {found.in_mean:.3g} in each parameter (standard deviation)"
-    yield "a parameter", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
+    if not mechanism.unit:
+        yield "a mean", f"is off by {found.in_mean:.3g} in each parameter (standard deviation)"
+    yield f"a {each}", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
 
 
 def _kept_in_words(kept: Kept | None) -> str:

@@ -9,6 +9,8 @@ from ccesa.fields import is_positive
 from ccesa.parts import Part, check_integer
 
 Against = Literal["follows", "lies"]
+#: What a promise is about, where it is not a client's whole vector.
+Unit = Literal["record"]
 
 #: Below, floats cannot tell the terms of delta apart; above, nothing is private.
 LEAST_DELTA, MOST_EPSILON = 1e-12, 50.0
@@ -27,6 +29,8 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
         rounds: So many vectors of one client may leave, those of lost rounds included.
         norm: The L2 norm to which a client's vector is clipped.
         against: ``follows``: a server that follows the protocol; ``lies``: one that may not.
+        unit: ``record``: the promise is about one record of a client's table more or less, and ``norm`` about
+            what it adds to the client's vector. Left out, it is about the client.
 
     Raises:
         ConfigError: A field is out of range.
@@ -37,6 +41,7 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
     rounds: int
     norm: float
     against: Against = "follows"
+    unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_demand(self)
@@ -45,12 +50,12 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
 
 
 def check_demand(asked: Part) -> None:
-    """Check the five fields of a demand, wherever they are.
+    """Check the fields of a demand, wherever they are.
 
     Raises:
         ConfigError: A field is out of range; the text names it.
     """
-    epsilon, delta, rounds, norm, against = (
+    epsilon, delta, rounds, norm, against, unit = (
         getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
     )
     check_budget(epsilon, delta)
@@ -61,6 +66,8 @@ def check_demand(asked: Part) -> None:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
         raise ConfigError(f"against must be one of {', '.join(get_args(Against))}, not {quoted(against)}")
+    if unit not in (msgspec.UNSET, *get_args(Unit)):
+        raise ConfigError(f"unit must be {', '.join(get_args(Unit))} or left out, not {quoted(unit)}")
 
 
 def check_budget(epsilon: float, delta: float) -> None:

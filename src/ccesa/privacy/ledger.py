@@ -224,6 +224,7 @@ class Account:
             mu2=release.mu2,
             delta=release.delta,
             slack=release.slack,
+            unit=self.mechanism.unit,
         )
 
 
@@ -239,12 +240,17 @@ def _spent(book: Book, entries: Sequence[Entry]) -> Spent:
 
 def _left(book: Book, entry: Entry) -> int:
     """Return how many vectors like this one may leave."""
-    most = max(0, entry.rounds - book.vectors(entry.account))
+    most = 0 if book.mixes(entry) else max(0, entry.rounds - book.vectors(entry.account))
     return bisect(range(1, most + 1), False, key=lambda count: not book.fits(entry.release.times(count)))
 
 
 def _check(book: Book, entry: Entry) -> None:
-    """Refuse a vector for which the mechanism is not made, or the budget has no room."""
+    """Refuse a vector for which mechanism or ledger are not made, or the budget has no room."""
+    if book.mixes(entry):
+        raise ConfigError(
+            "this ledger counts what is told about records, or about the site as a whole, and this vector "
+            "has noise for the other: the two do not add up; keep a ledger for each"
+        )
     if book.vectors(entry.account) >= entry.rounds:
         raise BudgetSpent(
             f"{entry.rounds} vector(s) of this site have left with this noise, as many as it is "

@@ -16,7 +16,7 @@ import msgspec
 from ccesa import labels
 from ccesa.errors import ConfigError, DamagedLedger
 from ccesa.parts import Part
-from ccesa.privacy.demand import check_budget
+from ccesa.privacy.demand import Unit, check_budget
 from ccesa.privacy.release import Release, total
 
 _ENCODER = msgspec.json.Encoder()
@@ -51,6 +51,8 @@ class Entry(Part, frozen=True, kw_only=True):
     mu2: float
     delta: float
     slack: float
+    #: What the promise is about, where that is not the site's whole vector.
+    unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if not all(0 <= part < math.inf for part in (self.mu2, self.delta, self.slack)):
@@ -87,6 +89,10 @@ class Book:
     def vectors(self, account: tuple[str | None, str]) -> int:
         """Return how many vectors were charged to this charter and mechanism."""
         return sum(entry.account == account for entry in self.entries)
+
+    def mixes(self, entry: Entry) -> bool:
+        """Tell whether an entry is about a record where others are about the site, or the other way round."""
+        return any(one.unit != entry.unit for one in self.entries)
 
     def epsilon_after(self, release: Release) -> float:
         """Return epsilon of all entries and of this, at the delta of the budget."""

@@ -19,7 +19,7 @@ from ccesa.errors import ConfigError, quoted
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
-from ccesa.privacy.demand import Against, DifferentialPrivacy, check_demand
+from ccesa.privacy.demand import Against, DifferentialPrivacy, Unit, check_demand
 from ccesa.privacy.release import Release
 from ccesa.privacy.rotation import mixed
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
@@ -41,7 +41,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
     """Everything public about the noise of a federation's rounds, with what was asked for.
 
     Attributes:
-        epsilon: As in ``DifferentialPrivacy``, and so are the four after it.
+        epsilon: As in ``DifferentialPrivacy``, and so are the four after it and ``unit``.
         delta: As above.
         rounds: As above.
         norm: As above.
@@ -53,6 +53,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.
         fails: The log2 of a bound on the chance, per round, that fewer than ``honest`` add noise.
+        unit: As above.
 
     Raises:
         ConfigError: Numbers that cannot be, or with which the promise does not hold.
@@ -70,6 +71,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
     bound: int
     field_bits: int
     fails: float
+    unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_demand(self)

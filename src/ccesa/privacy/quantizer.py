@@ -41,7 +41,8 @@ class NoisyQuantizer(Generic[Model]):
         mechanism: The noise, as it stands in a charter or comes from a plan.
 
     Raises:
-        ConfigError: The model has another number of parameters than the mechanism.
+        ConfigError: The model has another number of parameters than the mechanism, or the noise is for
+            records.
     """
 
     layout: Layout
@@ -54,6 +55,8 @@ class NoisyQuantizer(Generic[Model]):
                 f"a model of {self.layout.size} parameters, and noise that is made for "
                 f"{self.mechanism.dimension}: plan for this model"
             )
+        if self.mechanism.unit:
+            raise ConfigError(f"this noise hides a {self.mechanism.unit}, not a client's whole model")
 
     @classmethod
     def for_model(cls, arrays: Arrays, mechanism: Mechanism) -> "NoisyQuantizer[Any]":

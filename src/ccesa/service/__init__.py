@@ -3,3 +3,53 @@
 ``Hub`` runs a federation; ``Participant`` takes part in one. Both are what ``ccesa serve`` and ``ccesa join``
 run. Nothing here knows about cryptography: the parties of ``ccesa.protocol`` do all of it.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ccesa.extras import missing
+from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
+from ccesa.service.desk import EngineFailed, Unavailable
+from ccesa.service.federation import Federation, HubTable
+from ccesa.service.forms import Arrays, Statistics, Words
+from ccesa.service.policy import Policy
+
+if TYPE_CHECKING:
+    from ccesa.service.hub.hub import Hub
+    from ccesa.service.participant import Participant
+
+__all__ = [
+    "Arrays",
+    "Averaging",
+    "Coordinator",
+    "EngineFailed",
+    "Federation",
+    "Hub",
+    "HubTable",
+    "Participant",
+    "Policy",
+    "Questions",
+    "Result",
+    "Statistics",
+    "Unavailable",
+    "Words",
+]
+
+#: Names whose packages only one side has: where they are, what needs them, and the extra that has them.
+_SIDES = {
+    "Hub": ("ccesa.service.hub.hub", "ccesa serve", "service"),
+    "Participant": ("ccesa.service.participant", "ccesa join", "join"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a side of the service when it is asked for: a site need not have a hub's packages."""
+    if name not in _SIDES:
+        raise AttributeError(f"module 'ccesa.service' has no attribute {name!r}")
+    module, what, extra = _SIDES[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("ccesa"):
+            raise
+        raise missing(what, error.name, extra) from error

@@ -34,7 +34,9 @@ from ccesa.errors import ConfigError, MalformedMessage, shown
 from ccesa.guards import guard_named
 from ccesa.identity import is_printable
 from ccesa.parts import Part
+from ccesa.protocol.messages import has_vector
 from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.policy import Policy
 
@@ -61,6 +63,7 @@ class HubTable(Part, frozen=True, kw_only=True):
         key: File of its key.
         connections: The most connections at a time.
         publish: Whether members may fetch results.
+        hosts: Names by which browsers may ask for the operator's page, besides ``localhost`` and addresses.
     """
 
     store: str = "sqlite:///federation.db"
@@ -74,6 +77,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     key: str | None = None
     connections: int = 20_000
     publish: bool = True
+    hosts: tuple[str, ...] = ()
 
 
 class _File(Part, frozen=True, kw_only=True):
@@ -254,6 +258,9 @@ class Federation:
 
         Args:
             length: Words of a vector.
+
+        Raises:
+            ConfigError: There is no round with vectors of this length.
         """
         if self.charter is not None:
             return self.charter.config(length=length, accept=True)
@@ -274,6 +281,16 @@ class Federation:
             return RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
+
+    def masked_in(self, exchange: int) -> int:
+        """Return the number of the round whose vectors an exchange of a series asks for.
+
+        Args:
+            exchange: One that asks for vectors.
+        """
+        steps = steps_of(msgspec.structs.replace(self._any_round, accept=True))
+        place = next(place for place, step in enumerate(steps) if has_vector(step.reply))
+        return (exchange - place) // guard_named(self.guard).stride
 
     @cached_property
     def _any_round(self) -> RoundConfig:

@@ -45,10 +45,11 @@ from ccesa.flower.both.model import model_of
 from ccesa.flower.both.noisy import AnyPacking, packing_for
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.node import reply
-from ccesa.flower.node.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce, open_memory
+from ccesa.flower.node.memory import open_memory
 from ccesa.flower.node.noise import account_of, check_noise
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
+from ccesa.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client

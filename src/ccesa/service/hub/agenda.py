@@ -1,6 +1,7 @@
 """The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Agenda:
         """Tell the coordinator all results that it does not know, in their order."""
         for row in sorted(self.rounds, key=lambda one: (one.series, one.number)):
             if row.outcome == SUM and row.question is not None and row.question not in self._told:
-                stored = self._store.round_of(row.question)
+                stored = self._store.total_of(row.question)
                 if stored is not None:
                     self.told(stored)
 
@@ -70,7 +71,7 @@ class Agenda:
         """Tell the coordinator one result; return what it has to say about it."""
         if row.question is None:
             return {}
-        value = self.value(row)
+        value = value_of(self._federation, self._store, row)
         with asking("result"):
             said = self._coordinator.result(
                 Result(question=row.question, value=value, survivors=row.survivors)
@@ -79,11 +80,11 @@ class Agenda:
         self._told.add(row.question)
         return numbers
 
-    def value(self, row: RoundRow) -> object:
-        """Return what a sum says, in the form of the federation."""
-        payload = self._store.task(row.task)
-        if payload is None:
-            raise ConfigError(f"the store has no task of question {row.question}")
-        form = self._federation.form
-        total = np.frombuffer(row.total, words.dtype(form.bits)).copy()
-        return form.value(total, len(row.survivors), payload, row.context)
+
+def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
+    """Return what a sum says, in the form of the federation."""
+    payload = store.task(row.task)
+    if payload is None:
+        raise ConfigError(f"the store has no task of question {row.question}")
+    total = np.frombuffer(row.total, words.dtype(federation.form.bits)).copy()
+    return federation.form.value(total, len(row.survivors), payload, row.context)

@@ -17,18 +17,22 @@ from ccesa.errors import CcesaError, LateMessage
 from ccesa.service.desk import Receipt, Taken, Unavailable, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.replica import Replica
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.records import Records
+from ccesa.service.hub.replica import Diverged, Replica
+from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.operator.meters import Meters
+from ccesa.service.status import Status
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Claim
+from ccesa.service.store.rows import Claim, Exchange
 from ccesa.wire import Data
 
-#: Seconds between two looks at the log when nobody sends anything.
-TICK = 0.1
+#: Seconds between two looks at the log when nobody sends anything, and between two statuses.
+TICK, GLANCE = 0.1, 0.25
 #: Replies that are taken together at most.
 BATCH = 256
-#: Seconds between two signs of life, and after which a hub without one is taken for dead.
-HEARTBEAT, DEAD = 2.0, 15.0
+#: Seconds between two signs of life.
+HEARTBEAT = 2.0
 #: Seconds after which the store is asked again when it was away.
 AWAY = 1.0
 
@@ -38,6 +42,7 @@ _RECEIPTS = {
     Claim.OTHER: Receipt(taken=Taken.CONFLICT, reason="another reply of this client came first"),
     Claim.LATE: Receipt(taken=Taken.LATE, reason="the exchange has closed"),
 }
+_TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send it again")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,27 +57,43 @@ class Handed:
 
 
 class Engine:
-    """Takes replies and follows the log, in a thread of its own; leads where it holds the lease."""
+    """Takes replies and follows the log, in a thread of its own; leads where it holds the lease.
+
+    Args:
+        federation: What the hub runs.
+        store: Its database, which no other thread uses through this object.
+        leader: Decides, while this hub holds the lease.
+        records: Writes down faults.
+        presence: Knows who was heard of.
+        showing: Makes what is published.
+        publish: Takes each new view, and each new status.
+        meters: Counts.
+        name: Of this hub.
+    """
 
     def __init__(
         self,
         federation: Federation,
         store: Store,
-        leader: Leader,
-        publish: Callable[[View], None],
-        meters: Meters,
         *,
+        leader: Leader,
+        records: Records,
+        presence: Presence,
+        showing: Showing,
+        publish: Callable[[View, Status], None],
+        meters: Meters,
         name: str,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._federation, self._store, self._leader, self._publish = federation, store, leader, publish
-        self._meters, self._name, self._clock = meters, name, clock
+        self._federation, self._store, self._leader, self._records = federation, store, leader, records
+        self._presence, self._showing, self._publish = presence, showing, publish
+        self._meters, self._name = meters, name
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
-        self._shown: object = None
-        self._beat = 0.0
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="ccesa-engine")
+        self._beat = self._glance = 0.0
+        self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
+        #: Why the store cannot be reached; empty where it can.
+        self.trouble = ""
         #: What ended the thread, if anything did that should not have.
         self.failure: BaseException | None = None
 
@@ -99,118 +120,133 @@ class Engine:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._turn(self._batch())
+                self._turn(self._batch(TICK))
         except BaseException as error:  # whoever runs the hub has to know, and ends it
             self.failure = error
         finally:
-            self._refuse(self._batch(wait=False), "this hub is stopping")
+            _refuse(self._batch(0), "this hub is stopping")
 
-    def _batch(self, wait: bool = True) -> list[Handed]:
-        """Return the replies that wait in line; wait a moment for the first one."""
+    def _batch(self, seconds: float) -> list[Handed]:
+        """Return the replies that wait in line; wait so long for the first one."""
         batch: list[Handed] = []
         try:
-            first = self._waiting.get(wait, TICK if wait else None)
+            handed = self._waiting.get(timeout=seconds) if seconds else self._waiting.get_nowait()
             while len(batch) < BATCH:
-                if first is not None:
-                    batch.append(first)
-                first = self._waiting.get_nowait()
+                batch += [handed] if handed is not None else []
+                handed = self._waiting.get_nowait()
+            self._waiting.put(handed)
         except queue.Empty:
             pass
         return batch
 
     def _turn(self, batch: list[Handed]) -> None:
         """Take a batch of replies, and do what is due."""
+        now = self._presence.now()
         try:
-            now = self._clock()
             self._sign_of_life(now)
             self._follow()
-            self._take(batch)
+            told = self._take(batch)
             batch = []
-            while self._leader.act(self._replica, now):
+            for handed, receipt in told:
+                handed.done(receipt)
+            while self._leader.act(self._replica, self._presence.now()):
                 self._follow()
-            self._show()
+                self._glance = 0.0
+            self._show(now)
+            self.trouble = ""
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
-            self._refuse(batch, "the hub cannot reach its store")
+            self.trouble = str(error) or "the store cannot be reached"
             self._meters.store_away()
-            self._leader.stuck(str(error))
-            self._show()
+            _refuse(batch, "the hub cannot reach its store")
             time.sleep(AWAY)
+        except CcesaError as error:  # such as a series under another charter
+            self._replica = None
+            self._leader.hold(str(error), now)
+            _refuse(batch, "this hub cannot go on")
+            self._show(now)
+        except Diverged:
+            self._replica = None  # the next one takes all answers in order of ids
+            _refuse(batch, "this hub has to look at all replies again")
 
     def _sign_of_life(self, now: float) -> None:
         if now - self._beat >= HEARTBEAT:
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
+            self._meters.leads(self._leader.leads(now))
+            self._presence.share()
             self._beat = now
 
     def _follow(self) -> None:
-        """Be at the place of the log; where there is no replica, or of another series, make one."""
+        """Be at the place of the log; where there is no replica, or one of another series, make one."""
         row = self._store.series()
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
             hub = f"{self._name}-{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
+            self._store.alive(hub, self._presence.now())
             self._replica = Replica(self._federation, self._store, row, hub)
-            self._store.alive(hub, self._clock())
-        else:
-            self._replica.follow()
+            self._glance = 0.0
+        elif self._replica.follow():
+            self._glance = 0.0
 
-    def _take(self, batch: list[Handed]) -> None:
-        """Claim, receive, save, and then tell."""
+    def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
+        """Claim, receive and save replies; return what became of each."""
         replica, due, told = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
+        opened = None if replica is None else replica.open
         for handed in batch:
-            if replica is None or replica.open is None or handed.series != replica.row.series:
+            place = None if replica is None or opened is None else (replica.row.series, opened.exchange)
+            if (handed.series, handed.exchange) != place:
                 told.append((handed, _RECEIPTS[Claim.LATE]))
-            elif handed.exchange != replica.open.exchange:
-                told.append((handed, _RECEIPTS[Claim.LATE]))
-            elif handed.client in due:  # one of them is next
+            elif handed.client in due:  # two at a time: one of them is next
                 told.append((handed, _RECEIPTS[Claim.PENDING]))
             else:
                 due[handed.client] = handed
-        if due and replica is not None and replica.open is not None:
-            told += self._taken(replica, due)
-        for handed, receipt in told:
-            self._meters.refused(receipt.taken.value) if receipt.taken is not Taken.SAVED else None
-            handed.done(receipt)
+        if due and replica is not None and opened is not None:
+            told += self._taken(replica, opened, due)
+        for _, receipt in told:
+            if receipt.taken is not Taken.SAVED:
+                self._meters.refused(receipt.taken.value)
+        return told
 
-    def _taken(self, replica: Replica, due: dict[int, Handed]) -> list[tuple[Handed, Receipt]]:
-        """Return what became of replies to the open exchange."""
-        if replica.open is None:
-            return []
-        place = (replica.row.series, replica.open.exchange)
+    def _taken(
+        self, replica: Replica, opened: Exchange, due: dict[int, Handed]
+    ) -> list[tuple[Handed, Receipt]]:
+        """Take replies to the open exchange."""
+        place = (replica.row.series, opened.exchange)
         digests = {client: hashlib.sha256(handed.reply).digest() for client, handed in due.items()}
         claims = self._store.claim(*place, replica.hub, digests)
-        told = [(due[client], _RECEIPTS[claim]) for client, claim in claims.items() if claim is not Claim.OWN]
+        told = {client: _RECEIPTS[claim] for client, claim in claims.items() if claim is not Claim.OWN}
+        own = [client for client, claim in claims.items() if claim is Claim.OWN]
         answers: dict[int, bytes] = {}
-        faulty: dict[int, str] = {}
-        for client in (client for client, claim in claims.items() if claim is Claim.OWN):
+        for client in own:
             answer, fault = replica.receive(client, due[client].reply)
-            if fault is not None and not isinstance(fault, LateMessage):
-                faulty[client] = str(fault)
             if answer or fault is None:  # of a reply with a fault the rest counts
                 answers[client] = answer
             if fault is not None:
-                told.append((due[client], Receipt(taken=Taken.FAULTY, reason=str(fault))))
-        refused = [client for client, claim in claims.items() if claim is Claim.OWN and client not in answers]
-        if refused:
+                told[client] = self._refused(client, fault)
+        if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
-        if faulty:
-            self._leader.fault(faulty)
-        if answers and not self._store.save(*place, replica.hub, answers, replica.total):
-            self._replica = None  # closed, or taken for dead, in the meantime: what it holds does not count
-            again = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send it again")
-            return told + [(due[client], again) for client in answers if client not in faulty]
-        saved = Receipt(taken=Taken.SAVED)
-        return told + [(due[client], saved) for client in answers if client not in faulty]
+        saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
+        if not saved:  # closed, or taken for dead, in the meantime: what it holds does not count
+            self._replica = None
+        told = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | told
+        return [(due[client], receipt) for client, receipt in told.items()]
 
-    def _refuse(self, batch: list[Handed], why: str) -> None:
-        for handed in batch:
-            handed.done(Receipt(taken=Taken.AGAIN, reason=why))
+    def _refused(self, client: int, fault: Exception) -> Receipt:
+        if isinstance(fault, LateMessage):
+            return Receipt(taken=Taken.LATE, reason=str(fault))
+        self._records.fault(client, str(fault))
+        return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
-    def _show(self) -> None:
-        """Publish what is open, if that has changed."""
-        view, mark = self._leader.view(self._replica)
-        if mark != self._shown:
-            self._publish(view)
-            self._shown = mark
+    def _show(self, now: float) -> None:
+        """Publish what there is to see, now and then."""
+        if now - self._glance >= GLANCE:
+            self._publish(self._showing.view(self._replica), self._showing.status(self._replica, now))
+            self._glance = now
+
+
+def _refuse(batch: list[Handed], why: str) -> None:
+    for handed in batch:
+        handed.done(Receipt(taken=Taken.AGAIN, reason=why))

@@ -1,4 +1,4 @@
-"""The hub that holds the lease leads: it begins series, opens and closes exchanges, and records what came out.
+"""The hub that holds the lease leads: it begins series, opens and closes exchanges, and records outcomes.
 
 What it decides is in the store before anybody acts on it. Two that lead for a moment, because one was slow,
 do no harm: every decision is made once, and whoever comes second follows the first.
@@ -8,11 +8,13 @@ import logging
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
+from ccesa.service.desk import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
+from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
@@ -20,7 +22,6 @@ from ccesa.service.tasks import task_digest
 
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
-LOG = logging.getLogger("ccesa.service")
 
 
 class Leader:
@@ -64,13 +65,15 @@ class Leader:
             if replica.open is None:
                 return self._open(replica, now)
             return self._close(replica, replica.open, now)
+        except Unavailable:
+            raise
         except CcesaError as error:
             self.hold(str(error), now)
             return False
 
     def hold(self, reason: str, now: float) -> None:
         """Wait, for a reason that an operator has to know."""
-        LOG.warning("stuck", extra={"reason": reason[:200]})
+        event("stuck", logging.WARNING, reason=reason)
         self.reason, self._held = reason, now + PATIENCE
 
     def _begin(self, now: float) -> bool:
@@ -101,6 +104,8 @@ class Leader:
             return True
         if self._store.paused() or not self._is_gathered(replica, now):
             return False
+        if self._federation.charter is not None:
+            self._federation.charter.check_current(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,

@@ -9,7 +9,7 @@ from ccesa.service.store.rows import MemberRow
 
 
 class Presence:
-    """Knows when each member was heard of. ``heard`` may be called from any thread, the rest by the engine."""
+    """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
 
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock

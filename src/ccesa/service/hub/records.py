@@ -11,13 +11,16 @@ from ccesa.protocol.series import Ended
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import SUM, Agenda
 from ccesa.service.hub.blame import blamed
+from ccesa.service.hub.budget import spent
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica, Started
+from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import RoundRow
+from ccesa.service.store.rows import Exchange, RoundRow
 
-LOG = logging.getLogger("ccesa.service")
+#: What the audit log says of a certificate.
+_STATED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
 
 
 class Records:
@@ -39,16 +42,34 @@ class Records:
             replica.ended.pop(0)
         self._store.forget(replica.row.series, replica.oldest)
 
+    def abandon(self, now: float) -> None:
+        """End the series that is running, if there is one; whatever was in flight in it is lost.
+
+        Vectors may have left for the questions that were asked in it, so they count as asked.
+        """
+        row = self._store.series()
+        if row is None or row.over:
+            return
+        self._agenda.reload()
+        known = {(one.series, one.number) for one in self._agenda.rounds}
+        for exchange in self._store.exchanges(row.series):
+            number = None if exchange.question is None else self._federation.masked_in(exchange.exchange)
+            if number is not None and (row.series, number) not in known:
+                self._store.put_round(_abandoned(row.series, number, exchange, self._agenda, now))
+                self._agenda.reload()
+        self._store.end_series(row.series)
+        self.audit("series abandoned", now, series=row.series)
+
     def fault(self, client: int, reason: str) -> None:
         """Write down that a client sent what an honest one would not."""
-        LOG.warning("refused", extra={"client": client, "reason": reason[:200]})
+        event("refused", logging.WARNING, client=client, reason=reason)
         self.blame({client}, f"it sent what an honest client would not: {reason}")
 
     def blame(self, clients: set[int], reason: str) -> None:
         """Count a blame for each of these; whoever has too many is set aside."""
         if not clients:
             return
-        aside = self._store.blame(dict.fromkeys(clients, 1), self._federation.policy.faults, reason)
+        aside = self._store.blame(dict.fromkeys(clients, 1), reason, self._federation.policy.faults)
         self._presence.reload()
         for client in sorted(aside):
             self.audit("set aside", self._presence.now(), client=client, reason=reason)
@@ -56,7 +77,8 @@ class Records:
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
-        LOG.info(kind, extra={name: value for name, value in body.items() if name != "survivors"})
+        short = {name: value for name, value in body.items() if isinstance(value, int | float | str)}
+        event(kind, logging.INFO, **short)
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         row = self._row(replica, ended, replica.started[ended.number], now)
@@ -68,11 +90,18 @@ class Records:
         charter = self._federation.charter
         around = None if charter is None else charter.certificate.around
         self.blame(blamed(row.pairs, around), f"round {row.number} of series {row.series}")
-        self._meters.round_over(row.outcome)
-        written = dataclasses.asdict(row)
-        left_out = ("total", "metrics", "started", "ended")
-        body = {name: value for name, value in written.items() if name not in left_out}
-        self.audit("round", now, **body | {"task": row.task.hex(), "context": row.context.hex()})
+        self._meters.round_over(row.outcome, len(row.pairs))
+        self.audit("round", now, **_told(row), **self._promised())
+
+    def _promised(self) -> dict[str, object]:
+        """Return what a sum rests on, and what the noise in all of them has spent."""
+        charter, privacy = self._federation.charter, spent(self._federation, self._agenda.rounds)
+        return {
+            "charter": None if charter is None else charter.digest.hex(),
+            "certificate": None if charter is None else {n: getattr(charter.certificate, n) for n in _STATED},
+            "epsilon": None if privacy is None else privacy.epsilon,
+            "delta": None if privacy is None else privacy.delta,
+        }
 
     def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
         outcome = ended.failure or ended.result()
@@ -96,5 +125,33 @@ class Records:
         )
 
 
+def _told(row: RoundRow) -> dict[str, object]:
+    """Return what the audit log says about a round: everything but the sum."""
+    left_out = ("total", "metrics", "started", "ended")
+    written = {name: value for name, value in dataclasses.asdict(row).items() if name not in left_out}
+    return written | {"task": row.task.hex(), "context": row.context.hex()}
+
+
 def _pairs(evidence: Evidence) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((min(pair), max(pair)) for pair in evidence.pairs()))
+
+
+def _abandoned(series: int, number: int, asked: Exchange, agenda: Agenda, now: float) -> RoundRow:
+    """Return a round that was asked for vectors in a series that was ended."""
+    return RoundRow(
+        series=series,
+        number=number,
+        question=asked.question,
+        attempt=agenda.attempts(asked.question or 0) + 1,
+        task=asked.task,
+        context=b"",
+        started=asked.opened,
+        ended=now,
+        outcome="Abandoned",
+        reason="the operator has begun a new series",
+        survivors=(),
+        asked=len(asked.members),
+        pairs=(),
+        total=b"",
+        metrics={},
+    )

@@ -35,7 +35,7 @@ class Started:
 
 
 class Diverged(Exception):
-    """Raised where answers do not go together: what counts is what a replica makes of them in order of ids."""
+    """Raised where answers do not go together: what counts is what a replica makes of them by ids."""
 
 
 class Replica:
@@ -95,6 +95,11 @@ class Replica:
         stride = Schedule.of(self.config).stride
         first = min(self.in_flight, default=None)
         return self.next if first is None else (first - self.config.number) * stride
+
+    @property
+    def before_start(self) -> int:
+        """How many exchanges open after this one before a round starts."""
+        return -self.next % Schedule.of(self.config).stride
 
     @property
     def most_bytes(self) -> int:
@@ -159,7 +164,9 @@ class Replica:
         if self.series is None:
             raise OrderError("an exchange after the last one")
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
-        sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
+        sums = []
+        if self.series.total is not None:  # else they are of a round that is over
+            sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
         if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
             raise Diverged
         self.ended += self.series.close()

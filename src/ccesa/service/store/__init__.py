@@ -12,9 +12,10 @@ from ccesa.service.store import schema
 from ccesa.service.store.database import Database
 from ccesa.service.store.log import Log
 from ccesa.service.store.people import People
+from ccesa.service.store.replies import Forgotten
 from ccesa.service.store.results import Results
 
-__all__ = ["Store", "open_store", "resolved"]
+__all__ = ["Forgotten", "Store", "open_store"]
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 
 
@@ -33,10 +34,10 @@ def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
         url: ``sqlite:///file`` or ``postgresql://...``.
         hub: Whether this process is a hub; one alone can have a file of SQLite. A process opens at most one
             store in this way.
-        create: Whether to make the file where there is none.
+        create: Whether to make file and tables where there are none.
 
     Returns:
-        The store, with its tables made.
+        The store.
 
     Raises:
         ConfigError: For a URL of neither kind, tables of another version, a file that others can read, or
@@ -46,15 +47,9 @@ def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
     database = _database(url, hub, create)
     with ExitStack() as undone:
         undone.callback(database.close)
-        schema.prepare(database)
+        schema.prepare(database, create)
         undone.pop_all()
     return Store(database)
-
-
-def resolved(url: str, folder: Path) -> str:
-    """Return the URL of a database with a relative file of SQLite taken from this folder."""
-    name = url.removeprefix(_SQLITE)
-    return url if name == url else f"{_SQLITE}{folder.absolute() / name}"
 
 
 def _database(url: str, hub: bool, create: bool) -> Database:

@@ -7,7 +7,7 @@ person has to do something). Drivers' own texts can quote rows, and rows hold sh
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -30,6 +30,8 @@ class Database(ABC):
     READ: tuple[str, ...]
     WRITE: tuple[str, ...]
     ALONE: tuple[str, ...]
+    #: Outside of transactions: what leaves as little as possible of deleted rows behind.
+    ERASE: str
     #: What the driver raises.
     errors: type[Exception]
 
@@ -69,7 +71,7 @@ class Database(ABC):
                 run("COMMIT")
                 done = True
             except self.errors as error:
-                raise self._told(error) from None
+                raise self._told(error) from None  # its text can quote rows
             finally:
                 if not done:
                     self._drop()
@@ -83,18 +85,22 @@ class Database(ABC):
         """Close the connection, which undoes a transaction that has not ended."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            with suppress(self.errors):
                 connection.close()
+
+    def erase(self) -> None:
+        """Give up the room that deleted rows had, as far as that is possible just now."""
+        with self._turn:
+            try:
+                if self._connection is not None:
+                    self._run(self._connection)(self.ERASE)
             except self.errors as error:
+                self._drop()
                 raise self._told(error) from None
 
     @abstractmethod
     def sql(self, statement: str) -> str:
         """Return a statement in this database's own dialect."""
-
-    @abstractmethod
-    def erase(self, *tables: str) -> None:
-        """Make what was deleted from these tables unreadable, as far as this database can."""
 
     @abstractmethod
     def _connect(self) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ccesa.errors import ConfigError
 from ccesa.service.store.database import Database
 from ccesa.service.store.rows import MemberRow, TokenRow
 
@@ -168,4 +169,6 @@ def _words(reason: str) -> str:
 
 
 def _stored(client: int | None) -> int:
+    if client is not None and client < 0:
+        raise ConfigError(f"clients are counted from 0 on, not from {client}")
     return _OPERATOR if client is None else client

@@ -51,9 +51,10 @@ class PostgreSQL(Database):
         url: Where it is, as libpq understands it.
     """
 
-    READ = ("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY",)
+    READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)  # all statements see the same
     WRITE = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",)
     ALONE = (*WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})")
+    ERASE = "VACUUM (SKIP_LOCKED) answers, sums"
     errors = psycopg.Error
 
     def __init__(self, url: str) -> None:
@@ -66,9 +67,6 @@ class PostgreSQL(Database):
     def sql(self, statement: str) -> str:
         """Return a statement with the words and placeholders of PostgreSQL."""
         return statement.replace("?", "%s").replace("BLOB", "BYTEA")
-
-    def erase(self, *tables: str) -> None:
-        """Leave it to the server's own vacuum to give the room of deleted rows to others."""
 
     def _connect(self) -> Any:
         connection = psycopg.connect(**self._parameters, autocommit=True)
@@ -87,4 +85,6 @@ class PostgreSQL(Database):
         state = getattr(error, "sqlstate", None) or type(error).__name__
         if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError):
             return ConfigError(f"PostgreSQL refuses what is asked of it ({state}, {type(error).__name__})")
+        if self._connection is None:  # and nothing was asked that a text could quote
+            return Unavailable(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}")
         return Unavailable(f"PostgreSQL cannot be used now ({state}, {type(error).__name__})")

@@ -78,36 +78,23 @@ class Results:
 
     # Tasks
 
-    def put_task(self, question: int, attempt: int, payload: bytes, digest: bytes) -> None:
-        """Keep what an attempt at a question works on; the first one counts, see ``latest_task``.
-
-        Payloads that only questions before the one before worked on are deleted.
-        """
-        with self._database.alone() as run:
-            if run("SELECT 1 FROM tasks WHERE question = ? AND attempt = ?", question, attempt):
-                return
-            run("INSERT INTO tasks VALUES (?, ?, ?)", question, attempt, digest)
-            run("INSERT INTO payloads VALUES (?, ?) ON CONFLICT DO NOTHING", digest, payload)
-            run(
-                "DELETE FROM payloads WHERE digest NOT IN (SELECT digest FROM tasks WHERE question >= ?)",
-                question - 1,
-            )
+    def put_task(self, question: int, payload: bytes, digest: bytes) -> None:
+        """Keep what a question works on; what was put first counts, whenever it is asked again."""
+        with self._database.writing() as run:
+            run("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
 
     def task(self, digest: bytes) -> bytes | None:
         """Return a payload by its digest."""
-        with self._database.reading() as run:
-            for (payload,) in run("SELECT payload FROM payloads WHERE digest = ?", digest):
-                return payload
-        return None
+        return self._payload("SELECT payload FROM tasks WHERE digest = ? LIMIT 1", digest)
 
-    def latest_task(self) -> tuple[int, int, bytes] | None:
-        """Return question, attempt and digest of the newest task."""
+    def task_of(self, question: int) -> bytes | None:
+        """Return what a question works on; None where that was not decided yet."""
+        return self._payload("SELECT payload FROM tasks WHERE question = ?", question)
+
+    def _payload(self, sql: str, key: bytes | int) -> bytes | None:
         with self._database.reading() as run:
-            for question, attempt, digest in run(
-                "SELECT question, attempt, digest FROM tasks ORDER BY question DESC, attempt DESC LIMIT 1"
-            ):
-                return question, attempt, digest
-        return None
+            rows = run(sql, key)
+        return rows[0][0] if rows else None
 
     # Rounds
 

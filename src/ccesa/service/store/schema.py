@@ -7,14 +7,14 @@ VERSION = b"1"
 
 _FACTS = "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 _TABLES = """
-series (series BIGINT PRIMARY KEY, config BLOB NOT NULL, rounds BIGINT NOT NULL, over BIGINT NOT NULL);
+series (series BIGINT PRIMARY KEY, config BLOB NOT NULL, rounds BIGINT NOT NULL, over BIGINT NOT NULL,
+    forgotten BIGINT NOT NULL);
 exchanges (series BIGINT, exchange BIGINT, members TEXT NOT NULL, task BLOB NOT NULL, question BIGINT,
     opened DOUBLE PRECISION NOT NULL, closed DOUBLE PRECISION, PRIMARY KEY (series, exchange));
 answers (series BIGINT, exchange BIGINT, client BIGINT, hub TEXT NOT NULL, digest BLOB NOT NULL, body BLOB,
     PRIMARY KEY (series, exchange, client));
 sums (series BIGINT, exchange BIGINT, hub TEXT, total BLOB NOT NULL, PRIMARY KEY (series, exchange, hub));
-tasks (question BIGINT, attempt BIGINT, digest BLOB NOT NULL, PRIMARY KEY (question, attempt));
-payloads (digest BLOB PRIMARY KEY, payload BLOB NOT NULL);
+tasks (question BIGINT PRIMARY KEY, digest BLOB NOT NULL, payload BLOB NOT NULL);
 rounds (series BIGINT, number BIGINT, question BIGINT, outcome TEXT NOT NULL, told TEXT NOT NULL,
     total BLOB NOT NULL, PRIMARY KEY (series, number));
 members (client BIGINT PRIMARY KEY, blames BIGINT NOT NULL DEFAULT 0, set_aside TEXT NOT NULL DEFAULT '',
@@ -29,16 +29,18 @@ audit (place BIGINT PRIMARY KEY, time DOUBLE PRECISION NOT NULL, kind TEXT NOT N
 """
 
 
-def prepare(database: Database) -> None:
-    """Make the tables where there are none; refuse those of another version."""
-    with database.alone() as run:
-        run(_FACTS)
-        run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING", VERSION)
+def prepare(database: Database, create: bool) -> None:
+    """Make the tables where there are none, if that is wished for; refuse those of another version."""
+    if create:
+        with database.alone() as run:
+            run(_FACTS)
+            if run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", VERSION):
+                for table in _TABLES.split(";")[:-1]:
+                    run(f"CREATE TABLE {table.strip()}")
+    with database.reading() as run:
         [(found,)] = run("SELECT value FROM facts WHERE name = 'version'")
         if found != VERSION:
             raise ConfigError(
                 f"the database has tables of version {found.decode(errors='replace')}, this ccesa those of "
                 f"{VERSION.decode()}: finish with the ccesa that began, or give the federation a new database"
             )
-        for table in _TABLES.split(";")[:-1]:
-            run(f"CREATE TABLE IF NOT EXISTS {table.strip()}")

@@ -19,14 +19,15 @@ except ImportError:  # pragma: no cover - another system than POSIX
     fcntl = None  # type: ignore[assignment]
 
 #: A commit is on the disk when it returns; what is deleted is overwritten; other processes are waited for.
-_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "trusted_schema = OFF")
+_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON")
 _SECONDS = 10
 #: Trouble that no second try mends.
 _LASTING = {
-    "SQLITE_NOTADB": "is not a database of SQLite",
-    "SQLITE_CORRUPT": "is damaged; put back a copy, but never into a round that is running",
-    "SQLITE_READONLY": "cannot be written to",
-    "SQLITE_TOOBIG": "cannot hold a row this large",
+    sqlite3.SQLITE_ERROR: "is not the database of a federation",
+    sqlite3.SQLITE_NOTADB: "is not a database of SQLite",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+    sqlite3.SQLITE_READONLY: "cannot be written to",
+    sqlite3.SQLITE_TOOBIG: "cannot hold a row this large",
 }
 
 
@@ -54,6 +55,7 @@ class SQLite(Database):
 
     READ = ("BEGIN",)
     WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
+    ERASE = "PRAGMA wal_checkpoint(TRUNCATE)"  # in the file they are overwritten, but not in the log
     errors = sqlite3.Error
 
     def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
@@ -65,15 +67,6 @@ class SQLite(Database):
     def sql(self, statement: str) -> str:
         """Return a statement without locks on rows, which SQLite has no need of."""
         return statement.removesuffix(" FOR SHARE").removesuffix(" FOR UPDATE")
-
-    def erase(self, *tables: str) -> None:
-        """Empty the write-ahead log: deleted rows are overwritten in the file, but not there."""
-        with self._turn:
-            try:
-                if self._connection is not None:
-                    self._run(self._connection)("PRAGMA wal_checkpoint(TRUNCATE)")
-            except self.errors as error:
-                raise self._told(error) from None
 
     def close(self) -> None:
         """Close the database, and let another hub have it."""
@@ -108,10 +101,10 @@ class SQLite(Database):
         return _Run(connection, self)
 
     def _told(self, error: Exception) -> Exception:
-        name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-        for lasting, what in _LASTING.items():
-            if name.startswith(lasting):
-                return ConfigError(f"{self._path} {what} ({name})")
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # without its finer part
+        if code in _LASTING:
+            return ConfigError(f"{self._path} {_LASTING[code]} ({name})")
         return Unavailable(f"the database {self._path} cannot be used now ({name})")
 
 

@@ -1,0 +1,196 @@
+"""``ccesa join``: take part in a federation."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ccesa import files
+from ccesa.cli import STOPPED
+from ccesa.cli.importing import imported
+from ccesa.errors import ConfigError, shown
+from ccesa.service.participant.core import Contribute
+from ccesa.service.participant.driver import Participant
+from ccesa.service.participant.events import Event
+from ccesa.statistics import Schema, read_csv
+
+_Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
+_Charter = Annotated[
+    Path | None, typer.Option(help="What the federation has agreed on, your own copy.", show_default=False)
+]
+_Identity = Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)]
+_Token = Annotated[
+    str | None,
+    typer.Option(
+        help="Without a charter: what `ccesa invite` printed for you, or @FILE that has it.",
+        envvar="CCESA_TOKEN",
+        show_default=False,
+    ),
+]
+_Run = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="What is called with the task and the round's number, and returns your contribution.",
+        show_default=False,
+    ),
+]
+_Statistics = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="In place of --run: your table, of which the charter says what is counted.",
+        show_default=False,
+    ),
+]
+_Results = Annotated[
+    Path | None,
+    typer.Option(help="New file for what the hub publishes, a line of JSON each.", show_default=False),
+]
+_Memory = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder that remembers what must not happen twice; by default IDENTITY.memory.",
+        show_default=False,
+    ),
+]
+_Ledger = Annotated[
+    Path | None, typer.Option(help="What vectors with noise are charged to.", show_default=False)
+]
+_Ca = Annotated[Path | None, typer.Option(help="Certificates of a private authority.", show_default=False)]
+#: How kinds of events look.
+_STYLES = {"summed": "green", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
+#: Said only while somebody watches.
+_PASSING = {"sending"}
+
+
+def join(
+    url: _Url,
+    charter: _Charter = None,
+    identity: _Identity = None,
+    token: _Token = None,
+    run: _Run = None,
+    statistics: _Statistics = None,
+    results: _Results = None,
+    memory: _Memory = None,
+    ledger: _Ledger = None,
+    ca: _Ca = None,
+    once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with the first fault, in place of sitting out its round.")
+    ] = False,
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Talk to another machine without TLS, as in a tunnel.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what goes wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per event.")] = False,
+) -> None:
+    """Take part in a federation, until it is over.
+
+    With --charter nothing about a round is taken from the hub that the charter says. Stopping and starting
+    again is safe at any moment: rounds in flight go on without you, and you are in the next one.
+    """
+    contribute = _contribution(run, statistics)
+    published: list[dict[str, Any]] = []
+    if memory is None and identity is not None:
+        memory = identity.with_name(identity.name + ".memory")
+    participant = Participant(
+        url,
+        charter=charter,
+        identity=identity,
+        token=_token(token),
+        memory=memory,
+        ledger=ledger,
+        ca=ca,
+        insecure_http=insecure_http,
+        once=once,
+        strict=strict,
+        progress=_Printer(quiet, as_json),
+        results=published.append if results or statistics else None,
+    )
+    with _stopped_by(signal.SIGTERM):
+        participant.run(contribute)
+    if results is not None:
+        files.write_new(results, "".join(f"{json.dumps(one)}\n" for one in published), private=False)
+    elif not quiet:
+        _print_reports(published)
+
+
+def _contribution(run: str | None, statistics: Path | None) -> Contribute:
+    if run is not None and statistics is None:
+        return imported(run)
+    if run is None and statistics is not None:
+        return _counted(statistics)
+    raise ConfigError("say what you contribute: either --run MODULE:FUNCTION or --statistics CSV")
+
+
+def _counted(table: Path) -> Contribute:
+    """Return a function that contributes the records of a table, read anew for every question."""
+    if not table.is_file():
+        raise ConfigError(f"there is no table {table}")
+
+    def contribute(schema: object, number: int) -> Iterator[dict[str, Any]]:
+        if not isinstance(schema, Schema):
+            raise ConfigError("this federation asks for no statistics: its charter has no [statistics]")
+        return read_csv(table, schema)
+
+    return contribute
+
+
+def _print_reports(published: list[dict[str, Any]]) -> None:
+    """Print reports of statistics, in the hub's words: nothing in them reaches the terminal as it is."""
+    for one in published:
+        text = one.get("value", {}).get("text") if isinstance(one.get("value"), dict) else None
+        for line in str(text).splitlines() if text is not None else ():
+            typer.echo(shown(line, 200))
+
+
+class _Printer:
+    """Prints events; the same one again is said once."""
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self._quiet, self._as_json, self._last = quiet, as_json, ""
+        self._console = Console(stderr=True, highlight=False)
+
+    def __call__(self, event: Event) -> None:
+        if self._as_json:
+            said = {"kind": event.kind, "text": event.text, "round": event.round}
+            typer.echo(json.dumps({name: value for name, value in said.items() if value is not None}))
+            return
+        wrong = event.kind in _STYLES and event.kind != "summed"
+        if (self._quiet and not wrong) or event.text == self._last:
+            return
+        if event.kind in _PASSING and not self._console.is_terminal:
+            return
+        self._last = event.text
+        self._console.print(Text(event.text, style=_STYLES.get(event.kind, "")))
+
+
+def _token(given: str | None) -> str | None:
+    """Return a token that was given itself or, so that no list of processes shows it, in a file."""
+    if given is None or not given.startswith("@"):
+        return given
+    return Path(given[1:]).read_text(encoding="ascii").strip()
+
+
+@contextmanager
+def _stopped_by(number: signal.Signals) -> Iterator[None]:
+    """Let a signal end the work as Ctrl-C does: what is secret is dropped on the way out."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(STOPPED) from None
+    finally:
+        signal.signal(number, before)

@@ -1,0 +1,58 @@
+"""``ccesa serve``: run a federation that sites take part in over HTTP."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ccesa.cli.importing import imported
+
+if TYPE_CHECKING:
+    from ccesa.service import Hub
+
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
+]
+
+
+def serve(
+    path: _File,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:COORDINATOR",
+            help="Class, or function that returns one: makes tasks and takes results.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of this process, where several hubs share a store.", show_default=False),
+    ] = None,
+    until_over: Annotated[bool, typer.Option("--until-over", help="End when all sums are there.")] = False,
+    new_series: Annotated[
+        bool,
+        typer.Option(
+            "--new-series",
+            help="End a running series and begin another: with a new charter, or after a restored backup.",
+        ),
+    ] = False,
+    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Run a federation: sites join with `ccesa join`, and the page shows what is going on.
+
+    It can be killed at any moment and started again: rounds go on. Several of them share a federation where
+    its store is PostgreSQL.
+    """
+    from ccesa.service import Federation, Hub
+    from ccesa.service.operator import logs
+
+    federation = Federation.load(path)
+    logs.set_up(log_format)
+    coordinator = None if run is None else imported(run)()
+    Hub(federation, coordinator, name=name, until_over=until_over, new_series=new_series).serve(_ready)
+
+
+def _ready(hub: "Hub") -> None:
+    typer.echo(f"sites: {hub.address}")
+    typer.echo(f"page:  {hub.page}")

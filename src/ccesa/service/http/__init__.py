@@ -1,0 +1,10 @@
+"""The HTTP side of a hub: what members fetch, where they hand in, and what keeps everyone else out.
+
+``app`` makes the application, ``Front`` serves it within ``Limits``, ``serve`` runs fronts until a signal.
+"""
+
+from ccesa.service.http.app import app
+from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import Front, serve
+
+__all__ = ["Front", "Limits", "app", "serve"]

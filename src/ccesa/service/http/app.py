@@ -1,0 +1,212 @@
+"""The application: every route under /v1, and what is told about the federation and its exchanges."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ccesa.identity import in_base64
+from ccesa.service.desk import Desk, Unavailable, View
+from ccesa.service.federation import Federation
+from ccesa.service.http import asking, problems
+from ccesa.service.http.limits import Limits
+from ccesa.service.http.members import Members
+from ccesa.service.http.problems import FRESH, Problem
+from ccesa.service.http.replies import Replies
+from ccesa.service.http.spool import Spool
+from ccesa.service.http.tasks import Tasks
+
+#: Version of this interface.
+VERSION = 1
+_ASKED = ["Authorization", "Content-Type", "If-None-Match", "Prefer", "Range"]
+_UPLOAD = ["Upload-Offset", "Upload-Length"]
+_TOLD = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
+
+
+class _Desk:
+    """The routes that only tell what is there."""
+
+    def __init__(self, desk: Desk, federation: Federation, members: Members, limits: Limits) -> None:
+        self._desk, self._federation, self._members, self._limits = desk, federation, members, limits
+
+    async def federation(self, request: Request) -> Response:
+        """Tell everyone what this hub runs, once there is a series after the one that they know."""
+        after = asking.after(request)
+        patience = asking.Patience(request, self._desk, self._limits)
+        view = await patience.until(lambda view: view.series > after or _is_over(view))
+        return _json(self._described(view))
+
+    def _described(self, view: View) -> dict[str, Any]:
+        federation = self._federation
+        return {
+            "name": federation.name,
+            "guard": federation.guard,
+            "version": VERSION,
+            "charter": federation.charter.digest.hex() if federation.charter else None,
+            "clients": federation.clients,
+            "chunk_bytes": federation.hub.chunk_bytes,
+            "form": federation.form,
+            "state": view.state,
+            "series": view.series,
+            "config": in_base64(view.config),
+            "closes": view.closes,
+            "next_start": view.next_start,
+            "question": view.question,
+        }
+
+    async def exchange(self, request: Request) -> Response:
+        """Give a client what the open exchange has for it, as soon as there is something."""
+        client = await self._members.who(request)
+        series, after = request.path_params["series"], asking.after(request)
+        patience = asking.Patience(request, self._desk, self._limits)
+
+        def is_over(view: View) -> bool:
+            return series < view.series or _is_over(view)
+
+        def is_asked(view: View) -> bool:
+            return series == view.series and view.exchange > after and client in view.requests
+
+        view = await patience.until(lambda view: is_over(view) or is_asked(view))
+        self._desk.seen(client)
+        if is_over(view):
+            raise Problem("series-over", "ask which series is next", series=view.series)
+        if is_asked(view):
+            return _envelope(view, view.requests[client])
+        return Response(None, 204, {**FRESH, "Retry-After": "0" if patience.seconds else "1"})
+
+    async def result(self, request: Request) -> Response:
+        """Give members a result, once it is known."""
+        await self._members.who(request)
+        question = request.path_params["question"]
+        if not self._federation.hub.publish:
+            raise Problem("not-found", "this federation does not publish its results")
+        patience = asking.Patience(request, self._desk, self._limits)
+        view = await patience.until(lambda view: view.question >= question or _is_over(view))
+        found = await self._desk.result(question) if view.question >= question else None
+        if found is None:
+            raise Problem("no-result", "ask again later", retry_after=5)
+        return _json(found)
+
+
+def _is_over(view: View) -> bool:
+    return view.state == "over"
+
+
+def _envelope(view: View, envelope: bytes) -> Response:
+    headers = {**FRESH, "Ccesa-Exchange": str(view.exchange)}
+    if view.task is not None:
+        headers["Ccesa-Task"] = view.task.hex()
+    if view.closes:
+        headers["Ccesa-Closes-In"] = f"{max(0.0, view.closes - time.time()):.1f}"
+    return Response(envelope, 200, headers, "application/octet-stream")
+
+
+def _json(content: Any) -> Response:
+    return Response(msgspec.json.encode(content), 200, FRESH, "application/json")
+
+
+def app(desk: Desk, federation: Federation, limits: Limits | None = None) -> Starlette:
+    """Return the application that members of a federation talk to; ``Front`` serves it.
+
+    Args:
+        desk: Of the hub.
+        federation: What it runs.
+        limits: On bodies and waiting.
+
+    Returns:
+        The application; ``state.refusals`` counts problems by name.
+    """
+    limits = limits or Limits()
+    refusals: Counter[str] = Counter()
+    members = Members(desk, federation, limits)
+    told, replies = _Desk(desk, federation, members, limits), Replies(desk, members, limits)
+
+    def answer(problem: Problem) -> Response:
+        refusals[problem.name] += 1
+        return problem.response()
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        return answer(error if isinstance(error, Problem) else _made_of(error))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        replies.spool = Spool(federation.spool)
+        sweeping = asyncio.ensure_future(_sweep(desk, replies))
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+            replies.spool.close()
+
+    reply = "/v1/series/{series:number}/exchanges/{exchange:number}/reply"
+    made = Starlette(
+        routes=[
+            Route("/v1/federation", told.federation),
+            Route("/v1/challenge", members.challenge),
+            Route("/v1/sessions", members.open_session, methods=["POST"]),
+            Route("/v1/series/{series:number}/exchanges", told.exchange),
+            Route(reply, _by_method(replies), methods=["PUT", "HEAD", "PATCH"]),
+            Route("/v1/tasks/{digest:digest}", Tasks(desk, members).get),
+            Route("/v1/results/{question:number}", told.result),
+        ],
+        middleware=_pages(federation.hub.pages),
+        exception_handlers=dict.fromkeys((Problem, HTTPException, Unavailable, Exception), on_problem),
+        lifespan=lifespan,
+    )
+    made.router.redirect_slashes = False
+    made.state.refusals = refusals
+    return made
+
+
+def _by_method(replies: Replies) -> Any:
+    handlers = {"PUT": replies.put, "HEAD": replies.head, "PATCH": replies.patch}
+
+    async def reply(request: Request) -> Response:
+        return await handlers[request.method](request)
+
+    return reply
+
+
+def _made_of(error: Exception) -> Problem:
+    """Return what an error that is not a problem is told as."""
+    if isinstance(error, HTTPException):
+        return problems.of_status(error.status_code, error.headers)
+    if isinstance(error, Unavailable):
+        return Problem("unavailable", "the store cannot be reached", retry_after=5)
+    return Problem("internal", "the operator finds more in the log")
+
+
+def _pages(origins: tuple[str, ...]) -> list[Middleware]:
+    """Let web pages of these origins take part."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "HEAD", "PATCH", "POST", "PUT"],
+            allow_headers=_ASKED + _UPLOAD,
+            expose_headers=_TOLD + _UPLOAD,
+        )
+    ]
+
+
+async def _sweep(desk: Desk, replies: Replies) -> None:
+    """Drop uploads whenever an exchange is over."""
+    view = desk.view
+    while True:
+        replies.forget(view)
+        view = await desk.changed(view, 3600)

@@ -1,0 +1,132 @@
+"""Who asks: a client's id comes from its token alone, never from what it says about itself.
+
+Under a charter a member signs a challenge with its identity and is given a session. A challenge needs no
+memory: it is a nonce and the time, under a key that only hubs of this federation have. The member signs the
+origin that it talks to as well, so a hub that passes on the challenge of another one gets a signature that
+is worth nothing there.
+"""
+
+import hmac
+import os
+import re
+import struct
+import time
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ccesa import labels
+from ccesa.charter import Charter
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
+from ccesa.service.desk import Desk
+from ccesa.service.federation import Federation
+from ccesa.service.http import asking
+from ccesa.service.http.connection import connection_of
+from ccesa.service.http.limits import Limits
+from ccesa.service.http.problems import FRESH, Problem
+
+#: Seconds in which a challenge is to be answered, and by which clocks of hubs may differ.
+CHALLENGE_SECONDS = 120
+_SKEW = 30
+_NONCE_BYTES = 16
+_TIME = struct.Struct("<Q")
+_STATED_BYTES = _NONCE_BYTES + _TIME.size
+_MOST_BODY = 2048
+_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
+
+
+class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a member answers a challenge with; bytes are in base64."""
+
+    key: bytes
+    challenge: bytes
+    origin: str
+    signature: bytes
+
+
+def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:
+    """Return what a member signs to be given a session.
+
+    Args:
+        charter: Its digest.
+        origin: Scheme, host and port that the member talks to.
+        challenge: What that hub gave it.
+    """
+    return labels.frame(labels.SESSION, charter, origin.encode(), challenge)
+
+
+class Members:
+    """Tells who asks, and opens sessions."""
+
+    def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
+        self._desk, self._federation, self._limits = desk, federation, limits
+
+    async def who(self, request: Request) -> int:
+        """Return the client that asks, before anything else of its request is read.
+
+        Raises:
+            Problem: Nobody knows.
+        """
+        found = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        client = None if found is None else await self._desk.member_of(found[1])
+        if client is None:
+            raise self._unauthorized(request, "send a token that is valid, as Authorization: Bearer TOKEN")
+        connection = connection_of(request)
+        connection.door.know(connection, client)
+        self._desk.seen(client)
+        return client
+
+    async def challenge(self, request: Request) -> Response:
+        """Give out a challenge; nothing is remembered about it."""
+        self._charter()
+        stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
+        answer = {"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS}
+        return Response(msgspec.json.encode(answer), 200, FRESH, "application/json")
+
+    async def open_session(self, request: Request) -> Response:
+        """Give the member that has signed a challenge a session."""
+        charter = self._charter()
+        asking.body_size(request, _MOST_BODY)
+        with connection_of(request).interruptible():
+            body = b"".join([piece async for piece in asking.pieces(request, self._limits, lambda: None)])
+        try:
+            said = msgspec.json.decode(body, type=SessionRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
+        try:
+            client = self._checked(charter, said)
+        except (ConfigError, primitives.BadSignature) as error:
+            raise self._unauthorized(request, str(error)) from None
+        session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
+        if session is None:
+            raise self._unauthorized(request, "this challenge was answered before: ask for another")
+        answer = {"token": session[0], "expires_in": session[1], "client": client}
+        return Response(msgspec.json.encode(answer), 201, FRESH, "application/json")
+
+    def _charter(self) -> Charter:
+        if self._federation.charter is None:
+            raise Problem("not-found", "this federation has no charter: use the token that you were given")
+        return self._federation.charter
+
+    def _checked(self, charter: Charter, said: SessionRequest) -> int:
+        """Return the client that an answer to a challenge is from, the cheapest checks first."""
+        stated, code = said.challenge[:_STATED_BYTES], said.challenge[_STATED_BYTES:]
+        if not hmac.compare_digest(code, self._code(stated)):
+            raise ConfigError("this is not a challenge of this hub")
+        age = time.time() - _TIME.unpack(stated[_NONCE_BYTES:])[0]
+        if not -_SKEW <= age <= CHALLENGE_SECONDS:
+            raise ConfigError("this challenge is too old: ask for another")
+        if said.origin not in self._federation.origins:
+            raise ConfigError("the member talks to another hub than this one, by the origin that it signed")
+        client = charter.admission.id_of(said.key)
+        primitives.verify(said.key, said.signature, signed_text(charter.digest, said.origin, said.challenge))
+        return client
+
+    def _code(self, stated: bytes) -> bytes:
+        return hmac.digest(self._desk.secret, labels.frame(labels.CHALLENGE, stated), "sha256")
+
+    def _unauthorized(self, request: Request, why: str) -> Problem:
+        connection_of(request).failures += 1
+        return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})

@@ -1,0 +1,185 @@
+"""Where replies are handed in: whole by PUT, or in parts by PATCH, and what becomes of them."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ccesa.errors import shown
+from ccesa.service.desk import Desk, Receipt, Taken, View
+from ccesa.service.http import asking
+from ccesa.service.http.connection import connection_of
+from ccesa.service.http.limits import Limits, Room
+from ccesa.service.http.members import Members
+from ccesa.service.http.problems import FRESH, Problem
+from ccesa.service.http.spool import Key, Spool
+from ccesa.wire import Data
+
+
+class Replies:
+    """Takes replies, one body per client at a time."""
+
+    def __init__(self, desk: Desk, members: Members, limits: Limits) -> None:
+        self._desk, self._members, self._limits = desk, members, limits
+        self._room = Room(limits.bodies_in_memory)
+        self._busy: set[int] = set()
+        #: The last upload in parts that was saved, by client, and its size.
+        self._saved: dict[int, tuple[Key, int]] = {}
+        self._swept: tuple[int, int] | None = None
+        #: Given while the application runs.
+        self.spool: Spool | None = None
+
+    async def put(self, request: Request) -> Response:
+        """Take a whole reply."""
+        key = await self._key(request)
+        size = asking.body_size(request, self._checked(key).most_bytes)
+        with self._alone(key):
+            if size > self._limits.body_in_memory:
+                self._spool.remove(key)
+                await self._append(request, key)
+                return await self._take_upload(key, size)
+            return self._answered(key, await self._take_body(request, key, size))
+
+    async def head(self, request: Request) -> Response:
+        """Say how much of an upload is there."""
+        key = await self._key(request)
+        self._checked(key)
+        return _no_content({"Upload-Offset": str(self._offset(key))})
+
+    async def patch(self, request: Request) -> Response:
+        """Take the next part of a reply; the last one is answered as the whole would be."""
+        key = await self._key(request)
+        most = self._checked(key).most_bytes
+        size = asking.body_size(request, most)
+        offset, length = asking.size(request, "upload-offset"), asking.size(request, "upload-length")
+        asking.check_size(length, most)
+        if offset + size > length:
+            raise Problem("malformed", "this part would end behind Upload-Length")
+        with self._alone(key):
+            there = self._offset(key)
+            if offset != there:
+                raise Problem("upload-offset", "go on where it ended", upload_offset=there)
+            if self._saved.get(key[2]) == (key, length):
+                return _no_content()
+            await self._append(request, key)
+            if offset + size < length:
+                return _no_content({"Upload-Offset": str(offset + size)})
+            return await self._take_upload(key, length)
+
+    def forget(self, view: View) -> None:
+        """Drop what is left of uploads for exchanges that are over."""
+        if self._swept != (view.series, view.exchange):
+            self._swept = view.series, view.exchange
+            self._spool.sweep(*self._swept)
+
+    @property
+    def _spool(self) -> Spool:
+        if self.spool is None:
+            raise Problem("unavailable", "the hub is about to start", retry_after=1)
+        return self.spool
+
+    async def _key(self, request: Request) -> Key:
+        """Return what a reply is for and whom it is from; only the latter is not in the path."""
+        client = await self._members.who(request)
+        return request.path_params["series"], request.path_params["exchange"], client
+
+    def _checked(self, key: Key) -> View:
+        """Return what is open, if it is the exchange that a reply is for.
+
+        Another hub may have opened an exchange of which this one is about to hear.
+        """
+        view = self._desk.view
+        asked, here = key[:2], (view.series, view.exchange)
+        if asked == here and view.state != "over":
+            return view
+        if asked < here or view.state == "over":
+            raise self._late(view)
+        if asked in ((view.series, view.exchange + 1), (view.series + 1, 0)):
+            raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
+        raise Problem("not-found", "there is no such exchange")
+
+    def _late(self, view: View, why: str = "it has closed") -> Problem:
+        wait = max(1.0, view.next_start - time.time()) if view.next_start else 1.0
+        return Problem("late", why, retry_after=wait, next_start=view.next_start)
+
+    @contextmanager
+    def _alone(self, key: Key) -> Iterator[None]:
+        client = key[2]
+        if client in self._busy:
+            raise Problem("busy", "another reply of this client is on its way", retry_after=2)
+        self._busy.add(client)
+        try:
+            yield
+        finally:
+            self._busy.discard(client)
+
+    def _offset(self, key: Key) -> int:
+        saved, size = self._saved.get(key[2], (None, 0))
+        return size if saved == key else self._spool.size(key)
+
+    def _pieces(self, request: Request, key: Key) -> AsyncIterator[bytes]:
+        """Return a body as it comes, as long as its exchange is open."""
+        return asking.pieces(request, self._limits, lambda: self._checked(key))
+
+    async def _append(self, request: Request, key: Key) -> None:
+        """Write a body to the client's file; what has come of one that breaks off stays there."""
+        with _disk(), connection_of(request).interruptible(), self._spool.append(key) as upload:
+            async for piece in self._pieces(request, key):
+                upload.add(piece)
+
+    async def _take_body(self, request: Request, key: Key, size: int) -> Receipt:
+        """Hand a reply in from memory."""
+        interruptible = connection_of(request).interruptible
+        with interruptible():
+            await self._room.take(size)
+        try:
+            with interruptible():
+                body = b"".join([piece async for piece in self._pieces(request, key)])
+            return await self._take(key, body)
+        finally:
+            self._room.give(size)
+
+    async def _take_upload(self, key: Key, size: int) -> Response:
+        """Hand a reply in where it lies; it stays there if it has to be handed in again."""
+        with _disk():
+            reply = self._spool.mapped(key)
+        receipt = await self._take(key, reply)
+        if receipt.taken is Taken.SAVED:
+            self._saved[key[2]] = key, size
+        if receipt.taken is not Taken.AGAIN:
+            self._spool.remove(key)
+        return self._answered(key, receipt)
+
+    async def _take(self, key: Key, reply: Data) -> Receipt:
+        series, exchange, client = key
+        return await self._desk.take(client, series, exchange, reply)
+
+    def _answered(self, key: Key, receipt: Receipt) -> Response:
+        """Say what became of a reply."""
+        why = shown(receipt.reason, 200)
+        match receipt.taken:
+            case Taken.SAVED:
+                return _no_content()
+            case Taken.CONFLICT:
+                raise Problem("conflict", why or "that one counts")
+            case Taken.LATE:
+                raise self._late(self._desk.view, why or "it has closed")
+            case Taken.AGAIN:
+                raise Problem("unavailable", why or "send it again", retry_after=1)
+            case Taken.FAULTY:
+                raise Problem("faulty", why)
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """Say so where the disk is full or away."""
+    try:
+        yield
+    except OSError:
+        raise Problem("unavailable", "the hub has no room to keep this", retry_after=10) from None
+
+
+def _no_content(headers: dict[str, str] | None = None) -> Response:
+    return Response(None, 204, {**FRESH, **(headers or {})})

@@ -1,0 +1,218 @@
+"""The board is the desk of a real hub: what its engine publishes, and what is looked up in the store.
+
+It belongs to one event loop. Its own store is used by one other thread, so that nothing here waits for the
+engine, which may be taking masks off a sum.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ccesa.errors import ConfigError, OrderError
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.federation import Federation
+from ccesa.service.hub.agenda import SUM, value_of
+from ccesa.service.hub.engine import Engine, Handed
+from ccesa.service.hub.presence import Presence
+from ccesa.service.status import Status
+from ccesa.service.store import Store
+from ccesa.service.tokens import hashed, new_token
+from ccesa.wire import Data
+
+#: Seconds that a session lives, and that a look at a token is remembered.
+SESSION, REMEMBERED = 3600.0, 10.0
+#: Tokens that are remembered at most.
+MOST_TOKENS = 100_000
+
+T = TypeVar("T")
+
+
+class Board:
+    """What HTTP sees of a hub. Make it on the event loop that it belongs to."""
+
+    def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
+        self._federation, self._store, self.presence = federation, store, presence
+        self._loop = asyncio.get_running_loop()
+        self._reader = ThreadPoolExecutor(1, "ccesa-board")
+        self._change = self._loop.create_future()
+        self._view: View | None = None
+        self._status: Status | None = None
+        #: Whose tokens these hashes are of, and until when that is believed.
+        self._known: dict[bytes, tuple[int | None, float]] = {}
+        self.secret = store.secret()
+        self.engine: Engine | None = None
+
+    # What the engine publishes, from its thread
+
+    def publish(self, view: View, status: Status) -> None:
+        """Show a view and a status."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.show, view, status)
+
+    def show(self, view: View, status: Status) -> None:
+        """Show a view and a status, on the loop; the first ones before anybody asks."""
+        self._status = status
+        if self._view is None or _mark(view) != _mark(self._view):
+            self._view, changed = view, self._change
+            self._change = self._loop.create_future()
+            changed.set_result(None)
+
+    # What HTTP asks for
+
+    @property
+    def view(self) -> View:
+        """What is open now."""
+        return _shown(self._view)
+
+    async def changed(self, view: View, seconds: float) -> View:
+        """Return the newest view: at once if it is not this one, else when it changes or time is up."""
+        if view is self._view and seconds > 0:
+            await asyncio.wait([self._change], timeout=seconds)
+        return self.view
+
+    async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
+        """Hand a reply in, and wait for what becomes of it."""
+        if self.engine is None or not self.engine.alive:
+            return Receipt(taken=Taken.AGAIN, reason="this hub is not ready")
+        told: asyncio.Future[Receipt] = self._loop.create_future()
+
+        def done(receipt: Receipt) -> None:
+            self._loop.call_soon_threadsafe(_settle, told, receipt)
+
+        handed = Handed(client=client, series=series, exchange=exchange, reply=reply, done=done)
+        self.engine.hand_in(handed)
+        return await _uninterrupted(told)
+
+    def seen(self, client: int) -> None:
+        """Note that a client was heard of."""
+        self.presence.heard(client)
+
+    async def task(self, digest: bytes) -> bytes | None:
+        """Return the payload of a task."""
+        return await self._read(lambda: self._store.task(digest))
+
+    async def result(self, question: int) -> dict[str, Any] | None:
+        """Return what is published about a question; None as long as nothing is."""
+        if not self._federation.hub.publish:
+            return None
+        return await self._read(lambda: self._result(question))
+
+    def _result(self, question: int) -> dict[str, Any] | None:
+        row, head = self._store.total_of(question), self._store.head()
+        if row is None:
+            return None
+        return {
+            "question": question,
+            "outcome": SUM,
+            "series": row.series,
+            "number": row.number,
+            "survivors": list(row.survivors),
+            "value": self._federation.form.published(value_of(self._federation, self._store, row)),
+            "metrics": row.metrics,
+            "head": "" if head is None else head.hash.hex(),
+        }
+
+    async def member_of(self, token: str) -> int | None:
+        """Return whose token or session this is; None for nobody's."""
+        digest, now = hashed(token), time.monotonic()
+        known = self._known.get(digest)
+        if known is not None and now < known[1]:
+            return known[0]
+        client = await self._read(lambda: self._member_of(digest))
+        if len(self._known) >= MOST_TOKENS:
+            self._known.clear()
+        self._known[digest] = (client, now + REMEMBERED)
+        return client
+
+    def _member_of(self, digest: bytes) -> int | None:
+        if self._federation.charter is None:
+            return self._store.member_of(digest)
+        return self._store.session(digest, time.time())
+
+    async def is_operator(self, token: str) -> bool:
+        """Tell whether a token is an operator's."""
+        return await self._read(lambda: self._store.is_operator(hashed(token)))
+
+    async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
+        """Return a new session's token and how long it lives; None if the nonce was used before."""
+        token = new_token()
+        expires = time.time() + SESSION
+        made = await self._read(lambda: self._store.add_session(hashed(token), nonce, client, expires))
+        return (token, SESSION) if made else None
+
+    # What an operator asks for
+
+    def status(self) -> Status:
+        """Return the newest status."""
+        return _shown(self._status)
+
+    def alive(self) -> bool:
+        """Tell whether the engine works."""
+        return self.engine is not None and self.engine.alive
+
+    def trouble(self) -> str:
+        """Return why members cannot be served now; empty where they can."""
+        if self.engine is None:
+            return "the hub is starting"
+        return self.engine.trouble
+
+    async def act(self, action: str, client: int | None, reason: str) -> None:
+        """Do what an operator asks, and write it down."""
+        await self._read(lambda: self._act(action, client, reason))
+
+    def _act(self, action: str, client: int | None, reason: str) -> None:
+        if (client is None) != (action in ("pause", "resume", "finish")):
+            raise ConfigError(f"{action} is for {'members' if client is None else 'the whole federation'}")
+        if client is not None and not 0 <= client < self._federation.clients:
+            raise ConfigError(f"there is no member {client}")
+        doing: dict[str, Callable[[], None]] = {
+            "pause": lambda: self._store.pause(reason),
+            "resume": self._store.resume,
+            "finish": self._store.finish,
+            "set-aside": lambda: self._store.set_aside(client or 0, reason),
+            "let-in": lambda: self._store.let_in(client or 0),
+        }
+        if action not in doing:
+            raise ConfigError(f"an operator can {', '.join(doing)}")
+        doing[action]()
+        body = {"action": action, "client": client, "reason": reason[:200]}
+        self._store.audit("operator", body, time.time())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._reader.shutdown()
+        self._store.close()
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._reader, look)
+
+
+def _shown(what: T | None) -> T:
+    if what is None:
+        raise OrderError("the hub has shown nothing yet")
+    return what
+
+
+def _mark(view: View) -> tuple[object, ...]:
+    """What makes a view another one for those that wait."""
+    return view.state, view.series, view.exchange, view.question
+
+
+async def _uninterrupted(told: "asyncio.Future[Receipt]") -> Receipt:
+    """Wait for a receipt, also where the request is cancelled: until then the engine reads its buffer."""
+    cancelled = False
+    while not told.done():
+        try:
+            await asyncio.wait([told])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return told.result()
+
+
+def _settle(told: "asyncio.Future[Receipt]", receipt: Receipt) -> None:
+    if not told.done():
+        told.set_result(receipt)

@@ -1,0 +1,170 @@
+"""``Hub``: store, engine, board and two addresses, put together."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+
+from ccesa.errors import OrderError
+from ccesa.service import http, operator
+from ccesa.service.coordinator import Coordinator, Questions
+from ccesa.service.desk import EngineFailed
+from ccesa.service.federation import Federation
+from ccesa.service.http.serving import Front, serve
+from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.board import Board
+from ccesa.service.hub.engine import Engine
+from ccesa.service.hub.leader import Leader
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.records import Records
+from ccesa.service.hub.showing import Showing
+from ccesa.service.operator.meters import Meters
+from ccesa.service.store import Store, open_store
+
+#: Seconds between two looks at whether the engine is alive.
+_LOOK = 0.5
+#: Seconds for which a hub that ends with its federation still tells sites so.
+_FAREWELL = 5.0
+
+
+class Hub:
+    """Runs a federation. Several hubs on one PostgreSQL share it.
+
+    Args:
+        federation: What to run, for whom.
+        coordinator: Makes the questions and is told what came out; by default one that numbers them.
+        name: Of this process among the hubs of the federation; by default, that of the machine and a number.
+        until_over: Whether to end when the federation is over; sites are told for a moment before.
+        new_series: Whether to end a series that is running and begin another one: after the charter was
+            replaced, and after the store was restored from a backup.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        coordinator: Coordinator | None = None,
+        *,
+        name: str | None = None,
+        until_over: bool = False,
+        new_series: bool = False,
+    ) -> None:
+        self.federation, self._until_over, self._new_series = federation, until_over, new_series
+        self._coordinator = coordinator or Questions(federation.question)
+        self._fronts: tuple[Front, ...] = ()
+        self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
+
+    @property
+    def address(self) -> str:
+        """Where sites reach this hub, once it is ready."""
+        return self._url(0, self.federation.tls is not None)
+
+    @property
+    def page(self) -> str:
+        """Where the operator's page is, once the hub is ready."""
+        return self._url(1, False)
+
+    def _url(self, place: int, tls: bool) -> str:
+        if not self._fronts or not self._fronts[place].started:
+            raise OrderError("the hub is not ready yet")
+        host, port = self._fronts[place].address
+        return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def serve(self, ready: Callable[["Hub"], None] | None = None) -> None:
+        """Run until SIGTERM or SIGINT, or until the federation is over if so asked for.
+
+        Args:
+            ready: Called when both addresses are listened on: ``address`` and ``page`` say which they are.
+
+        Raises:
+            EngineFailed: An error that nobody expected has ended the engine.
+            ConfigError: The store is another federation's, or another hub has it.
+            Unavailable: The store cannot be reached.
+        """
+        asyncio.run(self.run(ready))
+
+    def stop(self) -> None:
+        """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""
+        for front in self._fronts:
+            front.should_exit = True
+
+    async def run(self, ready: Callable[["Hub"], None] | None = None) -> None:
+        """Run in an event loop, as ``serve`` does.
+
+        Args:
+            ready: Called when both addresses are listened on.
+
+        Raises:
+            EngineFailed: An error that nobody expected has ended the engine.
+            ConfigError: The store is another federation's, or another hub has it.
+            Unavailable: The store cannot be reached.
+        """
+        store = open_store(self.federation.store, hub=True)
+        try:
+            store.check_federation(self.federation.name, self.federation.digest)
+            board = Board(
+                self.federation, open_store(self.federation.store), Presence(self.federation, store)
+            )
+            await self._run(store, board, ready)
+        finally:
+            store.close()
+
+    async def _run(self, store: Store, board: Board, ready: Callable[["Hub"], None] | None) -> None:
+        meters = Meters()
+        engine = board.engine = self._engine(store, board, meters)
+        meters.follow(board.status)
+        hub, limits = self.federation.hub, self._limits
+        sites = http.app(board, self.federation, limits)
+        page = operator.app(board, meters, hosts=hub.hosts)
+        self._fronts = (
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(page, hub.operate),
+        )
+        engine.start()
+        try:
+            watching = asyncio.ensure_future(self._watch(engine, board, ready))
+            await serve(*self._fronts)
+            watching.cancel()
+        finally:
+            await asyncio.to_thread(engine.stop)
+            board.close()
+        if engine.failure is not None:
+            raise EngineFailed(repr(engine.failure)) from engine.failure
+
+    @property
+    def _limits(self) -> http.Limits:
+        """A member that waits for something to change is heard of twice before it counts as absent."""
+        wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
+        return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
+
+    def _engine(self, store: Store, board: Board, meters: Meters) -> Engine:
+        federation, presence = self.federation, board.presence
+        agenda = Agenda(federation, store, self._coordinator)
+        records = Records(federation, store, agenda, presence, meters)
+        if self._new_series:
+            records.abandon(presence.now())
+        leader = Leader(federation, store, agenda, records, presence, meters, self.name)
+        showing = Showing(federation, store, agenda, presence, leader)
+        board.show(showing.view(None), showing.status(None, presence.now()))
+        return Engine(
+            federation,
+            store,
+            leader=leader,
+            records=records,
+            presence=presence,
+            showing=showing,
+            publish=board.publish,
+            meters=meters,
+            name=self.name,
+        )
+
+    async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
+        """Say when the hub is ready; end it when its engine has failed, or all is over."""
+        while not all(front.started for front in self._fronts):
+            await asyncio.sleep(_LOOK / 10)
+        if ready is not None:
+            ready(self)
+        over = 0
+        while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
+            await asyncio.sleep(_LOOK)
+            over = over + 1 if board.view.state == "over" else 0
+        self.stop()

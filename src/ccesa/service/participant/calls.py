@@ -1,0 +1,106 @@
+"""What the core of a participant asks of whoever carries it: calls over HTTP, and pauses.
+
+The core has no socket and no clock. It is a generator that yields a ``Call`` and is sent its ``Answer``, or
+yields a ``Pause`` and is sent None. Whatever an answer says comes from the hub, or from a proxy on the way.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from ccesa.errors import FaultyServer, shown
+from ccesa.wire import Data
+
+T = TypeVar("T")
+J = TypeVar("J", bound=msgspec.Struct)
+
+#: The most bytes of an answer in JSON.
+MOST_JSON = 1 << 20
+_PROBLEM = "urn:ccesa:problem:"
+#: The most that a number in a header can be.
+_MOST_DIGITS = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A request: at most ``most`` bytes of the answer's body are read, and one more to know that."""
+
+    method: str
+    #: Under the address of the hub, with the query.
+    path: str
+    most: int = MOST_JSON
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Data = field(default=b"", repr=False)
+    #: Seconds that the hub was asked to wait before it answers.
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """So many seconds are to pass; whoever has many participants lets them differ a little."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came back. Names of headers are in lower case. Status 0 says that nothing did, and why."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    reason: str = ""
+
+    def number(self, name: str) -> int | None:
+        """Return a header that is a whole number from 0 on; None where there is none."""
+        text = self.headers.get(name, "")
+        plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        return int(text) if plain else None
+
+    @property
+    def problem(self) -> str:
+        """The name of the problem that the hub states; empty where it states none."""
+        return self._problem.type.removeprefix(_PROBLEM)
+
+    @property
+    def upload_offset(self) -> int | None:
+        """Where the hub wants an upload to go on, if it says so."""
+        return self._problem.upload_offset
+
+    def __str__(self) -> str:
+        """The status, and in words what the hub says about it."""
+        said = shown(self._problem.detail or self.reason, 300)
+        return f"{self.status or 'no answer'}{': ' if said else ''}{said}"
+
+    @property
+    def _problem(self) -> "_Problem":
+        try:
+            return msgspec.json.decode(self.body[:MOST_JSON], type=_Problem)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _Problem()
+
+
+class _Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of a problem document (RFC 9457) as decisions are made by."""
+
+    type: str = ""
+    detail: str = ""
+    upload_offset: int | None = None
+
+
+#: A part of the core: it yields calls and pauses, and returns something in the end.
+Part = Generator[Call | Pause, Any, T]
+
+
+def read(answer: Answer, what: type[J]) -> J:
+    """Return what an answer says in JSON; raise FaultyServer where it says something else."""
+    if answer.status not in (200, 201):
+        raise FaultyServer(f"the hub answered {answer}")
+    try:
+        return msgspec.json.decode(answer.body, type=what)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FaultyServer(
+            f"the hub did not answer as a hub does, is it the right address? {shown(str(error), 200)}"
+        ) from None

@@ -1,0 +1,257 @@
+"""``Participant`` carries the core over HTTP, with httpx: certificates are checked, proxies are those of the
+environment, and answers are read no further than the core asks for.
+"""
+
+import contextlib
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, MutableMapping, MutableSet
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ccesa.charter import Charter
+from ccesa.errors import ConfigError, quoted
+from ccesa.extras import missing
+from ccesa.floor import Floor
+from ccesa.identity import Identity
+from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
+from ccesa.privacy.ledger import Ledger
+from ccesa.protocol.spending import ATTEMPTS
+from ccesa.service.participant.calls import Answer, Call, Part, Pause
+from ccesa.service.participant.core import Contribute, Site, take_part
+from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.results import TakeResult
+
+if TYPE_CHECKING:
+    import httpx
+
+try:
+    import fcntl
+except ImportError:  # a system without POSIX
+    fcntl = None  # type: ignore[assignment]
+
+#: Seconds to connect, and between two pieces of a body.
+_CONNECT, _SILENCE = 20.0, 60.0
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_PORTS = {"http": 80, "https": 443}
+_LOCK = "lock"
+
+
+class Participant:
+    """A site's part in a federation: ``run`` takes it until the federation is over.
+
+    Args:
+        url: Address of the hub, ``https://hub.example``; without TLS only on this machine.
+        charter: This site's own copy of what the federation has agreed on, or the file of it.
+        identity: The site's private key, or the file of it; it goes with the charter.
+        token: Without a charter: what ``ccesa invite`` printed for this client.
+        client: Without a charter: which client this is; by default as the hub says.
+        memory: Folder in which this site remembers what must not happen twice. Needed with a charter, where
+            the hub may lie; without one it ends with the process unless a folder is given.
+        ledger: What vectors with noise are charged to, or the file of it.
+        floor: Without a charter: what this site insists on.
+        attempts: Without a charter: the most vectors that leave for one task.
+        ca: File with certificates of a private authority, in place of the public ones.
+        insecure_http: Whether to talk to another machine without TLS, as behind a tunnel.
+        progress: Called with an ``Event`` whenever something happens.
+        once: Whether to take part in one sum only.
+        strict: Whether to end with the first fault, in place of sitting out its round.
+        threads: The most threads that make masks; 0 stands for as many as help.
+        patience: Seconds after which a hub that is away is given up.
+        results: Called in the end with what the hub publishes about each question, as JSON has it.
+
+    Raises:
+        ConfigError: Arguments that do not go together, an address that is none, an identity that is not in
+            the charter, or a file that cannot be trusted.
+        OSError: The system cannot read a file.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        charter: Charter | Path | str | None = None,
+        identity: Identity | Path | str | None = None,
+        token: str | None = None,
+        client: int | None = None,
+        memory: Path | str | None = None,
+        ledger: Ledger | Path | str | None = None,
+        floor: Floor | None = None,
+        attempts: int = ATTEMPTS,
+        ca: Path | str | None = None,
+        insecure_http: bool = False,
+        progress: Tell = silent,
+        once: bool = False,
+        strict: bool = False,
+        threads: int = 0,
+        patience: float = 3600.0,
+        results: TakeResult | None = None,
+    ) -> None:
+        self._origin = origin_of(url, insecure_http)
+        self._ca, self._memory = ca, None if memory is None else Path(memory)
+        if charter is not None and memory is None:
+            raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
+        self._site = Site(
+            contribute=_nothing,
+            used_rounds=set(),
+            tasks={},
+            origin=self._origin,
+            charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
+            identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
+            token=token,
+            client=client,
+            floor=floor,
+            attempts=attempts,
+            ledger=Ledger(ledger) if isinstance(ledger, Path | str) else ledger,
+            threads=threads,
+            once=once,
+            strict=strict,
+            patience=patience,
+            tell=progress,
+            results=results,
+        )
+
+    def run(self, contribute: Contribute) -> None:
+        """Take part until the federation is over.
+
+        Args:
+            contribute: Called with what is asked for, and the number of the round: bytes, a dict of arrays or
+                a query, as the federation has it. It returns a vector of words, a dict of arrays, or such a
+                dict and a weight. A round for which it raises goes on without this site.
+
+        Raises:
+            ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in; another
+                process has this memory; or httpx is not installed.
+            FaultyServer: The hub answers what a hub never answers.
+            OrderError: Somebody else answers in the name of this site.
+            OSError: The hub has been away for too long, or the memory cannot be written.
+        """
+        with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
+            site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
+            drive(take_part(site), lambda call: carry(client, call))
+
+    def _http(self) -> "httpx.Client":
+        try:
+            import httpx
+        except ImportError as error:
+            raise missing("ccesa join", "httpx", "join") from error
+        try:
+            return httpx.Client(
+                base_url=self._origin,
+                verify=True if self._ca is None else _trusting(self._ca),
+                follow_redirects=False,
+                headers={"accept-encoding": "identity", "user-agent": "ccesa"},
+            )
+        except (ImportError, ValueError) as error:
+            raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
+
+
+def _nothing(task: Any, number: int) -> None:
+    """Stand in for a site's function until there is one."""
+
+
+def _trusting(ca: Path | str) -> ssl.SSLContext:
+    """Trust the authorities in a file, and no others."""
+    try:
+        context = ssl.create_default_context(cafile=str(ca))
+    except OSError as error:  # SSLError is one
+        raise ConfigError(f"{ca} has no certificates in it that could be read: {error.strerror}") from error
+    return context
+
+
+def drive(
+    core: Part[None], carry: Callable[[Call], Answer], sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Run a core to its end. Whatever ends it, an interrupt included, all its secrets are dropped."""
+    answer: Answer | None = None
+    with contextlib.closing(core), contextlib.suppress(StopIteration):
+        while True:
+            wish = core.send(answer)
+            if isinstance(wish, Pause):
+                sleep(wish.seconds * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come at once
+                answer = None
+            else:
+                answer = carry(wish)
+
+
+def carry(client: "httpx.Client", call: Call) -> Answer:
+    """Make one call; where nothing comes back, the answer says why."""
+    import httpx
+
+    timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
+    try:
+        with client.stream(
+            call.method,
+            call.path,
+            headers=dict(call.headers),
+            content=bytes(call.body) if call.method not in ("GET", "HEAD") else None,
+            timeout=timeout,
+        ) as response:
+            body = _body(response, call.most)
+            return Answer(status=response.status_code, headers=_lower(response.headers), body=body)
+    except httpx.TransportError as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise ConfigError(f"the hub's certificate is not to be trusted: {error}") from None
+        return Answer(status=0, reason=f"{type(error).__name__} {error}".strip())
+
+
+def _body(response: "httpx.Response", most: int) -> bytes:
+    """Read no more than one byte too many."""
+    found = bytearray()
+    for piece in response.iter_raw():
+        found += piece[: most + 1 - len(found)]
+        if len(found) > most:
+            break
+    return bytes(found)
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def origin_of(url: str, insecure_http: bool = False) -> str:
+    """Return scheme, host and port of a hub, in the one spelling that a member signs.
+
+    Args:
+        url: ``https://HOST`` or ``https://HOST:PORT``.
+        insecure_http: Whether ``http`` will do for other machines than this one.
+
+    Raises:
+        ConfigError: It is not the address of a hub, or one without TLS on another machine.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError(f"{quoted(url)} is not the address of a hub") from None
+    if parts.scheme not in _PORTS or not host or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ConfigError(f"{quoted(url)} is not the address of a hub: https://HOST, or https://HOST:PORT")
+    if parts.username is not None or not host.isascii():
+        raise ConfigError(f"{quoted(url)} has more in it than scheme, host and port")
+    if parts.scheme == "http" and host not in _LOOPBACK and not insecure_http:
+        raise ConfigError(
+            f"{quoted(url)} is another machine, without TLS: everybody on the way could read tokens and act "
+            "as the hub; use https, or --insecure-http inside a tunnel"
+        )
+    shown_host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown_host}" + (f":{port}" if port not in (None, _PORTS[parts.scheme]) else "")
+
+
+@contextlib.contextmanager
+def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMapping[bytes, int]]]:
+    """Open the memory of a site for this process alone; without a folder it ends with the process."""
+    if folder is None:
+        yield set(), {}
+        return
+    memory = FolderMemory(folder)
+    with (folder / _LOCK).open("w") as lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"another process takes part with the memory in {folder}") from None
+        memory.sweep(time.time())
+        yield UsedOnce(memory, ROUND), TaskCounts(memory)

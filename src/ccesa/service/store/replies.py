@@ -1,0 +1,187 @@
+"""Replies to an exchange: who may take one, and what was taken of it.
+
+A reply is claimed first, under a key that is unique. Only the hub that owns the claim adds the vector to its
+own sum, and it saves answer and sum together. Closing waits for saves under way, and none comes after it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ccesa.errors import OrderError
+from ccesa.service.store.database import Database, Row, Run
+from ccesa.service.store.rows import Claim
+from ccesa.wire import Data
+
+#: Databases take so many values in one statement without asking.
+_VALUES = 1000
+_OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR SHARE"
+_CLAIM = (
+    "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT DO NOTHING"
+)
+_CLAIMS = (
+    "SELECT client, hub, digest, body IS NOT NULL FROM answers"
+    " WHERE series = ? AND exchange = ? AND client IN"
+)
+_RELEASE = "DELETE FROM answers WHERE series = ? AND exchange = ? AND client = ? AND hub = ? AND body IS NULL"
+_SAVE = (
+    "UPDATE answers SET body = ? WHERE series = ? AND exchange = ? AND client = ? AND hub = ?"
+    " AND (body IS NULL OR body = ?)"
+)
+_TOTAL = (
+    "INSERT INTO sums VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
+)
+_ANSWERS = (
+    "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
+    " AND body IS NOT NULL ORDER BY client"
+)
+#: What is found of a claim that another hub gave up in between.
+_RELEASED = ("", None, False)
+
+
+class Forgotten(OrderError):
+    """Raised where answers are asked for that were deleted with their round.
+
+    A hub that needs them is far behind: what it would make of an empty exchange is not what the others made
+    of it. It has to start over, from the first round that is not over.
+    """
+
+
+class _Fenced(Exception):
+    """Raised to undo a save."""
+
+
+class Replies:
+    """What clients answered, and to which hub."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
+        """Claim replies, known by their digests, for a hub; return how that went for each client."""
+        clients = sorted(digests)  # hubs that insert in one order do not wait for each other in a circle
+        with self._database.writing() as run:
+            if not _is_open(run, series, exchange):
+                return dict.fromkeys(clients, Claim.LATE)
+            run.many(_CLAIM, [(series, exchange, client, hub, digests[client]) for client in clients])
+            found = {client: row for client, *row in _claims(run, series, exchange, clients)}
+        return {client: _fared(hub, digests[client], *found.get(client, _RELEASED)) for client in clients}
+
+    def release(self, series: int, exchange: int, hub: str, clients: Iterable[int]) -> None:
+        """Give up claims of a hub, so that these clients can send something else."""
+        with self._database.writing() as run:
+            run.many(_RELEASE, [(series, exchange, client, hub) for client in sorted(clients)])
+
+    def save(
+        self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None
+    ) -> bool:
+        """Save answers to replies that a hub has claimed, with its whole sum in this exchange so far.
+
+        Saving the same answers again is harmless.
+
+        Args:
+            series: Number of the series.
+            exchange: Place of the exchange in it.
+            hub: Name of the hub.
+            answers: What is kept of each reply, by client.
+            total: The hub's sum over everything that it has taken in this exchange; None where there is none.
+
+        Returns:
+            Whether all is saved. If not, nothing is: the exchange has closed, or a claim is gone because the
+            hub was taken for dead. What it holds in memory is not what counts any more.
+        """
+        if not answers:
+            return True
+        rows = [
+            (answers[client], series, exchange, client, hub, answers[client]) for client in sorted(answers)
+        ]
+        try:
+            with self._database.writing() as run:
+                if not _is_open(run, series, exchange) or run.many(_SAVE, rows) != len(rows):
+                    raise _Fenced
+                if total is not None:
+                    run(_TOTAL, series, exchange, hub, total)
+        except _Fenced:
+            return False
+        return True
+
+    def answers(self, series: int, exchange: int, besides: str = "") -> dict[int, bytes]:
+        """Return the saved answers by client, in their order; those of one hub left out.
+
+        Raises ``Forgotten`` for an exchange that is.
+        """
+        with self._database.reading() as run:
+            _check_known(run, series, exchange)
+            return dict(run(_ANSWERS, series, exchange, besides))
+
+    def sums(self, series: int, exchange: int, besides: str = "") -> list[bytes]:
+        """Return the sums of all hubs in an exchange; that of one hub left out.
+
+        Raises ``Forgotten`` for an exchange that is.
+        """
+        with self._database.reading() as run:
+            _check_known(run, series, exchange)
+            rows = run(
+                "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub",
+                series,
+                exchange,
+                besides,
+            )
+        return [total for (total,) in rows]
+
+    def answered(self, series: int, exchange: int) -> set[int]:
+        """Return the clients whose answers are saved."""
+        with self._database.reading() as run:
+            rows = run(
+                "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
+                series,
+                exchange,
+            )
+        return {client for (client,) in rows}
+
+    def forget(self, series: int, before: int) -> None:
+        """Delete answers and sums of the exchanges before this one: shares go with their round."""
+        with self._database.writing() as run:
+            run("UPDATE series SET forgotten = ? WHERE series = ? AND forgotten < ?", before, series, before)
+            gone = sum(
+                run.many(f"DELETE FROM {table} WHERE series = ? AND exchange < ?", [(series, before)])  # noqa: S608
+                for table in ("answers", "sums")
+            )
+        if gone:
+            self._database.erase()
+
+    def drop_claims(self, since: float) -> None:
+        """Delete the claims of hubs that were not heard of since then; saved answers stay."""
+        with self._database.writing() as run:
+            # Claims are in open exchanges only, and nobody claims or saves while their rows are locked.
+            run("SELECT exchange FROM exchanges WHERE closed IS NULL FOR UPDATE")
+            run(
+                "DELETE FROM answers WHERE body IS NULL"
+                " AND hub NOT IN (SELECT hub FROM hubs WHERE seen >= ?)",
+                since,
+            )
+            run("DELETE FROM hubs WHERE seen < ?", since)
+
+
+def _check_known(run: Run, series: int, exchange: int) -> None:
+    if run("SELECT 1 FROM series WHERE series = ? AND forgotten > ?", series, exchange):
+        raise Forgotten(f"what came in exchange {exchange} of series {series} is forgotten")
+
+
+def _is_open(run: Run, series: int, exchange: int) -> bool:
+    """Whether an exchange is open; it stays so until the transaction ends."""
+    return run(_OPEN, series, exchange) == [(None,)]
+
+
+def _claims(run: Run, series: int, exchange: int, clients: Sequence[int]) -> Iterator[Row]:
+    for start in range(0, len(clients), _VALUES):
+        part = clients[start : start + _VALUES]
+        yield from run(f"{_CLAIMS} ({', '.join('?' * len(part))})", series, exchange, *part)
+
+
+def _fared(hub: str, digest: bytes, owner: str, claimed: bytes | None, saved: bool) -> Claim:
+    if claimed is not None and claimed != digest:
+        return Claim.OTHER
+    if saved:
+        return Claim.SAVED
+    return Claim.OWN if owner == hub else Claim.PENDING

@@ -1,0 +1,93 @@
+"""``read_csv``: the records of a file. Errors name file, line and column, and never what stands there."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ccesa.errors import VectorError, quoted
+from ccesa.statistics.schema import Schema
+from ccesa.statistics.tally import read_number
+
+#: What may lie between two fields.
+SEPARATORS = ",;\t|"
+
+
+def read_csv(path: Path | str, schema: Schema) -> Iterator[dict[str, Any]]:
+    """Yield a mapping per record, with the columns of the schema.
+
+    The first line names the columns, in any order; others than the schema's are not read. Fields lie between
+    commas, semicolons, tabs or bars, whichever gives these columns.
+
+    Args:
+        path: A file in UTF-8, with a byte order mark or without.
+        schema: What was agreed on.
+
+    Yields:
+        Numbers as Decimal, words as they are, and None for numbers that are missing.
+
+    Raises:
+        VectorError: A column is not there, or a line cannot be read; no text says what stands in it.
+        OSError: The system cannot read the file.
+    """
+    with Path(path).open("rb") as file:
+        lines = _Lines(file)
+        try:
+            yield from _records(lines, schema)
+        except csv.Error:
+            raise VectorError(f"{path}, line {lines.number}: not CSV, as with a quote and no end") from None
+        except UnicodeDecodeError:
+            raise VectorError(f"{path}, line {lines.number}: not UTF-8") from None
+        except VectorError as error:
+            raise VectorError(f"{path}, line {lines.number}, {error}") from None
+
+
+class _Lines:
+    """The lines of a file, decoded one by one, so that each error has its number."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.number = 0
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        data = self._file.readline()
+        if not data:
+            raise StopIteration
+        self.number += 1
+        return data.decode().removeprefix("\ufeff" if self.number == 1 else "")
+
+
+def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
+    line = next(lines, "")
+    separator, header = _header(line, schema)
+    numbers = {one.name: header.index(one.name) for one in schema.numbers}
+    words = {one.name: header.index(one.name) for one in schema.categories}
+    for fields in csv.reader(lines, delimiter=separator, strict=True):
+        if not fields:
+            continue
+        if len(fields) != len(header):
+            raise VectorError(f"expected {len(header)} fields, got {len(fields)}")
+        yield {name: read_number(fields[at], schema.missing, name) for name, at in numbers.items()} | {
+            name: fields[at] for name, at in words.items()
+        }
+
+
+def _header(line: str, schema: Schema) -> tuple[str, list[str]]:
+    """Return the separator that gives the most columns of the schema, and the names that it gives."""
+    found = {one: [name.strip() for name in _split(line, one)] for one in SEPARATORS}
+    separator = max(SEPARATORS, key=lambda one: len(set(schema.columns) & set(found[one])))
+    header = found[separator]
+    for name in schema.columns:
+        if (times := header.count(name)) != 1:
+            raise VectorError(f"column {quoted(name)}: there {times} times, and once is expected")
+    return separator, header
+
+
+def _split(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True), [])
+    except csv.Error:
+        return []

@@ -1,0 +1,144 @@
+"""A site's own counting: one pass over its records, in whole numbers, and small groups left out."""
+
+import math
+import numbers
+from bisect import bisect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ccesa.errors import VectorError, quoted
+from ccesa.statistics.schema import MISSING, OTHER, Category, Number, Schema
+
+#: By ``Quantity.key``, its numbers in all groups: those of the first group, then those of the next one.
+Sums = dict[tuple[str, str], list[int]]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a site has counted, small groups left out. Only its sum with those of others is for them.
+
+    Attributes:
+        schema: What was agreed on.
+        sums: The numbers of each quantity, by its key: those of the first group, then of the next one.
+        records: How many records the site has, small groups included; for the site itself.
+        left_out: How many of them are in groups that were left out; for the site itself.
+    """
+
+    schema: Schema
+    sums: Sums
+    records: int
+    left_out: int
+
+
+def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
+    """Count a site's records.
+
+    Args:
+        schema: What was agreed on.
+        rows: A mapping per record, from the names of columns to values.
+
+    Raises:
+        VectorError: Too many records, or a value that is none; the text says where, and never the value.
+    """
+    sums: Sums = {one.key: [0] * (one.width * len(schema.cells)) for one in schema.quantities}
+    count = 0
+    for count, row in enumerate(rows, 1):
+        if count > schema.max_records:
+            raise VectorError(f"more than max_records = {schema.max_records} records")
+        try:
+            _add(schema, sums, row)
+        except VectorError as error:
+            raise VectorError(f"record {count}, {error}") from None
+    return Tally(schema, sums, count, _leave_out(schema, sums))
+
+
+def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
+    """Add what one record adds."""
+    cell = 0
+    for category in schema.grouped:
+        cell = cell * len(category.labels) + _place(schema, category, row)
+    added = {("", "records"): (0, 1)}
+    for column in schema.numbers:
+        value = read_number(_value(row, column.name), schema.missing, column.name)
+        if value is not None:
+            added |= {(column.name, what): one for what, one in _of(column, value).items()}
+    for category in schema.counted:
+        added[category.name, "values"] = _place(schema, category, row), 1
+    for quantity in schema.quantities:
+        if found := added.get(quantity.key):
+            place, amount = found
+            sums[quantity.key][cell * quantity.width + place] += amount
+
+
+def _of(column: Number, value: Decimal) -> dict[str, tuple[int, int]]:
+    """Return where among the numbers of each quantity, and how much, a value adds."""
+    steps = column.steps(value)
+    lower, upper = column.bounds
+    return {
+        "present": (0, 1),
+        "clipped": (0, int(not lower <= value <= upper)),
+        "sum": (0, steps),
+        "square": (0, steps**2),
+        "bins": (min(bisect(column.ends, steps), len(column.ends) - 1) - 1, 1),
+    }
+
+
+def _leave_out(schema: Schema, sums: Sums) -> int:
+    """Set all numbers of small groups to zero; return how many records were in them."""
+    records = sums["", "records"]
+    small = [cell for cell, count in enumerate(records) if 0 < count < schema.least_group]
+    left_out = sum(records[cell] for cell in small)
+    for one in schema.quantities:
+        for cell in small:
+            sums[one.key][cell * one.width : (cell + 1) * one.width] = [0] * one.width
+    return left_out
+
+
+def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None:
+    """Return a number exactly, or None where there is none.
+
+    Args:
+        value: A text, one of Python's or numpy's numbers, or None.
+        missing: What stands for a missing value.
+        name: Of the column, for errors.
+
+    Raises:
+        VectorError: It is not a finite number.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        value = value.strip()
+        if not value or value in missing:
+            return None
+    elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        value = int(value)
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+        value = repr(float(value))
+    elif not isinstance(value, Decimal):
+        raise VectorError(f"column {quoted(name)}: not a number")
+    try:
+        found = Decimal(value)
+    except InvalidOperation:
+        raise VectorError(f"column {quoted(name)}: not a number; write it as in 36.6") from None
+    if not found.is_finite():
+        raise VectorError(f"column {quoted(name)}: not a finite number")
+    return found
+
+
+def _place(schema: Schema, category: Category, row: Mapping[str, Any]) -> int:
+    """Return the place of a record's value among the labels of a category."""
+    value = _value(row, category.name)
+    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value).strip()
+    if not text or text in schema.missing:
+        return category.places[MISSING]
+    return category.places[text if text in category.values else OTHER]
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    try:
+        return row[name]
+    except (KeyError, TypeError, IndexError):
+        raise VectorError(f"column {quoted(name)}: there is none") from None

@@ -1,0 +1,308 @@
+"""The engine of a hub, without HTTP: real series, a real store, and sums that are right whatever stops it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ccesa import Harary, RoundConfig
+from ccesa.protocol.client import Client
+from ccesa.protocol.series_client import SeriesClient
+from ccesa.service.coordinator import Questions
+from ccesa.service.desk import Taken
+from ccesa.service.federation import Federation
+from ccesa.service.forms import Words
+from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.engine import Engine, Handed
+from ccesa.service.hub.leader import Leader
+from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.records import Records
+from ccesa.service.hub.showing import Showing
+from ccesa.service.operator.meters import Meters
+from ccesa.service.policy import Policy
+from ccesa.service.store import open_store
+from ccesa.service.tasks import task_digest
+
+WORDS = 7
+
+
+def federation(clients: int = 6, rounds: int = 3, **policy) -> Federation:
+    return Federation(
+        name="a test",
+        rounds=rounds,
+        config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=3),
+        form=Words(words=WORDS),
+        policy=Policy(**{"after": 0.5, "vector_after": 0.5, "gather": 0.5, **policy}),
+    )
+
+
+class Process:
+    """What one hub process has, but for its addresses."""
+
+    def __init__(self, federation, store, name="hub") -> None:
+        self.presence = Presence(federation, store)
+        self.view = self.status = None
+        meters = Meters()
+        agenda = Agenda(federation, store, Questions("test"))
+        records = self.records = Records(federation, store, agenda, self.presence, meters)
+        leader = Leader(federation, store, agenda, records, self.presence, meters, name)
+        self.engine = Engine(
+            federation,
+            store,
+            leader=leader,
+            records=records,
+            presence=self.presence,
+            showing=Showing(federation, store, agenda, self.presence, leader),
+            publish=self.publish,
+            meters=meters,
+            name=name,
+        )
+        self.engine.start()
+
+    def publish(self, view, status) -> None:
+        self.view, self.status = view, status
+
+    def take(self, client, view, reply):
+        done, told = threading.Event(), []
+        self.engine.hand_in(
+            Handed(
+                client=client,
+                series=view.series,
+                exchange=view.exchange,
+                reply=reply,
+                done=lambda receipt: (told.append(receipt), done.set()),
+            )
+        )
+        while not done.wait(0.5):
+            if not self.engine.alive:
+                raise AssertionError("the engine has ended") from self.engine.failure
+        return told[0]
+
+    def stop(self) -> None:
+        self.engine.stop()
+        assert self.engine.failure is None, repr(self.engine.failure)
+
+
+class Crowd:
+    """Clients of all series, that answer whatever is open."""
+
+    def __init__(self, federation, vector) -> None:
+        self.federation, self.vector = federation, vector
+        self.clients, self.answered = {}, {}
+
+    def client(self, i, view):
+        config = self.federation.decode(view.config)
+        key = (i, view.series)
+        if key not in self.clients:
+            self.clients[key] = SeriesClient(config, lambda config: self.party(i, config))
+        return self.clients[key]
+
+    def party(self, i, config):
+        return Client(config, i, lambda: self.vector(i, self.task), task=lambda: self.task)
+
+    def reply(self, i, view):
+        key = (i, view.series, view.exchange)
+        if key not in self.answered:
+            self.task = view.task
+            self.answered[key] = self.client(i, view).receive(view.requests[i])
+        return self.answered[key]
+
+
+def vector(i, task):
+    return np.random.default_rng([i, *task]).integers(0, 2**32, WORDS, dtype=np.uint32)
+
+
+def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
+    """Answer everything until the federation is over."""
+    end = time.monotonic() + until
+    done = set()
+    while time.monotonic() < end:
+        for i in range(crowd.federation.clients):
+            if i not in missing:
+                hub().presence.heard(i)
+        view = hub().view
+        if not hub().engine.alive:
+            raise AssertionError("the engine has ended") from hub().engine.failure
+        if view is None:
+            time.sleep(0.01)
+            continue
+        if view.state == "over":
+            return
+        step(view)
+        for i in view.requests:
+            if i in missing or (i, view.series, view.exchange) in done:
+                continue
+            receipt = hub().take(i, view, crowd.reply(i, view))
+            if receipt.taken in (Taken.SAVED, Taken.LATE):
+                done.add((i, view.series, view.exchange))
+            else:
+                assert receipt.taken is Taken.AGAIN, receipt
+        time.sleep(0.01)
+    raise AssertionError(f"not over: {hub().status}")
+
+
+def check(store, federation):
+    """All sums are those of the survivors' own vectors."""
+    sums = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
+    for row in sums:
+        task = task_digest(store.task_of(row.question))
+        expected = sum(vector(i, task).astype(np.uint64) for i in row.survivors) % 2**32
+        assert np.frombuffer(row.total, np.uint32).tolist() == expected.tolist()
+    assert len({row.question for row in sums}) == len(sums)
+    return sums
+
+
+def test_a_federation_runs_to_its_end(tmp_path):
+    made = federation()
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    drive(lambda: hub, Crowd(made, vector))
+    hub.stop()
+    sums = check(store, made)
+    assert [row.question for row in sums] == [0, 1, 2]
+    assert all(row.survivors == tuple(range(6)) for row in sums)
+    assert hub.status.state == "over"
+    assert hub.status.answered == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hub_that_is_made_anew_at_any_moment_goes_on(tmp_path, seed):
+    """What a new one knows is in the store; whatever the last one did not acknowledge is sent again."""
+    made = federation(rounds=4)
+    random = np.random.default_rng(seed)
+    url = f"sqlite:///{tmp_path}/a.db"
+    state = {"store": open_store(url, hub=True), "restarts": 0}
+    state["hub"] = Process(made, state["store"])
+
+    def perhaps_restart(view):
+        if random.random() < 0.3 and state["restarts"] < 10:
+            state["hub"].stop()
+            state["store"].close()
+            state["store"] = open_store(url, hub=True)
+            state["hub"] = Process(made, state["store"])
+            state["restarts"] += 1
+
+    drive(lambda: state["hub"], Crowd(made, vector), step=perhaps_restart)
+    state["hub"].stop()
+    assert state["restarts"]
+    assert [row.question for row in check(state["store"], made)] == [0, 1, 2, 3]
+
+
+def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):
+    made = federation(absent=2.0)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    drive(lambda: hub, Crowd(made, vector), missing={5})
+    hub.stop()
+    assert all(row.survivors == (0, 1, 2, 3, 4) for row in check(store, made))
+    assert [one.state for one in hub.status.members][5] == "absent"
+
+
+def test_a_lost_round_is_repeated_as_often_as_agreed(tmp_path):
+    """Nobody sends a vector for the first question; it is asked twice, and then the others are."""
+    made = federation(vector_after=0.2, vector_deadline=0.2)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    crowd = Crowd(made, vector)
+    silent = task_digest(b"test#0")
+
+    class Picky(Crowd):
+        def reply(self, i, view):
+            return b"" if view.task == silent else super().reply(i, view)
+
+    drive(lambda: hub, Picky(made, vector))
+    hub.stop()
+    assert crowd
+    rows = store.rounds()
+    lost = [row for row in rows if row.question == 0]
+    assert [row.outcome for row in lost] == ["TooFewClients"] * 2
+    assert [row.attempt for row in lost] == [1, 2]
+    assert [row.question for row in check(store, made)] == [1, 2]
+    assert hub.status.state == "over"
+    assert hub.status.reason == "1 of 3 sums are missing"
+
+
+def test_who_sends_nonsense_three_times_is_set_aside(tmp_path):
+    made = federation(rounds=2)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    faults = []
+
+    def nonsense(view):
+        if 4 in view.requests and len(faults) < 3:
+            receipt = hub.take(4, view, b"\x05\0\0\0hello")
+            if receipt.taken is not Taken.LATE:
+                faults.append(receipt)
+
+    drive(lambda: hub, Crowd(made, vector), step=nonsense)
+    hub.stop()
+    assert [one.taken for one in faults] == [Taken.FAULTY] * 3
+    member = hub.status.members[4]
+    assert member.state == "set aside"
+    assert "honest client would not" in member.reason
+    assert "set aside" in [row.kind for row in store.audit_rows()]
+    check(store, made)
+
+
+def test_other_bytes_come_too_late_and_the_same_ones_do_not_matter(tmp_path):
+    made = federation(rounds=1)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    seen = []
+
+    class Twice(Crowd):
+        def reply(self, i, view):
+            reply = super().reply(i, view)
+            if i == 0 and hub.take(0, view, reply).taken is Taken.SAVED:
+                seen.append(hub.take(0, view, reply).taken)
+                seen.append(hub.take(0, view, b"").taken)
+            return reply
+
+    drive(lambda: hub, Twice(made, vector))
+    hub.stop()
+    assert set(seen[::2]) <= {Taken.SAVED, Taken.LATE}
+    assert set(seen[1::2]) <= {Taken.CONFLICT, Taken.LATE}
+    assert Taken.CONFLICT in seen
+    (row,) = check(store, made)
+    assert row.survivors == tuple(range(6))
+
+
+def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
+    """Vectors may have left for it: the question is asked once more, and not twice."""
+    made = federation(rounds=1)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+    asked = []
+
+    def stop_at_vectors(view):
+        if view.task is not None and not asked:
+            asked.append(view)
+            hub.stop()
+
+    with pytest.raises(AssertionError, match="ended"):
+        drive(lambda: hub, Crowd(made, vector), step=stop_at_vectors)
+    hub.records.abandon(1.0)
+    hub.records.abandon(2.0)
+    (row,) = store.rounds()
+    assert (row.outcome, row.question, row.attempt, row.number) == ("Abandoned", 0, 1, 0)
+    hub = Process(made, store)
+    drive(lambda: hub, Crowd(made, vector))
+    hub.stop()
+    (row,) = check(store, made)
+    assert row.attempt == 2
+    assert row.series == 2
+
+
+def test_a_series_of_another_charter_is_left_alone(tmp_path):
+    """A hub that was given another file says so, and neither goes on with the series nor ends it."""
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    store.begin_series(b"something else", 1)
+    hub = Process(federation(), store)
+    end = time.monotonic() + 10
+    while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert hub.status.state == "stuck"
+    assert "another kind" in hub.status.reason
+    hub.stop()
+    assert not store.series().over

@@ -1,0 +1,355 @@
+"""A hub that lies, or is none: an error by name or an empty reply, and no vector leaves."""
+
+import base64
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from ccesa.errors import ConfigError, FaultyServer, MalformedMessage
+from ccesa.floor import Floor
+from ccesa.protocol import envelope
+from ccesa.protocol import messages as m
+from ccesa.service.participant.calls import MOST_JSON, Answer, Call
+from played_hub import Played, PlayedHub, play, problem
+from rounds import charter
+from series_rounds import GUARDS, configure_series
+
+OTHER = {"active": "curious", "curious": "active"}
+
+
+def told(hub: PlayedHub, **changes) -> Answer:
+    """What the hub announces, but for this."""
+    answer = PlayedHub.federation(hub, 0)
+    said = {**json.loads(answer.body), **changes}
+    return replace(answer, body=json.dumps({k: v for k, v in said.items() if v is not ...}).encode())
+
+
+def in_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def another(guard: str, **options) -> str:
+    return in_base64(configure_series(guard, **options).encode())
+
+
+#: What is announced, by the guard of the site.
+ANNOUNCED = {
+    "nothing": lambda hub: Answer(status=200),
+    "a page": lambda hub: Answer(status=200, body=b"<html>Please log in"),
+    "no text": lambda hub: Answer(status=200, body=b'{"guard": "\xff"}'),
+    "a deep list": lambda hub: Answer(status=200, body=b"[" * 100_000),
+    "a list": lambda hub: Answer(status=200, body=b"[]"),
+    "too much": lambda hub: Answer(status=200, body=told(hub).body + b" " * MOST_JSON),
+    "elsewhere": lambda hub: Answer(status=302, headers={"location": "https://evil.example"}),
+    "not here": lambda hub: problem(404, "not-found"),
+    "no guard": lambda hub: told(hub, guard=...),
+    "an unknown guard": lambda hub: told(hub, guard="none"),
+    "another guard": lambda hub: told(hub, guard=OTHER[hub.config.guard]),
+    "no number": lambda hub: told(hub, series="1"),
+    "a negative number": lambda hub: told(hub, series=-1),
+    "a number beyond all": lambda hub: told(hub, series=2**53),
+    "no configuration": lambda hub: told(hub, config=...),
+    "an empty configuration": lambda hub: told(hub, config=""),
+    "no base64": lambda hub: told(hub, config="%%%"),
+    "bytes": lambda hub: told(hub, config=in_base64(b"\xc1" * 40)),
+    "a long configuration": lambda hub: told(hub, config=in_base64(bytes(5000))),
+    "a configuration of another guard": lambda hub: told(hub, config=another(OTHER[hub.config.guard])),
+    "a round without accept": lambda hub: told(
+        hub, config=in_base64(msgspec.structs.replace(hub.config, accept=False).encode())
+    ),
+    "no form": lambda hub: told(hub, form=None),
+    "an unknown form": lambda hub: told(hub, form={"type": "everything"}),
+    "arrays": lambda hub: told(hub, form={"type": "arrays", "clients": 6}),
+}
+UNDER_CHARTER = {
+    "no charter": lambda hub: told(hub, charter=None),
+    "another charter": lambda hub: told(hub, charter=charter(7).digest.hex()),
+    "another charter's round": lambda hub: told(hub, config=another("active", clients=7)),
+}
+LIES = [
+    *((guard, what, lie) for guard in GUARDS for what, lie in ANNOUNCED.items()),
+    *(("active", what, lie) for what, lie in UNDER_CHARTER.items()),
+]
+
+
+@pytest.mark.parametrize(("guard", "what", "lie"), LIES, ids=[f"{guard}: {what}" for guard, what, _ in LIES])
+def test_what_a_hub_announces_is_checked_before_anything_is_said_to_it(guard, what, lie):
+    hub = PlayedHub(guard)
+    player = Played(hub, 0)
+    hub.federation = lambda after: lie(hub)
+    with pytest.raises((ConfigError, FaultyServer, MalformedMessage)):
+        play(hub, [player])
+    assert {call.path.partition("?")[0] for call in player.calls} <= {"/v1/federation"}
+
+
+def test_rounds_below_the_floor_of_a_site_without_a_charter():
+    """It says who it is to a hub that it trusts, and nothing more."""
+    hub = PlayedHub("curious", min_survivors=2)
+    player = Played(hub, 0, floor=Floor(survivors=4))
+    play(hub, [player])
+    assert all("this client's floor is 4" in text for text in player.said("refused"))
+    assert {reply for _, _, reply in hub.sent} == {b""}
+
+
+# Sessions
+
+SIGNED = {
+    "no JSON": lambda call: Answer(status=200, body=b"no"),
+    "no base64": lambda call: Answer(status=200, body=b'{"challenge": "%", "expires_in": 1}'),
+    "a short one": lambda call: Answer(status=200, body=b'{"challenge": "AAAA", "expires_in": 1}'),
+    "a long one": lambda call: Answer(
+        status=200, body=json.dumps({"challenge": in_base64(bytes(2000)), "expires_in": 1}).encode()
+    ),
+    "none here": lambda call: problem(404, "not-found"),
+}
+
+
+@pytest.mark.parametrize("lie", SIGNED.values(), ids=SIGNED)
+def test_a_challenge_that_is_none_is_not_signed(lie):
+    hub = PlayedHub("active")
+    player = Played(hub, 0)
+    honest = hub.answer
+    hub.answer = lambda call: lie(call) if call.path == "/v1/challenge" else honest(call)
+    with pytest.raises(FaultyServer):
+        play(hub, [player])
+    assert not any(call.method == "POST" for call in player.calls)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\r\nx-evil: 1", "\xe4", "x" * 5000])
+def test_a_session_whose_token_no_header_can_have(token):
+    hub = PlayedHub("active")
+    player = Played(hub, 0)
+    hub.new_session = lambda said: Answer(status=201, body=json.dumps({"token": token}).encode())
+    with pytest.raises(FaultyServer, match="a token that no header can have"):
+        play(hub, [player])
+
+
+def test_a_hub_that_lets_nobody_in_is_given_up():
+    hub = PlayedHub("active")
+    player = Played(hub, 0)
+    hub.new_session = lambda said: problem(401, "unauthorized")
+    with pytest.raises(ConfigError, match=r"does not let this member in \(401: it is unauthorized"):
+        play(hub, [player])
+    assert sum(call.method == "POST" for call in player.calls) == 3
+
+
+# Exchanges
+
+
+def vectors_sent(hub: PlayedHub) -> int:
+    messages = [one for _, _, reply in hub.sent for one in envelope.unpack(reply)]
+    return sum(m.has_vector(m.named(one)) for one in messages)
+
+
+def with_header(answer: Answer, **changes) -> Answer:
+    headers = {**answer.headers, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    return replace(answer, headers={name: value for name, value in headers.items() if value is not None})
+
+
+#: What is answered in place of an exchange that asks for vectors.
+WRONG = {
+    "no number": lambda answer: with_header(answer, ccesa_exchange=None),
+    "a fraction": lambda answer: with_header(answer, ccesa_exchange="1.5"),
+    "a negative number": lambda answer: with_header(answer, ccesa_exchange="-7"),
+    "digits of another script": lambda answer: with_header(answer, ccesa_exchange="٣"),
+    "thousands of digits": lambda answer: with_header(answer, ccesa_exchange="9" * 5000),
+    "the exchange before": lambda answer: with_header(
+        answer, ccesa_exchange=str(int(answer.headers["ccesa-exchange"]) - 1)
+    ),
+    "a task by its name": lambda answer: with_header(answer, ccesa_task="the task"),
+    "a short digest": lambda answer: with_header(answer, ccesa_task="00" * 31),
+    "created": lambda answer: replace(answer, status=201),
+    "not here": lambda answer: problem(404, "not-found"),
+    "elsewhere": lambda answer: replace(answer, status=307, headers={"location": "https://evil.example"}),
+    "too much": lambda answer: replace(answer, body=answer.body + bytes(1 << 20)),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("lie", WRONG.values(), ids=WRONG)
+def test_an_answer_that_is_no_exchange_ends_it(guard, lie):
+    hub = PlayedHub(guard, rounds=1)
+    players = [Played(hub, client) for client in range(6)]
+    honest = hub.get
+
+    def get(client, series, after):
+        answer = honest(client, series, after)
+        return lie(answer) if answer is not None and "ccesa-task" in answer.headers else answer
+
+    hub.get = get
+    with pytest.raises(FaultyServer):
+        play(hub, players)
+    assert vectors_sent(hub) == 0
+
+
+def cut(body: bytes) -> bytes:
+    return body[:-1]
+
+
+def flipped(body: bytes) -> bytes:
+    return body[:8] + bytes([body[8] ^ 1]) + body[9:]
+
+
+def twice(body: bytes) -> bytes:
+    return body + body
+
+
+def of_another_client(body: bytes) -> bytes:
+    """The same messages, as another client would get them."""
+    messages = [m.decode(one, len(one)) for one in envelope.unpack(body)]
+    return envelope.pack(
+        msgspec.structs.replace(one, client=(one.client + 1) % 6).encode() for one in messages
+    )
+
+
+DAMAGE = [cut, flipped, twice, of_another_client, lambda body: b"\0" * 9, lambda body: body[4:]]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("exchange", [0, 1, 2, 3])
+def test_a_damaged_exchange_costs_the_site_its_rounds_and_no_vector(guard, damage, exchange):
+    hub = PlayedHub(guard, rounds=1)
+    players = [Played(hub, client) for client in range(6)]
+    players[3].changed(client=3)
+    honest = hub.get
+
+    def get(client, series, after):
+        answer = honest(client, series, after)
+        damaged = client == 3 and answer is not None and hub.exchange == exchange and answer.status == 200
+        return replace(answer, body=damage(answer.body)) if damaged else answer
+
+    hub.get = get
+    play(hub, players)
+    replies = [reply for client, number, reply in hub.sent if client == 3 and number >= exchange]
+    assert all(reply == b"" for reply in replies)
+    assert players[3].said("refused") or players[3].said("out")
+    assert [one.aggregate.survivors for one in hub.ended] == [(0, 1, 2, 4, 5)]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_an_old_exchange_under_a_new_number_is_refused(guard):
+    """As a hub would ask that wants a second vector, or the other share of a secret."""
+    hub = PlayedHub(guard, rounds=4)
+    players = [Played(hub, client) for client in range(6)]
+    honest, seen = hub.get, []
+
+    def get(client, series, after):
+        answer = honest(client, series, after)
+        if client != 3 or answer is None or answer.status != 200:
+            return answer
+        seen.append(answer.body)
+        return replace(answer, body=seen[0]) if len(seen) > 4 else answer
+
+    hub.get = get
+    play(hub, players)
+    assert len(seen) > 5
+    assert players[3].said("refused") == ["an exchange that is over"] * (len(seen) - 4)
+    late = [reply for client, exchange, reply in hub.sent if client == 3 and exchange >= 4]
+    assert set(late) == {b""}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_rounds_of_another_series_are_not_joined(guard):
+    hub, other = PlayedHub(guard, rounds=1), PlayedHub(guard, rounds=1)
+    player = Played(hub, 0)
+    hub.open()
+    other.open()
+    hub.requests = other.requests
+    while not hub.sent:
+        player.step(hub.answer)
+    assert hub.sent == [(0, 0, b"")]
+    assert player.said("refused") == ["a message of another series"]
+
+
+def test_a_strict_site_ends_with_what_a_hub_never_asks():
+    hub, other = PlayedHub("active", rounds=1), PlayedHub("active", rounds=1)
+    player = Played(hub, 0, strict=True)
+    other.open()
+    honest = hub.get
+    hub.get = lambda *asked: replace(honest(*asked), body=other.requests[0])
+    with pytest.raises(FaultyServer, match="another series"):
+        play(hub, [player])
+    assert hub.sent == []
+
+
+# Tasks, and what becomes of replies
+
+#: What is answered in place of a part of a task, and what is said about it.
+PARTS = {
+    "no range": (lambda answer: with_header(answer, content_range=None), "did not hand a task over"),
+    "another part": (
+        lambda answer: with_header(answer, content_range="bytes 1-10/10"),
+        "another part than it was asked for",
+    ),
+    "nothing": (lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}), "hand a task"),
+    "more than there is": (
+        lambda answer: with_header(
+            answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
+        ),
+        "in parts, got others",
+    ),
+    "more than fits": (
+        lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
+        "in parts, got others",
+    ),
+    "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
+}
+
+
+@pytest.mark.parametrize(("lie", "why"), PARTS.values(), ids=PARTS)
+def test_a_task_that_does_not_come_as_it_was_asked_for(lie, why):
+    hub = PlayedHub("active", rounds=1)
+    players = [Played(hub, client) for client in range(6)]
+    honest = hub.task
+    hub.task = lambda *asked: lie(honest(*asked))
+    with pytest.raises(FaultyServer, match=why):
+        play(hub, players)
+    assert vectors_sent(hub) == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "why"),
+    [
+        (0, "it keeps going back"),
+        (1, "it keeps going back"),
+        (-1, "a place that is not in it"),
+        (10**9, "a place that is not in it"),
+        (None, "a place that is not in it"),
+    ],
+)
+def test_an_upload_that_the_hub_never_takes_is_given_up(offset, why):
+    hub = PlayedHub("active", rounds=1)
+    player = Played(hub, 0, part_bytes=20)
+    hub.put = lambda *asked: problem(409, "upload-offset", upload_offset=offset)
+    with pytest.raises(FaultyServer, match=why):
+        play(hub, [player])
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 413])
+def test_a_reply_that_is_refused_as_no_hub_does(status):
+    hub = PlayedHub("curious", rounds=1)
+    player = Played(hub, 0)
+    hub.put = lambda *asked: problem(status, "malformed")
+    with pytest.raises(FaultyServer, match=f"answered {status}: it is malformed to a reply"):
+        play(hub, [player])
+
+
+def test_what_a_hub_says_is_shown_in_one_line_of_ascii():
+    said = "\x1b[2J" + "ä\n" * 1000
+    text = str(Answer(status=422, body=json.dumps({"detail": said}).encode()))
+    assert text.isascii()
+    assert text.isprintable()
+    assert len(text) < 400
+
+
+def test_no_token_and_no_body_is_in_what_is_shown_of_a_call():
+    hub = PlayedHub("curious", rounds=1)
+    players = [Played(hub, client) for client in range(6)]
+    play(hub, players)
+    for call in players[0].calls:
+        assert isinstance(call, Call)
+        assert "body" not in repr(call)
+        assert "token-0" not in repr(call)
