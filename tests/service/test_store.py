@@ -231,6 +231,28 @@ def test_after_closing_nothing_is_saved(series):
     assert (series.answers(1, 0), series.sums(1, 0)) == ({3: b"a"}, [b"sum"])
 
 
+def test_closing_ends_claims_that_are_not_saved(series):
+    series.claim(1, 0, "one", {3: b"a", 7: b"b"})
+    series.save(1, 0, "one", {3: b"a"}, b"sum")
+    series.close_exchange(1, 0, 2.0)
+    with series._database.reading() as run:
+        assert run("SELECT client FROM answers") == [(3,)]
+
+
+def test_whoever_reads_sees_one_moment(series, database_url):
+    """An exchange that is forgotten between two statements is not taken for one without answers."""
+    series.claim(1, 0, "one", {3: b"a"})
+    series.save(1, 0, "one", {3: b"a"}, b"sum")
+    other = open_store(database_url)
+    with series._database.reading() as run:
+        assert run("SELECT forgotten FROM series") == [(0,)]
+        other.end_series(1)
+        assert run("SELECT client FROM answers") == [(3,)]
+    with series._database.reading() as run:
+        assert run("SELECT client FROM answers") == []
+    other.close()
+
+
 def test_the_end_of_a_series_closes_its_exchange(series):
     series.claim(1, 0, "one", {3: b"a"})
     series.end_series(1)
