@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ccesa.extras import missing
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
+from ccesa.service.desk import EngineFailed, Unavailable
 from ccesa.service.federation import Federation, HubTable
-from ccesa.service.forms import Arrays, Words
+from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.policy import Policy
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
     "Arrays",
     "Averaging",
     "Coordinator",
+    "EngineFailed",
     "Federation",
     "Hub",
     "HubTable",
@@ -28,6 +30,8 @@ __all__ = [
     "Policy",
     "Questions",
     "Result",
+    "Statistics",
+    "Unavailable",
     "Words",
 ]
 

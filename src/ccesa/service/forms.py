@@ -5,8 +5,9 @@ the hub announces it: such a hub is trusted to follow the protocol.
 """
 
 import base64
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -20,34 +21,85 @@ from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.quantize import Mean, Quantizer
 from ccesa.service.tasks import pack_arrays, unpack_arrays
+from ccesa.statistics import Report, Schema
 from ccesa.words import Vector
 
 
-class Form(Protocol):
-    """How contributions become vectors, and sums results. A ``payload`` is that of the task."""
+class _Abstract(msgspec.StructMeta, ABCMeta):
+    """Lets a struct have methods that each kind has to have."""
 
-    @property
-    def bits(self) -> int:
-        """Bits of a word."""
 
+class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
+    """How contributions become vectors, and sums results."""
+
+    @abstractmethod
     def length(self, payload: bytes) -> int:
-        """Return how many words a vector has."""
+        """Return how many words a vector has.
 
+        Args:
+            payload: What the task asks for.
+
+        Raises:
+            MalformedMessage: That is not of this form.
+        """
+
+    @abstractmethod
     def given(self, payload: bytes) -> Any:
-        """Return what a site's function is called with."""
+        """Return what a site's function is called with.
 
+        Args:
+            payload: What the task asks for.
+
+        Raises:
+            MalformedMessage: That is not of this form.
+        """
+
+    @abstractmethod
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
-        """Return a site's vector; raise VectorError where its contribution is not of this form."""
+        """Return a site's vector.
 
+        Args:
+            contribution: What a site's function has returned.
+            payload: What the task asks for.
+            context: ``RoundConfig.context`` of the round.
+
+        Raises:
+            VectorError: The contribution is not of this form.
+        """
+
+    @abstractmethod
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Any:
-        """Return what a sum says."""
+        """Return what a sum says.
 
+        Args:
+            total: The sum of the survivors' vectors.
+            survivors: How many they are.
+            payload: What the task asks for.
+            context: ``RoundConfig.context`` of the round.
+
+        Raises:
+            VectorError: No vectors of this form have such a sum.
+        """
+
+    @abstractmethod
     def published(self, value: Any) -> Any:
-        """Return a value for JSON."""
+        """Return a result as JSON has it.
+
+        Args:
+            value: What ``value`` has returned.
+        """
 
 
-class Words(Part, frozen=True, kw_only=True, tag="words"):
-    """A contribution is the vector itself, and so is the result."""
+class Words(Form, frozen=True, kw_only=True, tag="words"):
+    """A contribution is the vector itself, and so is the result.
+
+    Attributes:
+        words: How many words it has.
+        bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
+
+    Raises:
+        ConfigError: There are no words.
+    """
 
     words: int
     bits: Literal[8, 16, 32, 64] = 32
@@ -72,10 +124,17 @@ class Words(Part, frozen=True, kw_only=True, tag="words"):
         return {"words": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(), "bits": self.bits}
 
 
-class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
+class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     """A contribution is a model's arrays, with a weight or without; the result is their weighted mean.
 
     With noise every site counts one, and its arrays are clipped to the norm of the mechanism.
+
+    Attributes:
+        clients: The most clients in a sum.
+        clip: The bound on the absolute value of every element.
+        max_weight: The largest weight that a site may have.
+        field_bits: Bits of a field, which a sum over all clients has to fit in.
+        privacy: The noise in every vector; left out where sums are released as they are.
     """
 
     clients: int
@@ -86,6 +145,7 @@ class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
 
     @property
     def bits(self) -> int:
+        """Bits of a word."""
         return WORD_BITS
 
     def length(self, payload: bytes) -> int:
@@ -125,7 +185,43 @@ class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
         )
 
 
-AnyForm = Words | Arrays
+class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
+    """A contribution is the records of a table, and the result is a report over all of them.
+
+    Attributes:
+        schema: Which columns are counted, and how.
+        privacy: The noise in every vector; left out where sums are released as they are.
+    """
+
+    schema: Schema
+    privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word."""
+        return WORD_BITS
+
+    def length(self, payload: bytes) -> int:
+        return self.schema.length
+
+    def given(self, payload: bytes) -> Schema:
+        return self.schema
+
+    def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        return self.schema.encode(contribution, self._mechanism)
+
+    def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Report:
+        return self.schema.decode(total, survivors, self._mechanism)
+
+    def published(self, value: Any) -> Any:
+        return {"report": value.as_dict(), "text": str(value)}
+
+    @property
+    def _mechanism(self) -> Mechanism | None:
+        return self.privacy if isinstance(self.privacy, Mechanism) else None
+
+
+AnyForm = Words | Arrays | Statistics
 
 
 def form_of(charter: Charter | None, told: object) -> AnyForm:
@@ -134,6 +230,8 @@ def form_of(charter: Charter | None, told: object) -> AnyForm:
     ``told`` is a table of a federation's file, or what a hub has announced. A charter without learning and
     without noise leaves the number of words open, which is the form's only use of it then.
     """
+    if charter is not None and charter.schema is not None:
+        return Statistics(schema=charter.schema, privacy=charter.privacy)
     if charter is None or (charter.learning is None and charter.mechanism is None):
         form = _read(told)
         if charter is None:

@@ -122,13 +122,13 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
 
     def _exact(self, value: float) -> int:
         """Return a bound or an edge in steps, as it is written; refuse one that lies between two steps."""
-        steps = Decimal(repr(value)).scaleb(self.places, _CONTEXT) if math.isfinite(value) else Decimal("nan")
-        if not abs(steps) <= _MOST_STEPS or steps != int(steps):
+        steps = Decimal(repr(value)).scaleb(self.places, _CONTEXT) if math.isfinite(value) else None
+        if steps is None or not -_MOST_STEPS <= steps <= _MOST_STEPS or steps != int(steps):
             raise self._wrong(f"{value!r} is not a number below 2^53 steps with {self.places} places")
         return int(steps)
 
     def needs(self, what: str) -> bool:
-        """Tell whether some measure needs these sums.
+        """Return whether some measure needs these sums.
 
         Args:
             what: ``sum``, ``square`` or ``bins``.
@@ -164,9 +164,8 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         lower, upper = self.bounds
         if not lower < value < upper:  # also numbers that are too large to be written out
             return 0 if value <= lower else self.range
-        return int(value.quantize(Decimal(1).scaleb(-self.places), context=_CONTEXT).scaleb(self.places)) - (
-            self.least
-        )
+        exact = value.quantize(Decimal((0, (1,), -self.places)), context=_CONTEXT)
+        return int(exact.scaleb(self.places, _CONTEXT)) - self.least
 
 
 class Category(Part, frozen=True, kw_only=True, dict=True):

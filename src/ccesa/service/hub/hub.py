@@ -5,9 +5,10 @@ import secrets
 import socket
 from collections.abc import Callable
 
-from ccesa.errors import CcesaError, OrderError
+from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
+from ccesa.service.desk import EngineFailed
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -80,6 +81,11 @@ class Hub:
             Unavailable: The store cannot be reached.
         """
         asyncio.run(self.run(ready))
+
+    def stop(self) -> None:
+        """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""
+        for front in self._fronts:
+            front.should_exit = True
 
     async def run(self, ready: Callable[["Hub"], None] | None = None) -> None:
         """Run in an event loop, as ``serve`` does.
@@ -161,9 +167,4 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
-        for front in self._fronts:
-            front.should_exit = True
-
-
-class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; what was acknowledged is safe."""
+        self.stop()
