@@ -129,7 +129,7 @@ def test_what_was_acknowledged_survives_the_server(postgres_server, tmp_path):
     try:
         url = postgres_server.url()
         store = open_store(url)
-        for life in range(3):
+        for life in range(2):
             place = (store.begin_series(b"config", 1).series, 0)
             store.open_exchange(place[0], opening(0))
             hubs = [Process(url, place, one, tmp_path / f"{life}-{one}") for one in range(2)]
@@ -168,7 +168,7 @@ def test_what_a_person_has_to_mend_is_no_passing_trouble(postgres_server, postgr
         store.save(1, 0, "one", {3: SHARE}, b"sum")
     assert store.answered(1, 0) == set()
     with pytest.raises(ConfigError, match="DataError"):
-        store.set_aside(3, "a reason with \0 in it")
+        store.alive("a name with \0 in it", 1.0)
     store.close()
 
 
@@ -214,7 +214,7 @@ def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up(postgres_url, 
 def test_without_binaries_a_test_fails_and_says_why(monkeypatch):
     monkeypatch.setattr(postgres_binaries.Path, "glob", lambda *_: iter(()))
     monkeypatch.delenv("CCESA_WITHOUT_POSTGRES", raising=False)
-    with pytest.raises(pytest.fail.Exception, match=r"\.ci/run"):
+    with pytest.raises(pytest.fail.Exception, match=r"\.ci/packages"):
         postgres_binaries.binaries()
     monkeypatch.setenv("CCESA_WITHOUT_POSTGRES", "1")
     with pytest.raises(pytest.skip.Exception):
