@@ -15,14 +15,15 @@ from ccesa.service.http.limits import Limits, Room
 from ccesa.service.http.members import Members
 from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.spool import Key, Spool
+from ccesa.service.operator.meters import Meters
 from ccesa.wire import Data
 
 
 class Replies:
     """Takes replies, one body per client at a time."""
 
-    def __init__(self, desk: Desk, members: Members, limits: Limits) -> None:
-        self._desk, self._members, self._limits = desk, members, limits
+    def __init__(self, desk: Desk, members: Members, limits: Limits, meters: Meters) -> None:
+        self._desk, self._members, self._limits, self._meters = desk, members, limits, meters
         self._room = Room(limits.bodies_in_memory)
         self._busy: set[int] = set()
         #: The last upload in parts that was saved, by client, and its size.
@@ -154,6 +155,7 @@ class Replies:
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
         series, exchange, client = key
+        self._meters.received(len(reply))
         return await self._desk.take(client, series, exchange, reply)
 
     def _answered(self, key: Key, receipt: Receipt) -> Response:
