@@ -134,11 +134,16 @@ def app(
         federation: What it runs.
         limits: On bodies and waiting.
         meters: Count refusals by the name of their problem, bytes, and who waits.
+
+    Raises:
+        ConfigError: Another hub uses the folder for uploads.
+        OSError: That folder cannot be made.
     """
     limits, meters = limits or Limits(), meters or Meters()
     members = Members(desk, federation, limits)
     told = _Told(desk, federation, members, limits, meters)
-    replies = Replies(desk, members, limits, meters)
+    spool = Spool(federation.spool)
+    replies = Replies(desk, members, spool, limits, meters)
 
     async def on_problem(request: Request, error: Exception) -> Response:
         problem = error if isinstance(error, Problem) else _made_of(error)
@@ -147,7 +152,6 @@ def app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        replies.spool = Spool(federation.spool)
         sweeping = asyncio.ensure_future(_sweep(desk, replies))
         try:
             yield
@@ -155,7 +159,7 @@ def app(
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await sweeping
-            replies.spool.close()
+            spool.close()
 
     reply = "/v1/series/{series:number}/exchanges/{exchange:number}/reply"
     made = Starlette(
