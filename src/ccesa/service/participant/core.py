@@ -33,7 +33,7 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.spending import ATTEMPTS, Spending
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
@@ -103,6 +103,15 @@ class Site:
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()
+
+    def counted(self, task: bytes) -> bytes:
+        """Return what vectors are counted by: the task, but a table is the same one in every task.
+
+        Otherwise a hub that lies would ask for the same statistics under many names, each time of others.
+        """
+        if self.charter is not None and self.charter.schema is not None:
+            return self.charter.digest
+        return task
 
     @property
     def member(self) -> Member | None:
@@ -266,6 +275,7 @@ class _Taking:
     def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
         self._site, self._line, self._terms, self._number = site, line, terms, number
         self._series = SeriesClient(terms.config, self._client, used_rounds=site.used_rounds)
+        self._spend = Spending(site.tasks, site.attempts if site.charter is None else site.charter.attempts)
         self._steps = steps_of(terms.config)
         self._most = sum(
             sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
@@ -403,7 +413,7 @@ class _Taking:
 
         options: dict[str, Any] = {
             "task": self._held_task,
-            "tasks": site.tasks,
+            "tasks": None,  # they are counted where the vector is made
             "account": self._terms.account,
             "threads": site.threads,
         }
@@ -411,7 +421,7 @@ class _Taking:
             return ActiveClient(config, site.identity, site.charter, vector, **options)
         if self._place is None:
             raise ConfigError("this site does not know which client it is")
-        return Client(config, self._place, vector, floor=site.floor, attempts=site.attempts, **options)
+        return Client(config, self._place, vector, floor=site.floor, **options)
 
     def _held_task(self) -> bytes:
         """Return the digest of what this site really holds, whatever the hub calls it."""
@@ -423,12 +433,18 @@ class _Taking:
         """Call the site's function, and turn what it returns into a vector."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, form = self._task[1], self._terms.form
-        given = form.given(payload)
+        payload, counted = self._task[1], self._site.counted(self._task[0])
+        self._spend.check(counted)
+        given = self._terms.form.given(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
+        vector = self._contribution(given, payload, config)
+        self._spend(counted)
+        return vector
+
+    def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
             contribution = self._site.contribute(given, config.number)
-            return form.vector(contribution, payload, config.context)
+            return self._terms.form.vector(contribution, payload, config.context)
         except CcesaError:
             raise
         except Exception as error:  # the site's own function
