@@ -105,6 +105,8 @@ class PlayedHub:
             return problem(401, "unauthorized")
         if parts[1] == "tasks":
             return self.task(bytes.fromhex(parts[2]), call.headers.get("range"))
+        if parts[1] == "results":
+            return self.result(int(parts[2]))
         if parts[-1] == "exchanges":
             return self.get(client, int(parts[2]), int(query.removeprefix("after=")))
         return self.put(client, int(parts[2]), int(parts[4]), call)
@@ -116,6 +118,7 @@ class PlayedHub:
             "guard": self.config.guard,
             "charter": self.charter and self.charter.digest.hex(),
             "state": self.state,
+            "question": len(self.ended) - 1,
             "series": self.number,
             "config": _text(self.config.encode()),
             "form": self.form,
@@ -153,6 +156,22 @@ class PlayedHub:
         part, total = self.payload[first : last + 1], len(self.payload)
         told = {"content-range": f"bytes {first}-{first + len(part) - 1}/{total}"}
         return Answer(status=206, headers=told, body=part)
+
+    def result(self, question: int) -> Answer:
+        ended = self.ended[question]
+        if ended.aggregate is None:
+            return problem(404, "no-result")
+        told = {
+            "question": question,
+            "outcome": "sum",
+            "series": self.number,
+            "number": ended.number,
+            "survivors": list(ended.aggregate.survivors),
+            "value": ended.aggregate.vector.tolist(),
+            "metrics": {},
+            "head": "",
+        }
+        return _json(200, told)
 
     def put(self, client: int, series: int, exchange: int, call: Call) -> Answer:
         if (series, exchange) != (self.number, self.exchange) or self.state == "over":
