@@ -66,7 +66,7 @@ class Showing:
         )
 
     def _next_start(self, replica: Replica, closes: float) -> float:
-        """Return when the next round starts at the latest, if exchanges before it last as long as they may."""
+        """Return when the next round starts at the latest, if those before it last as long as they may."""
         return closes + replica.before_start * self._federation.policy.deadline
 
     def status(self, replica: Replica | None, now: float) -> Status:
