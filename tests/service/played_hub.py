@@ -44,9 +44,13 @@ def problem(status: int, name: str, **members) -> Answer:
 class PlayedHub:
     """Answers calls. Where nothing is there to be fetched yet, it answers None, and is asked again."""
 
-    def __init__(self, guard: str = "curious", clients: int = 6, rounds: int = 3, **options) -> None:
+    def __init__(
+        self, guard: str = "curious", clients: int = 6, rounds: int = 3, series: int = 1, **options
+    ) -> None:
         self.config = configure_series(guard, clients, **options)
+        self._begin, self._last = lambda: configure_series(guard, clients, **options), series
         self.charter = charter_of(self.config) if guard_named(guard).chartered else None
+        self._rounds = rounds
         self.series = Series(self.config, server=self._server, rounds=rounds)
         self.form = Words(words=self.config.length, bits=self.config.bits)
         self.number, self.exchange, self.state = 1, -1, "running"
@@ -80,10 +84,14 @@ class PlayedHub:
     def close(self) -> None:
         self.ended += self.series.close()
         self.requests = {}
-        if self.series.finished:
-            self.state = "over"
-        else:
+        if not self.series.finished:
             self.open()
+        elif self.number < self._last:
+            self.number, self.exchange, self.config = self.number + 1, -1, self._begin()
+            self.series = Series(self.config, server=self._server, rounds=self._rounds)
+            self.open()
+        else:
+            self.state = "over"
 
     @property
     def everyone_answered(self) -> bool:

@@ -55,6 +55,16 @@ def test_no_secret_is_left_when_it_is_over_or_broken_off(guard):
     assert series.rounds == ()
 
 
+@pytest.mark.parametrize("guard", GUARDS)
+def test_one_series_follows_the_other(guard):
+    hub, players = federation(guard, rounds=2, series=3)
+    hub.payload_of = lambda number: b"%d of %d" % (number, hub.number)
+    play(hub, players)
+    assert survivors(hub) == [EVERYONE] * 6
+    assert len(players[0].used) == 6
+    assert players[0].said("joined") == ["joined round 0", "joined round 1"] * 3
+
+
 # Kills
 
 
@@ -399,6 +409,7 @@ def test_what_does_not_go_together():
         {"charter": agreed, "identity": identity(0), "token": "x"},
         {"charter": agreed, "identity": identity(99)},
         {"charter": charter(6, expires=1), "identity": identity(0)},
+        *({"token": token} for token in ("", "a b", "a\nb", "\xe4", "x" * 5000)),
     ):
         with pytest.raises(ConfigError):
             Site(**usual, **options)
