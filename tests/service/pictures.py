@@ -1,4 +1,4 @@
-"""Draws the pictures of the operator's page for the docs: ``python tests/service/pictures.py docs/pictures``."""
+"""Draws the pictures of the operator's page: ``python tests/service/pictures.py docs/pictures``."""
 
 import io
 import sys

@@ -1,25 +1,17 @@
 """What Prometheus is told: what was counted, what the status says, and labels with few values."""
 
-import asyncio
-from types import SimpleNamespace
-
-import httpx
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read
-from starlette.responses import Response
 
 import ccesa.errors
 from ccesa.errors import RoundFailed, RoundsLost
 from ccesa.guards import GUARDS
 from ccesa.protocol.steps import steps_of
-from ccesa.service.desk import Taken
-from ccesa.service.http.limits import Door
-from ccesa.service.http.problems import KINDS, Problem
-from ccesa.service.operator.metered import Metered
+from ccesa.service.http.problems import KINDS
 from ccesa.service.operator.meters import LOST, REFUSED, STEPS, Meters
 from shown_desk import ShownDesk
 
@@ -131,7 +123,7 @@ def test_every_step_and_every_failure_has_a_label():
         if isinstance(kind, type) and issubclass(kind, RoundFailed)
     }
     assert failures - {RoundsLost.__name__} <= set(LOST)
-    assert {Taken.CONFLICT.value, Taken.LATE.value, Taken.FAULTY.value} <= REFUSED
+    assert set(KINDS) == set(REFUSED)
 
 
 def test_both_formats_are_read_by_their_parsers(desk):
@@ -151,71 +143,3 @@ def test_two_hubs_in_one_process_count_apart():
     one, other = Meters(), Meters()
     one.received(5)
     assert figures(other)["ccesa_received_bytes_total",] == 0
-
-
-# Over HTTP
-
-
-def asked(meters, method="GET", headers=(), body=b"", answer=(200, b"")):
-    """Send one request through a metered application; return what was shown while it worked on it."""
-    seen = {}
-
-    async def inner(scope, receive, send):
-        if method == "PUT":
-            while (await receive()).get("more_body"):
-                pass
-        seen.update(figures(meters))
-        await Response(answer[1], answer[0])(scope, receive, send)
-
-    async def run():
-        transport = httpx.ASGITransport(Metered(inner, meters))
-        async with httpx.AsyncClient(transport=transport, base_url="http://hub") as client:
-            await client.request(method, "/", headers=dict(headers), content=body)
-
-    asyncio.run(run())
-    return seen
-
-
-def test_bodies_are_counted_both_ways():
-    meters = Meters()
-    asked(meters, "PUT", body=b"x" * 1000, answer=(200, b"y" * 30))
-    asked(meters, "PUT", body=b"x" * 11, answer=(200, b"y" * 4))
-    shown = figures(meters)
-    assert shown["ccesa_received_bytes_total",] == 1011
-    assert shown["ccesa_sent_bytes_total",] == 34
-
-
-def test_a_request_that_asks_to_wait_is_a_long_poll_while_it_lasts():
-    meters = Meters()
-    assert asked(meters, headers=[("Prefer", "wait=5")])["ccesa_long_polls",] == 1
-    assert asked(meters)["ccesa_long_polls",] == 0
-    assert figures(meters)["ccesa_long_polls",] == 0
-
-
-@pytest.mark.parametrize("name", sorted(KINDS))
-def test_refusals_are_counted_by_the_name_of_their_problem(name):
-    meters = Meters()
-    problem = Problem(name, "no")
-    asked(meters, answer=(problem.status, problem.response().body))
-    assert figures(meters)["ccesa_refusals_total", name] == 1
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"Not Found", b"[]", b'{"type": 3}', b'{"type": "urn:ccesa:problem:\xc3\xbc"}']
-)
-def test_other_refusals_are_counted_as_others(body):
-    meters = Meters()
-    asked(meters, answer=(404, body))
-    assert figures(meters)["ccesa_refusals_total", "other"] == 1
-
-
-def test_who_is_at_the_door_is_shown():
-    meters, door = Meters(), Door(10, 2)
-    meters.watch(door)
-    assert figures(meters)["ccesa_connections",] == 0
-    door.enter(SimpleNamespace(turn_out=lambda: None).turn_out)
-    door.refusals.update({"full": 3, "x\ny": 2, "z": 1})
-    shown = figures(meters)
-    assert shown["ccesa_connections",] == 1
-    assert shown["ccesa_door_refusals_total", "full"] == 3
-    assert shown["ccesa_door_refusals_total", "other"] == 3

@@ -18,7 +18,6 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.metered import Metered
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store, open_store
 
@@ -112,14 +111,14 @@ class Hub:
     async def _run(self, store: Store, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         meters = Meters()
         engine = board.engine = self._engine(store, board, meters)
+        meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        sites = Metered(http.app(board, self.federation, limits), meters)
+        sites = http.app(board, self.federation, limits, meters)
         page = operator.app(board, meters, hosts=hub.hosts)
         self._fronts = (
-            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters),
             Front(page, hub.operate),
         )
-        meters.watch(self._fronts[0].door)
         engine.start()
         try:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))

@@ -3,15 +3,12 @@
 Labels have few values whatever others send: a value that is in no table here is counted as "other".
 """
 
-from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from ccesa.service.http.limits import Door
-from ccesa.service.http.problems import KINDS
 from ccesa.service.status import Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
@@ -28,8 +25,30 @@ LOST = (
     "AttemptsSpent",
     "RoundFailed",
 )
-#: Why a request was refused: names of problems, those of the operator's side too.
-REFUSED = frozenset(KINDS) | {"misdirected"}
+#: Why a request was refused: names of problems.
+REFUSED = (
+    "busy",
+    "conflict",
+    "encoded",
+    "faulty",
+    "full",
+    "header-too-large",
+    "internal",
+    "late",
+    "length-required",
+    "malformed",
+    "method-not-allowed",
+    "no-result",
+    "not-found",
+    "range",
+    "series-over",
+    "stopping",
+    "timeout",
+    "too-large",
+    "unauthorized",
+    "unavailable",
+    "upload-offset",
+)
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
@@ -45,7 +64,8 @@ class Meters:
     Attributes:
         registry: What ``/metrics`` shows.
         polls: Long polls that wait now; ``with meters.polls.track_inprogress(): ...`` around each.
-        viewers: Pages that are open now, in the same way.
+        connections: Connections that are open now; ``meters.connections.set(...)``.
+        viewers: Pages that are open now, counted as polls are.
     """
 
     def __init__(self) -> None:
@@ -65,6 +85,7 @@ class Meters:
         self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
         self._leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
         self.polls = self._gauge("long_polls", "Long polls that wait now.")
+        self.connections = self._gauge("connections", "Connections that are open now.")
         self.viewers = self._gauge("viewers", "Operator's pages that are open now.")
         self._shown = _Shown()
         self.registry.register(self._shown)
@@ -133,10 +154,6 @@ class Meters:
         """Show figures of the newest status, too, each time that somebody asks for metrics."""
         self._shown.status = status
 
-    def watch(self, door: Door) -> None:
-        """Show how many connections are open, and what was refused before an application saw it."""
-        self._shown.door = door
-
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Return all figures and their media type, for an ``Accept`` header."""
         encode, media_type = choose_encoder(accept)
@@ -144,20 +161,14 @@ class Meters:
 
 
 class _Shown:
-    """What is read off a status and a door. What is not known has no sample: a zero would be a lie."""
+    """What is read off a status. What is not known has no sample: a zero would be a lie."""
 
     def __init__(self) -> None:
         self.status: Callable[[], Status] | None = None
-        self.door: Door | None = None
 
     def collect(self) -> Iterator[Metric]:
         if self.status is not None:
             yield from _of_status(self.status())
-        if self.door is not None:
-            yield GaugeMetricFamily(
-                "ccesa_connections", "Connections that are open now.", value=len(self.door)
-            )
-            yield _of_door(self.door)
 
 
 def _of_status(status: Status) -> Iterator[Metric]:
@@ -186,17 +197,6 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
         ("epsilon_budget", "Epsilon that may be spent in all.", privacy.budget if privacy else None),
         ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]
-
-
-def _of_door(door: Door) -> Metric:
-    words = "Requests that were refused before an application saw them."
-    family = CounterMetricFamily("ccesa_door_refusals", words, labels=["reason"])
-    by_reason: Counts[str] = Counts()
-    for reason, times in door.refusals.items():
-        by_reason[known(reason, REFUSED)] += times
-    for reason, times in by_reason.items():
-        family.add_metric([reason], times)
-    return family
 
 
 def _by_state(name: str, words: str, states: tuple[str, ...], found: list[str]) -> Metric:
