@@ -1,5 +1,8 @@
 """What Prometheus is told: what was counted, what the status says, and labels with few values."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -14,6 +17,8 @@ from ccesa.protocol.steps import steps_of
 from ccesa.service.http.problems import KINDS
 from ccesa.service.operator.meters import LOST, REFUSED, STEPS, Meters
 from shown_desk import ShownDesk
+
+PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 
 def figures(meters: Meters) -> dict[tuple, float]:
@@ -143,3 +148,12 @@ def test_two_hubs_in_one_process_count_apart():
     one, other = Meters(), Meters()
     one.received(5)
     assert figures(other)["ccesa_received_bytes_total",] == 0
+
+
+def test_the_docs_name_every_metric_and_no_other(desk):
+    meters = Meters()
+    meters.follow(desk.status)
+    families = {family.name for family in read(meters.exposed("")[0].decode())}
+    shown = {name for name in families if name.startswith("ccesa_") and not name.endswith("_created")}
+    told = set(re.findall(r"`(ccesa_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert {name.removesuffix("_total") for name in told} == shown
