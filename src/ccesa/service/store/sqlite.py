@@ -55,7 +55,7 @@ class SQLite(Database):
 
     READ = ("BEGIN",)
     WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
-    #: In the file they are overwritten, but not in the log; while somebody reads that, it is for the next time.
+    #: In the file they are overwritten, but not in the log; while somebody reads that, it waits.
     ERASE = (
         "PRAGMA busy_timeout = 100",
         "PRAGMA wal_checkpoint(TRUNCATE)",
