@@ -1,4 +1,4 @@
-"""A desk that plays through what a federation goes through, and the operator's side over it on the loopback."""
+"""A desk that plays what a federation goes through, and the operator's side over it on the loopback."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,12 @@ import msgspec
 import uvicorn
 
 from ccesa.errors import ConfigError
+from ccesa.service.desk import Unavailable
 from ccesa.service.operator import app
 from ccesa.service.operator.meters import Meters
 from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 
-TOKEN = "the operator's token, 32 bytes or so"
+TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105
 #: What a round does in three exchanges; the set-up of the next rides along.
 EXCHANGES = (("share", "unmask"), ("accept", "mask"), ("advertise", "confirm"))
 CITIES = (
@@ -64,9 +65,9 @@ class ShownDesk:
             members=[MemberStatus(client=one, name=names(one), state="absent") for one in range(members)],
             rounds=[],
             certificate=[
-                f"Even if the hub lies and {members // 10} of {members} members work with it, every sum that can "
-                f"be opened has at least {members // 2} honest members in it, except with a probability of 2^-43 "
-                "per roster.",
+                f"Even if the hub lies and {members // 10} of {members} members work with it, every sum that "
+                f"can be opened has at least {members // 2} honest members in it, except with a probability "
+                "of 2^-43 per roster.",
                 "With 10% of the members leaving, a round is lost with a probability of about 2^-20.",
                 "The charter has serial 3, expires on 2027-06-30, and its digest is 5e1c 9a40 77d2 01bb.",
             ],
@@ -181,8 +182,6 @@ class ShownDesk:
 
     async def is_operator(self, token: str) -> bool:
         if self.away:
-            from ccesa.service.desk import Unavailable
-
             raise Unavailable("the store is away")
         return hmac.compare_digest(token.encode(), TOKEN.encode())
 
@@ -217,12 +216,15 @@ class Serving:
             port=self.port,
             log_config=None,
             lifespan="off",
+            ws="none",
             timeout_graceful_shutdown=1,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve()), daemon=True)
         self.thread.start()
         while not self.server.started:
+            if not self.thread.is_alive():
+                raise RuntimeError("the operator's side does not start")
             time.sleep(0.01)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
 

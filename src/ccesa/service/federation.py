@@ -298,8 +298,7 @@ class Federation:
             return self._round
         if self.charter is None:
             raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
-        mechanism = self.charter.mechanism
-        return self.charter.config(length=mechanism.length if mechanism else 1, series_id=bytes(32))
+        return self.charter.config(length=self.charter.length or 1, series_id=bytes(32))
 
 
 def _round_of(table: dict[str, Any]) -> RoundConfig:

@@ -35,7 +35,7 @@ _ANY_HOST = ("/metrics", "/healthz", "/readyz")
 
 
 def page() -> tuple[bytes, str]:
-    """Return the page, and the policy under which a browser runs nothing but the page's own script and style."""
+    """Return the page, and the policy under which browsers run its own script and style and nothing else."""
     text = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     digests = {kind: _digest(kind, text) for kind in ("script", "style")}
     policy = (

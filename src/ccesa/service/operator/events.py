@@ -1,7 +1,7 @@
 """Server-sent events: the whole status first, then what has changed of it, at most four times a second.
 
-A status of 5,000 members is a megabyte, of which an answer changes a hundred bytes: members and rounds are sent
-again only where they differ.
+A status of 5,000 members is most of a megabyte, of which an answer changes a hundred bytes: members and
+rounds are sent again only where they differ.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def _rounds(old: list[RoundStatus], new: list[RoundStatus]) -> list[RoundStatus]
 
 
 def merged(old: Status, new: Status, told: dict[str, Any]) -> Status:
-    """Return what a page shows that was told so: members keep the time at which they were last shown as seen."""
+    """Return what a page shows that was told so; members keep the time at which they were shown as seen."""
     fresh = {one.client: one for one in told.get("members", ())}
     return msgspec.structs.replace(new, members=[fresh.get(one.client, one) for one in old.members])
 

@@ -188,9 +188,13 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
         ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
         ("hubs", "Hub processes that are alive.", len(status.hubs)),
         ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
-        ("epsilon_spent", "Epsilon that all releases so far have spent.", privacy and privacy.epsilon),
-        ("epsilon_budget", "Epsilon that may be spent in all.", privacy and privacy.budget),
-        ("delta", "Delta for which epsilon holds.", privacy and privacy.delta),
+        (
+            "epsilon_spent",
+            "Epsilon that all releases so far have spent.",
+            privacy.epsilon if privacy else None,
+        ),
+        ("epsilon_budget", "Epsilon that may be spent in all.", privacy.budget if privacy else None),
+        ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]
 
 
