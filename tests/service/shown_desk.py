@@ -34,8 +34,8 @@ CITIES = (
     "Jena",
 )
 REASONS = {
-    "TooFewClients": "step mask: 11 of 20 clients answered, at least 13 are needed",
-    "Disconnected": "the masks of clients 3 and 9 are cut off from everyone else's",
+    "TooFewClients": "step mask: {few} of {all} clients answered, at least {least} are needed",
+    "Disconnected": "the masks of clients 1 and 3 are cut off from everyone else's",
 }
 
 
@@ -133,7 +133,7 @@ class ShownDesk:
             question=status.answered,
             attempt=tries + 1,
             outcome=outcome,
-            reason=REASONS.get(outcome, ""),
+            reason=REASONS.get(outcome, "").format(few=asked // 2, all=asked, least=asked // 2 + 1),
             survivors=0 if lost else max(1, asked - (number * 7) % max(2, asked // 8)),
             asked=asked,
             pairs=list(pairs),

@@ -1,5 +1,8 @@
 """What Prometheus is told: what was counted, what the status says, and labels with few values."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,9 +14,11 @@ import ccesa.errors
 from ccesa.errors import RoundFailed, RoundsLost
 from ccesa.guards import GUARDS
 from ccesa.protocol.steps import steps_of
-from ccesa.service.desk import Taken
+from ccesa.service.http.problems import KINDS
 from ccesa.service.operator.meters import LOST, REFUSED, STEPS, Meters
 from shown_desk import ShownDesk
+
+PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 
 def figures(meters: Meters) -> dict[tuple, float]:
@@ -45,7 +50,7 @@ def test_what_is_counted_is_shown():
     meters.step_closed("mask", 12.5, 20, 3, faulty=1)
     meters.round_over("sum")
     meters.round_over("TooFewClients", pairs=2)
-    with meters.polls.track_inprogress(), meters.connections.track_inprogress():
+    with meters.polls.track_inprogress():
         shown = figures(meters)
     assert shown["ccesa_received_bytes_total",] == 111
     assert shown["ccesa_sent_bytes_total",] == 7
@@ -60,7 +65,7 @@ def test_what_is_counted_is_shown():
     assert shown["ccesa_rounds_total", "sum", ""] == 1
     assert shown["ccesa_rounds_total", "lost", "TooFewClients"] == 1
     assert shown["ccesa_accusations_total",] == 2
-    assert shown["ccesa_long_polls",] == shown["ccesa_connections",] == 1
+    assert shown["ccesa_long_polls",] == 1
     meters.leads(False)
     assert figures(meters)["ccesa_hub_leads",] == figures(meters)["ccesa_long_polls",] == 0
 
@@ -123,7 +128,7 @@ def test_every_step_and_every_failure_has_a_label():
         if isinstance(kind, type) and issubclass(kind, RoundFailed)
     }
     assert failures - {RoundsLost.__name__} <= set(LOST)
-    assert {taken.value for taken in Taken} - {"saved"} <= set(REFUSED)
+    assert set(KINDS) == set(REFUSED)
 
 
 def test_both_formats_are_read_by_their_parsers(desk):
@@ -143,3 +148,12 @@ def test_two_hubs_in_one_process_count_apart():
     one, other = Meters(), Meters()
     one.received(5)
     assert figures(other)["ccesa_received_bytes_total",] == 0
+
+
+def test_the_docs_name_every_metric_and_no_other(desk):
+    meters = Meters()
+    meters.follow(desk.status)
+    families = {family.name for family in read(meters.exposed("")[0].decode())}
+    shown = {name for name in families if name.startswith("ccesa_") and not name.endswith("_created")}
+    told = set(re.findall(r"`(ccesa_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert {name.removesuffix("_total") for name in told} == shown

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccesa.service.http import Front, Limits
 from ccesa.service.operator import app, events
 from ccesa.service.operator.app import ACTIONS, MOST_BYTES, MOST_VIEWERS, TO_MEMBERS, page
 from ccesa.service.operator.meters import Meters
@@ -340,3 +341,22 @@ def test_so_many_pages_are_open_and_no_more():
                 return
             asyncio.run(asyncio.sleep(0.05))
         pytest.fail("pages that were closed count as open")
+
+
+def test_open_pages_do_not_keep_a_hub_from_stopping():
+    async def stopped():
+        front = Front(app(ShownDesk(2)), "127.0.0.1:0")
+        serving = asyncio.create_task(front.run_until_stopped())
+        while not front.started:
+            await asyncio.sleep(0.01)
+        url = "http://{}:{}".format(*front.address)
+        async with httpx.AsyncClient(timeout=10) as client, client.stream("GET", f"{url}/events") as answer:
+            events_of = answer.aiter_raw()
+            assert (await anext(events_of)).startswith(b"event: status")
+            front.should_exit = True
+            started = asyncio.get_running_loop().time()
+            assert [one async for one in events_of] == []
+        await serving
+        return asyncio.get_running_loop().time() - started
+
+    assert asyncio.run(stopped()) < Limits().shutdown_seconds - 1

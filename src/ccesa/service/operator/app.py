@@ -174,13 +174,14 @@ class _Operator:
             return Response(headers=headers, media_type="text/event-stream")
         if self._viewers >= MOST_VIEWERS:
             return problem(503, "too-many", "Too many pages are open", retry_after="10")
-        return StreamingResponse(self._viewed(), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
-    async def _viewed(self) -> AsyncIterator[bytes]:
+    async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
+        connection = getattr(request.state, "connection", None)
         self._viewers += 1
         try:
             with self._meters.viewers.track_inprogress():
-                async for one in events.follow(self._desk):
+                async for one in events.follow(self._desk, lambda: getattr(connection, "stopping", False)):
                     yield one
         finally:
             self._viewers -= 1
