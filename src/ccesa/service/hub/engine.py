@@ -205,9 +205,6 @@ class Engine:
                 due[handed.client] = handed
         if due and replica is not None and opened is not None:
             told += self._taken(replica, opened, due)
-        for _, receipt in told:
-            if receipt.taken is not Taken.SAVED:
-                self._meters.refused(receipt.taken.value)
         return told
 
     def _taken(

@@ -38,7 +38,7 @@ from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Kind, Tell, silent
-from ccesa.service.participant.line import Line, Member
+from ccesa.service.participant.line import Line, Member, is_token
 from ccesa.service.participant.results import TakeResult, fetch_results
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
@@ -100,6 +100,8 @@ class Site:
             raise ConfigError("a charter and an identity go together; one of them is missing")
         if (self.charter is None) == (self.token is None):
             raise ConfigError("a participant has either a charter and an identity, or a token")
+        if self.token is not None and not is_token(self.token):
+            raise ConfigError("this is not a token; `ccesa invite` prints one")
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
-from ccesa.service.store.database import Database
+from ccesa.service.store.database import Database, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
 #: The client that an operator's token is stored under.
@@ -56,7 +56,7 @@ class People:
                     count,
                 )
                 if blames >= limit and not before:
-                    run("UPDATE members SET set_aside = ? WHERE client = ?", _words(reason), client)
+                    run("UPDATE members SET set_aside = ? WHERE client = ?", reason_of(reason), client)
                     newly.add(client)
         return newly
 
@@ -67,7 +67,7 @@ class People:
                 "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
                 " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
                 client,
-                _words(reason),
+                reason_of(reason),
             )
 
     def let_in(self, client: int) -> None:
@@ -161,11 +161,6 @@ class People:
         """
         with self._database.writing() as run:
             return bool(run(_LEASE, hub, now + seconds, now))
-
-
-def _words(reason: str) -> str:
-    """An empty reason would mean that a member is not set aside."""
-    return reason or "no reason given"
 
 
 def _stored(client: int | None) -> int:
