@@ -18,8 +18,9 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.series import Ended, Series
 from ccesa.service.forms import Words
 from ccesa.service.participant.calls import Answer, Call
-from ccesa.service.participant.core import Site, take_part
+from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Event
+from ccesa.service.participant.site import Site
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_server
 from rounds import charter_of, federation_of, identity

@@ -11,7 +11,7 @@ from ccesa.errors import ConfigError, FaultyServer, OrderError
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
-from ccesa.service.participant.core import Site
+from ccesa.service.participant.site import Site
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
 from rounds import charter, identity

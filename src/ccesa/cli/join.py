@@ -16,9 +16,9 @@ from ccesa import files
 from ccesa.cli import STOPPED
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, shown
-from ccesa.service.participant.core import Contribute
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.events import Event
+from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
