@@ -71,9 +71,9 @@ words = {admissions.MONTHS}
 
 [policy]  # people watch: nobody is waited for long
 enough = 0.7
-after = 2
+after = 4
 deadline = 10
-vector_after = 3
+vector_after = 5
 vector_deadline = 20
 absent = 20
 
@@ -260,8 +260,9 @@ def compare(folder: Path, question: int) -> bool:
     result = json.loads((folder / f"result-{question}.json").read_text(encoding="utf-8"))
     names = [SITES[client] for client in result["survivors"]]
     plain = sum(admissions.patients(folder / f"{name}.csv").astype(int) for name in names).tolist()
-    missing = ", ".join(name for name in SITES if name not in names) or "nobody"
-    print(f"sum {question}      over {len(names)} sites, without {missing}")
+    missing = [name for name in SITES if name not in names]
+    without = f", without {' and '.join(missing)}" if missing else ""
+    print(f"sum {question}      over {len(names)} sites{without}")
     print(f"  secure   {' '.join(map(str, result['sum']))}")
     print(
         f"  plain    {' '.join(map(str, plain))}  {'the same' if plain == result['sum'] else 'DIFFERENT'}",

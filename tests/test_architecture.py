@@ -116,7 +116,14 @@ def test_only_one_file_calls_cryptographic_libraries(library):
     assert callers == ["primitives.py"]
 
 
-CATCHING_ALL = ("crypto/threads.py", "flower/node/mod.py", "service/participant/core.py", "workers.py")
+CATCHING_ALL = (
+    "crypto/threads.py",
+    "flower/node/mod.py",
+    "service/coordinator.py",
+    "service/hub/engine.py",
+    "service/participant/core.py",
+    "workers.py",
+)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -228,8 +235,9 @@ def test_the_package_stays_small():
 
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
+    A service with two databases, a page and a client took 5,000, statistics 750.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4330
-    assert sum(sizes.values()) <= 18500
+    assert sum(sizes.values()) <= 20900

@@ -219,6 +219,7 @@ class Served:
     @contextmanager
     def client(self, member: int | None = 0, **options):
         headers = {} if member is None else self.own(member)
+        options.setdefault("verify", False)  # no list of authorities is read for each client
         with httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30, **options) as made:
             yield made
 

@@ -118,7 +118,7 @@ class PlayedHub:
             "state": self.state,
             "series": self.number,
             "config": _text(self.config.encode()),
-            "form": msgspec.to_builtins(self.form),
+            "form": self.form,
         }
         return _json(200, told)
 
@@ -283,7 +283,7 @@ def check_sums(hub: PlayedHub) -> None:
 
 
 def _json(status: int, value: object) -> Answer:
-    return Answer(status=status, body=json.dumps(value).encode())
+    return Answer(status=status, body=msgspec.json.encode(value))
 
 
 def _text(data: bytes) -> str:

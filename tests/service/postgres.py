@@ -37,6 +37,16 @@ def _unprivileged() -> dict[str, object]:
     return {"user": "nobody", "group": "nogroup", "extra_groups": []}
 
 
+def _children(parent: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
 class Server:
     """A server that can be stopped, killed and started again with what it has on its disk."""
 
@@ -78,12 +88,23 @@ class Server:
             time.sleep(0.05)
         raise AssertionError((self.folder / "log").read_text())
 
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it: SIGINT for an orderly end, SIGQUIT for one at once, SIGKILL for a power cut."""
+    def stop(self) -> None:
+        """Stop it in order; whoever is connected is cut off."""
         if self._process is not None:
-            self._process.send_signal(how)
+            self._process.send_signal(signal.SIGINT)
             self._process.wait()
             self._process = None
+
+    def kill(self) -> None:
+        """Kill it and all its processes, as if the power went."""
+        processes = [self._process.pid, *_children(self._process.pid)]
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+        while any(Path(f"/proc/{process}").exists() for process in processes):
+            time.sleep(0.01)
 
     def url(self) -> str:
         """The URL of a new place for tables, in which there are none."""

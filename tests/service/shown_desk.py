@@ -163,6 +163,7 @@ class ShownDesk:
             self.put_members(
                 aside, state="set aside", blames=3, reason="it sent what an honest client would not"
             )
+        self.put(exchange=2 * rounds)
         self.open(rounds)
         here = [one.client for one in self.now.members if one.state == "present"]
         self.answer(here[: math.ceil(0.7 * len(here))])

@@ -2,9 +2,12 @@
 
 import os
 import random
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from pathlib import Path
 
 from ccesa.service.desk import Unavailable
 from ccesa.service.store import Store, open_store
@@ -93,6 +96,27 @@ def work(hub: Hub, clients: Iterable[int], seed: int, said: Callable[[int, bytes
                 said(client, hub.acknowledged[client])
             if claim in (Claim.SAVED, Claim.OTHER, Claim.LATE) or client in hub.acknowledged:
                 left.pop(client, None)
+
+
+class Process:
+    """A hub in a process of its own."""
+
+    def __init__(self, url, place, seed, said):
+        self._said = said
+        with open(said, "wb") as output, open(f"{said}.errors", "wb") as errors:
+            command = [sys.executable, __file__, url, f"hub {seed}", *map(str, place), "4000", str(seed)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
+        while not said.read_bytes().startswith(b"ready"):
+            assert self._process.poll() is None, Path(f"{said}.errors").read_text()
+            time.sleep(0.01)
+
+    def kill(self):
+        """Kill it; return what it has acknowledged by then, as pairs of client and number."""
+        self._process.kill()
+        self._process.wait()
+        assert Path(f"{self._said}.errors").read_text() == ""
+        _, *lines = self._said.read_text().splitlines()
+        return [tuple(map(int, line.split())) for line in lines]
 
 
 def main(url: str, name: str, series: str, exchange: str, clients: str, seed: str) -> None:

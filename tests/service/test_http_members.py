@@ -3,6 +3,7 @@
 import base64
 import hmac
 import os
+import socket
 import time
 
 import pytest
@@ -168,11 +169,15 @@ def test_p1_whoever_has_no_token_is_told_nothing(hub):
     assert hub.desk.heard == []
 
 
-def test_failures_on_one_connection_are_counted(hub):
-    with hub.client(None) as http:
-        problems = [problem(http.get("/v1/results/0", headers=hub.own(77))) for _ in range(4)]
-        assert problems == ["unauthorized"] * 3 + ["busy"]
-        assert problem(http.get("/v1/results/0", headers=hub.own(77))) == "unauthorized"
+def test_a_connection_is_closed_after_three_failures(hub):
+    with socket.create_connection(hub.address, timeout=10) as plain:
+        for _ in range(3):
+            plain.sendall(b"GET /v1/results/0 HTTP/1.1\r\nAuthorization: Bearer guess\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += plain.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 401 ")
+        assert plain.recv(1) == b""
 
 
 def test_without_a_charter_there_are_no_sessions(tmp_path):

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ccesa.cli.join import imported
+from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
@@ -53,7 +53,7 @@ def federation(folder, guard: str, **options) -> Federation:
         if guard == "active"
         else {"config": configure(CLIENTS, bits=32, min_survivors=3)}
     )
-    policy = Policy(gather=10, after=3, deadline=6, vector_after=3, vector_deadline=6, absent=5)
+    policy = Policy(gather=60, after=3, deadline=6, vector_after=3, vector_deadline=6, absent=10)
     return Federation(
         **{
             "name": "a test",

@@ -277,37 +277,54 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 
 # Tasks, and what becomes of replies
 
+#: What is answered in place of a part of a task, and what is said about it.
 PARTS = {
-    "no range": lambda answer: with_header(answer, content_range=None),
-    "another part": lambda answer: with_header(answer, content_range="bytes 1-10/10"),
-    "nothing": lambda answer: replace(answer, body=b"", headers={"content-range": "bytes 0--1/10"}),
-    "more than there is": lambda answer: with_header(
-        answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
+    "no range": (lambda answer: with_header(answer, content_range=None), "did not hand a task over"),
+    "another part": (
+        lambda answer: with_header(answer, content_range="bytes 1-10/10"),
+        "another part than it was asked for",
     ),
-    "more than fits": lambda answer: with_header(
-        answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"
+    "nothing": (lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}), "hand a task"),
+    "more than there is": (
+        lambda answer: with_header(
+            answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
+        ),
+        "in parts, got others",
     ),
-    "forbidden": lambda answer: problem(403, "malformed"),
+    "more than fits": (
+        lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
+        "in parts, got others",
+    ),
+    "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
 }
 
 
-@pytest.mark.parametrize("lie", PARTS.values(), ids=PARTS)
-def test_a_task_that_does_not_come_as_it_was_asked_for(lie):
+@pytest.mark.parametrize(("lie", "why"), PARTS.values(), ids=PARTS)
+def test_a_task_that_does_not_come_as_it_was_asked_for(lie, why):
     hub = PlayedHub("active", rounds=1)
     players = [Played(hub, client) for client in range(6)]
     honest = hub.task
     hub.task = lambda *asked: lie(honest(*asked))
-    with pytest.raises(FaultyServer):
+    with pytest.raises(FaultyServer, match=why):
         play(hub, players)
     assert vectors_sent(hub) == 0
 
 
-@pytest.mark.parametrize("offset", [0, 1, -1, 10**9, None])
-def test_an_upload_that_the_hub_never_takes_is_given_up(offset):
+@pytest.mark.parametrize(
+    ("offset", "why"),
+    [
+        (0, "it keeps going back"),
+        (1, "it keeps going back"),
+        (-1, "a place that is not in it"),
+        (10**9, "a place that is not in it"),
+        (None, "a place that is not in it"),
+    ],
+)
+def test_an_upload_that_the_hub_never_takes_is_given_up(offset, why):
     hub = PlayedHub("active", rounds=1)
     player = Played(hub, 0, part_bytes=20)
     hub.put = lambda *asked: problem(409, "upload-offset", upload_offset=offset)
-    with pytest.raises(FaultyServer, match="upload"):
+    with pytest.raises(FaultyServer, match=why):
         play(hub, [player])
 
 

@@ -1,12 +1,9 @@
 """Hubs beside each other: never two owners, nothing after closing, and sums that fit what was saved."""
 
 import random
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +12,7 @@ from hypothesis import strategies as st
 from ccesa.service import audit
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import Claim
-from store_hub import Hub, check, number, opening, work
-
-WORKER = Path(__file__).with_name("store_hub.py")
+from store_hub import Hub, Process, check, number, opening, work
 
 
 @pytest.fixture
@@ -211,27 +206,6 @@ def test_a_nonce_makes_one_session_for_whoever_is_first(stores):
 
 
 # Processes that are killed
-
-
-class Process:
-    """A hub in a process of its own."""
-
-    def __init__(self, url, place, seed, said):
-        self._said = said
-        with open(said, "wb") as output, open(f"{said}.errors", "wb") as errors:
-            command = [sys.executable, WORKER, url, f"hub {seed}", *map(str, place), "4000", str(seed)]
-            self._process = subprocess.Popen(command, stdout=output, stderr=errors)
-        while not said.read_bytes().startswith(b"ready"):
-            assert self._process.poll() is None, Path(f"{said}.errors").read_text()
-            time.sleep(0.01)
-
-    def kill(self):
-        """Kill it; return what it has acknowledged by then, as pairs of client and number."""
-        self._process.kill()
-        self._process.wait()
-        assert Path(f"{self._said}.errors").read_text() == ""
-        _, *lines = self._said.read_text().splitlines()
-        return [tuple(map(int, line.split())) for line in lines]
 
 
 @pytest.mark.parametrize("hubs", [1, 2])

@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 import ccesa
+from ccesa.cli.audit import audit
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.identity import identity
+from ccesa.cli.invite import invite
 from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
@@ -23,9 +25,11 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command()(audit)
 app.add_typer(charter, name="charter")
 app.command()(demo)
 app.add_typer(identity, name="identity")
+app.command()(invite)
 app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)

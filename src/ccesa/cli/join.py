@@ -1,25 +1,25 @@
 """``ccesa join``: take part in a federation."""
 
-import importlib
 import json
-import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from ccesa import files
 from ccesa.cli import STOPPED
-from ccesa.errors import ConfigError, quoted, shown
+from ccesa.cli.importing import imported
+from ccesa.errors import ConfigError, shown
 from ccesa.service.participant.core import Contribute
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.events import Event
+from ccesa.statistics import Schema, read_csv
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
 _Charter = Annotated[
@@ -41,6 +41,18 @@ _Run = Annotated[
         help="What is called with the task and the round's number, and returns your contribution.",
         show_default=False,
     ),
+]
+_Statistics = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="In place of --run: your table, of which the charter says what is counted.",
+        show_default=False,
+    ),
+]
+_Results = Annotated[
+    Path | None,
+    typer.Option(help="New file for what the hub publishes, a line of JSON each.", show_default=False),
 ]
 _Memory = Annotated[
     Path | None,
@@ -65,6 +77,8 @@ def join(
     identity: _Identity = None,
     token: _Token = None,
     run: _Run = None,
+    statistics: _Statistics = None,
+    results: _Results = None,
     memory: _Memory = None,
     ledger: _Ledger = None,
     ca: _Ca = None,
@@ -83,8 +97,8 @@ def join(
     With --charter nothing about a round is taken from the hub that the charter says. Stopping and starting
     again is safe at any moment: rounds in flight go on without you, and you are in the next one.
     """
-    if run is None:
-        raise ConfigError("say with --run MODULE:FUNCTION what you contribute")
+    contribute = _contribution(run, statistics)
+    published: list[dict[str, Any]] = []
     if memory is None and identity is not None:
         memory = identity.with_name(identity.name + ".memory")
     participant = Participant(
@@ -99,10 +113,43 @@ def join(
         once=once,
         strict=strict,
         progress=_Printer(quiet, as_json),
+        results=published.append if results or statistics else None,
     )
-    contribute = imported(run)
     with _stopped_by(signal.SIGTERM):
         participant.run(contribute)
+    if results is not None:
+        files.write_new(results, "".join(f"{json.dumps(one)}\n" for one in published), private=False)
+    elif not quiet:
+        _print_reports(published)
+
+
+def _contribution(run: str | None, statistics: Path | None) -> Contribute:
+    if run is not None and statistics is None:
+        return imported(run)
+    if run is None and statistics is not None:
+        return _counted(statistics)
+    raise ConfigError("say what you contribute: either --run MODULE:FUNCTION or --statistics CSV")
+
+
+def _counted(table: Path) -> Contribute:
+    """Return a function that contributes the records of a table, read anew for every question."""
+    if not table.is_file():
+        raise ConfigError(f"there is no table {table}")
+
+    def contribute(schema: object, number: int) -> Iterator[dict[str, Any]]:
+        if not isinstance(schema, Schema):
+            raise ConfigError("this federation asks for no statistics: its charter has no [statistics]")
+        return read_csv(table, schema)
+
+    return contribute
+
+
+def _print_reports(published: list[dict[str, Any]]) -> None:
+    """Print reports of statistics, in the hub's words: nothing in them reaches the terminal as it is."""
+    for one in published:
+        text = one.get("value", {}).get("text") if isinstance(one.get("value"), dict) else None
+        for line in str(text).splitlines() if text is not None else ():
+            typer.echo(shown(line, 200))
 
 
 class _Printer:
@@ -124,24 +171,6 @@ class _Printer:
             return
         self._last = event.text
         self._console.print(Text(event.text, style=_STYLES.get(event.kind, "")))
-
-
-def imported(name: str) -> Contribute:
-    """Return a function by module and name; modules of the current folder are found, too."""
-    module, colon, function = name.partition(":")
-    if not (module and colon and function):
-        raise ConfigError(f"--run takes MODULE:FUNCTION, as in my_module:contribute, not {quoted(name)}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), function, None)
-    except ImportError as error:
-        raise ConfigError(f"--run: cannot import {quoted(module)}: {shown(str(error), 200)}") from error
-    except SyntaxError as error:
-        raise ConfigError(f"--run: {error.filename}, line {error.lineno}: {error.msg}") from error
-    if not callable(found):
-        raise ConfigError(f"--run: there is no function {quoted(function)} in {quoted(module)}")
-    return found
 
 
 def _token(given: str | None) -> str | None:

@@ -1,13 +1,11 @@
 """``ccesa serve``: run a federation that sites take part in over HTTP."""
 
-import importlib
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ccesa.errors import ConfigError, quoted
+from ccesa.cli.importing import imported
 
 if TYPE_CHECKING:
     from ccesa.service import Hub
@@ -22,7 +20,8 @@ def serve(
     run: Annotated[
         str | None,
         typer.Option(
-            help="module:name of a coordinator: a class or an object that makes tasks and takes results.",
+            metavar="MODULE:COORDINATOR",
+            help="Class, or function that returns one: makes tasks and takes results.",
             show_default=False,
         ),
     ] = None,
@@ -50,22 +49,8 @@ def serve(
 
     federation = Federation.load(path)
     logs.set_up(log_format)
-    Hub(federation, loaded(run), name=name, until_over=until_over, new_series=new_series).serve(_ready)
-
-
-def loaded(spec: str | None) -> Any:
-    """Return what ``module:name`` names; a class or a function is called."""
-    if spec is None:
-        return None
-    module, _, name = spec.partition(":")
-    if not module or not name:
-        raise ConfigError(f"{quoted(spec)} is not module:name")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{quoted(spec)} cannot be loaded: {error}") from error
-    return found() if callable(found) else found
+    coordinator = None if run is None else imported(run)()
+    Hub(federation, coordinator, name=name, until_over=until_over, new_series=new_series).serve(_ready)
 
 
 def _ready(hub: "Hub") -> None:

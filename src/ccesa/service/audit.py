@@ -47,7 +47,7 @@ def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) ->
     )
 
 
-def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> AuditRow | None:
+def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRow]:
     """Check all entries of an audit log, from the first on.
 
     Args:
@@ -55,23 +55,22 @@ def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> AuditRow | N
         noted: The hash of an entry that somebody wrote down, which must be among them.
 
     Returns:
-        The last entry, or None if there is none.
+        The entries.
 
     Raises:
         DamagedAudit: If an entry was changed, left out or put in, or if ``noted`` is the hash of none.
     """
-    previous, last, found = START, None, noted in (None, START)
+    checked: list[AuditRow] = []
     for place, row in enumerate(rows):
+        previous = checked[-1].hash if checked else START
         if row.place != place:
             raise DamagedAudit(place, "is missing")
         if row.hash != _hash(previous, place, row.time, row.kind, row.body):
             raise DamagedAudit(place, "is not as it was written, or does not follow the one before")
-        previous, last, found = row.hash, row, found or row.hash == noted
-    if not found:
-        raise DamagedAudit(
-            0 if last is None else last.place + 1, "is missing: no entry has the hash that was noted"
-        )
-    return last
+        checked.append(row)
+    if noted is not None and noted not in {row.hash for row in checked}:
+        raise DamagedAudit(len(checked), "is missing: none of those before has the hash that was noted")
+    return checked
 
 
 def _hash(previous: bytes, place: int, time: float, kind: str, body: str) -> bytes:

@@ -258,6 +258,9 @@ class Federation:
 
         Args:
             length: Words of a vector.
+
+        Raises:
+            ConfigError: There is no round with vectors of this length.
         """
         if self.charter is not None:
             return self.charter.config(length=length, accept=True)

@@ -144,11 +144,9 @@ class Connection(HttpToolsProtocol):
     # What the parser says
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless there is one already or the client had its chances."""
+        """Begin a request, unless there is one already."""
         if self._is_answering:
             raise _Refused
-        if self.failures >= self._limits.failures:
-            self._stop(Problem("busy", "too many attempts on one connection", retry_after=1))
         super().on_message_begin()
         self.scope["state"]["connection"] = self
         self._in_header, self._complete = True, False
@@ -189,19 +187,29 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._complete = True
         if self.cycle.response_complete:
-            self._set_deadline(self._limits.idle_seconds)
+            self._rest()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, and before that, for the end of a body that nobody wants."""
+        """Wait for the next request, and before that, for the end of a body that nobody wants.
+
+        Closed at once, the connection would be reset, and who is still sending might not see the answer.
+        """
         self.server_state.total_requests += 1
-        idle = self._complete and not self.transport.is_closing()
-        self._set_deadline(self._limits.idle_seconds if idle else self._limits.linger_seconds)
+        self._set_deadline(self._limits.linger_seconds)
         if not self.transport.is_closing():
             self.flow.resume_reading()
+            if self._complete:
+                self._rest()
 
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _rest(self) -> None:
+        """Wait for the next request, unless its sender had its chances."""
+        self._set_deadline(self._limits.idle_seconds)
+        if self.failures >= self._limits.failures:
+            self._close()
 
     def _set_deadline(self, seconds: float) -> None:
         self._deadline = self.loop.time() + seconds
@@ -210,11 +218,8 @@ class Connection(HttpToolsProtocol):
         """Count what was parsed of a header, and stop where it is too much."""
         self._header_bytes += sum(map(len, pieces))
         if self._header_bytes > self._limits.header_bytes or len(self.headers) >= self._limits.headers:
-            self._stop(self._too_large())
-
-    def _stop(self, problem: Problem) -> None:
-        self._problem = problem
-        raise _Refused
+            self._problem = self._too_large()
+            raise _Refused
 
     def _too_large(self) -> Problem:
         most, lines = self._limits.header_bytes, self._limits.headers

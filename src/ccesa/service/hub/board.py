@@ -5,8 +5,6 @@ engine, which may be taking masks off a sum.
 """
 
 import asyncio
-import hashlib
-import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +18,13 @@ from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
 from ccesa.service.store import Store
+from ccesa.service.tokens import hashed, new_token
 from ccesa.wire import Data
 
 #: Seconds that a session lives, and that a look at a token is remembered.
 SESSION, REMEMBERED = 3600.0, 10.0
 #: Tokens that are remembered at most.
 MOST_TOKENS = 100_000
-_PREFIX = "ccesa_"
 
 T = TypeVar("T")
 
@@ -118,7 +116,7 @@ class Board:
 
     async def member_of(self, token: str) -> int | None:
         """Return whose token or session this is; None for nobody's."""
-        digest, now = _hashed(token), time.monotonic()
+        digest, now = hashed(token), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
@@ -135,13 +133,13 @@ class Board:
 
     async def is_operator(self, token: str) -> bool:
         """Tell whether a token is an operator's."""
-        return await self._read(lambda: self._store.is_operator(_hashed(token)))
+        return await self._read(lambda: self._store.is_operator(hashed(token)))
 
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
         """Return a new session's token and how long it lives; None if the nonce was used before."""
-        token = _PREFIX + secrets.token_urlsafe(32)
+        token = new_token()
         expires = time.time() + SESSION
-        made = await self._read(lambda: self._store.add_session(_hashed(token), nonce, client, expires))
+        made = await self._read(lambda: self._store.add_session(hashed(token), nonce, client, expires))
         return (token, SESSION) if made else None
 
     # What an operator asks for
@@ -195,10 +193,6 @@ def _shown(what: T | None) -> T:
     if what is None:
         raise OrderError("the hub has shown nothing yet")
     return what
-
-
-def _hashed(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def _mark(view: View) -> tuple[object, ...]:

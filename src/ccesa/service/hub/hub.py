@@ -5,9 +5,10 @@ import secrets
 import socket
 from collections.abc import Callable
 
-from ccesa.errors import CcesaError, OrderError
+from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
+from ccesa.service.desk import EngineFailed
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -167,7 +168,3 @@ class Hub:
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
         self.stop()
-
-
-class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; what was acknowledged is safe."""

@@ -33,12 +33,13 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.spending import ATTEMPTS, Spending
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Kind, Tell, silent
 from ccesa.service.participant.line import Line, Member
+from ccesa.service.participant.results import TakeResult, fetch_results
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -46,6 +47,8 @@ from ccesa.words import Vector
 #: Gets what a task asks for and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
 
+#: The state of a federation that has ended.
+_OVER = "over"
 #: The most bytes of a task.
 MOST_TASK = 1 << 30
 _TASK_BYTES = 32
@@ -89,6 +92,8 @@ class Site:
     part_bytes: int | None = None
     most_task: int = MOST_TASK
     tell: Tell = silent
+    #: Gets what the hub publishes, in the end.
+    results: TakeResult | None = None
 
     def __post_init__(self) -> None:
         if (self.charter is None) != (self.identity is None):
@@ -98,6 +103,15 @@ class Site:
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()
+
+    def counted(self, task: bytes) -> bytes:
+        """Return what vectors are counted by: the task, but a table is the same one in every task.
+
+        Otherwise a hub that lies would ask for the same statistics under many names, each time of others.
+        """
+        if self.charter is not None and self.charter.schema is not None:
+            return self.charter.digest
+        return task
 
     @property
     def member(self) -> Member | None:
@@ -125,7 +139,9 @@ def take_part(site: Site) -> Part[None]:
     number = 0
     while True:
         found = yield from _next_series(site, line, number)
-        if found is None:
+        if found.state == _OVER:
+            if site.results is not None:
+                yield from fetch_results(line, found.question, site.results)
             site.tell(Event(kind="over", text="the federation is over"))
             return
         number, line.part_bytes = found.series, site.part_bytes or _within(found.chunk_bytes)
@@ -147,6 +163,8 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     form: Any = None
     chunk_bytes: int = 8 << 20
+    #: The highest one that has an answer, or -1.
+    question: int = -1
 
 
 def _within(chunk_bytes: int) -> int:
@@ -154,8 +172,8 @@ def _within(chunk_bytes: int) -> int:
     return min(max(chunk_bytes, 1 << 16), 1 << 26)
 
 
-def _next_series(site: Site, line: Line, after: int) -> Part[Announced | None]:
-    """Return the series after this one, once there is one; None when the federation is over."""
+def _next_series(site: Site, line: Line, after: int) -> Part[Announced]:
+    """Return the series after this one, once there is one, or that the federation is over."""
     waited = False
     while True:
         call = Call(
@@ -167,9 +185,7 @@ def _next_series(site: Site, line: Line, after: int) -> Part[Announced | None]:
         answer = yield from line.ask(call)
         found = read(answer, Announced)
         _check_guard(site, found)
-        if found.state == "over":
-            return None
-        if found.series > after:
+        if found.state == _OVER or found.series > after:
             return found
         if not waited:
             site.tell(Event(kind="waiting", text="waiting for rounds to begin"))
@@ -259,6 +275,7 @@ class _Taking:
     def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
         self._site, self._line, self._terms, self._number = site, line, terms, number
         self._series = SeriesClient(terms.config, self._client, used_rounds=site.used_rounds)
+        self._spend = Spending(site.tasks, site.attempts if site.charter is None else site.charter.attempts)
         self._steps = steps_of(terms.config)
         self._most = sum(
             sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
@@ -396,7 +413,7 @@ class _Taking:
 
         options: dict[str, Any] = {
             "task": self._held_task,
-            "tasks": site.tasks,
+            "tasks": None,  # they are counted where the vector is made
             "account": self._terms.account,
             "threads": site.threads,
         }
@@ -404,7 +421,7 @@ class _Taking:
             return ActiveClient(config, site.identity, site.charter, vector, **options)
         if self._place is None:
             raise ConfigError("this site does not know which client it is")
-        return Client(config, self._place, vector, floor=site.floor, attempts=site.attempts, **options)
+        return Client(config, self._place, vector, floor=site.floor, **options)
 
     def _held_task(self) -> bytes:
         """Return the digest of what this site really holds, whatever the hub calls it."""
@@ -416,12 +433,18 @@ class _Taking:
         """Call the site's function, and turn what it returns into a vector."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, form = self._task[1], self._terms.form
-        given = form.given(payload)
+        payload, counted = self._task[1], self._site.counted(self._task[0])
+        self._spend.check(counted)
+        given = self._terms.form.given(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
+        vector = self._contribution(given, payload, config)
+        self._spend(counted)
+        return vector
+
+    def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
             contribution = self._site.contribute(given, config.number)
-            return form.vector(contribution, payload, config.context)
+            return self._terms.form.vector(contribution, payload, config.context)
         except CcesaError:
             raise
         except Exception as error:  # the site's own function

@@ -23,6 +23,7 @@ from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import Contribute, Site, take_part
 from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.results import TakeResult
 
 if TYPE_CHECKING:
     import httpx
@@ -60,6 +61,7 @@ class Participant:
         strict: Whether to end with the first fault, in place of sitting out its round.
         threads: The most threads that make masks; 0 stands for as many as help.
         patience: Seconds after which a hub that is away is given up.
+        results: Called in the end with what the hub publishes about each question, as JSON has it.
 
     Raises:
         ConfigError: Arguments that do not go together, an address that is none, an identity that is not in
@@ -86,6 +88,7 @@ class Participant:
         strict: bool = False,
         threads: int = 0,
         patience: float = 3600.0,
+        results: TakeResult | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
@@ -108,6 +111,7 @@ class Participant:
             strict=strict,
             patience=patience,
             tell=progress,
+            results=results,
         )
 
     def run(self, contribute: Contribute) -> None:

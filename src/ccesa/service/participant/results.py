@@ -1,0 +1,39 @@
+"""What came out, as the hub tells its members: it is the hub's word, and nothing else vouches for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ccesa.service.participant.calls import Call, Part, read
+from ccesa.service.participant.line import Line
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hub publishes about one question."""
+
+    question: int
+    outcome: str
+    series: int
+    number: int
+    survivors: list[int]
+    value: Any
+    metrics: dict[str, float]
+    #: Of the audit log, in hexadecimal: whoever keeps it can tell later whether the log was changed.
+    head: str
+
+
+#: Gets what the hub publishes about one question, as JSON has it.
+TakeResult = Callable[[dict[str, Any]], None]
+
+#: The most bytes of one result, and the most results that are asked for.
+MOST_RESULT, MOST_RESULTS = 1 << 30, 100_000
+
+
+def fetch_results(line: Line, last: int, take: TakeResult) -> Part[None]:
+    """Fetch all that is published, up to the last question that has an answer."""
+    for question in range(min(last + 1, MOST_RESULTS)):
+        call = Call(method="GET", path=f"/v1/results/{question}", most=MOST_RESULT)
+        answer = yield from line.ask_as_member(call)
+        if answer.status != 404:  # lost, or not published
+            take(msgspec.to_builtins(read(answer, Published)))

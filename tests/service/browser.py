@@ -1,0 +1,92 @@
+"""Debian's Chromium over the operator's page: what it logs, what it asks for, and what can be read in it."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+#: The ratio of luminances of every visible text to what is behind it, where it is less than WCAG's AA asks for.
+LOW_CONTRAST = """() => {
+  const rgb = text => (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const behind = node => { for (let one = node; one; one = one.parentElement) {
+    const colour = rgb(getComputedStyle(one).backgroundColor); if (colour.length < 4 || colour[3] > 0.99) return colour; } return [255, 255, 255]; };
+  const low = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walker.nextNode()) {
+    const holder = walker.currentNode.parentElement, style = getComputedStyle(holder), box = holder.getBoundingClientRect();
+    if (!walker.currentNode.data.trim() || box.width < 2 || box.height < 2 || style.visibility === "hidden" || holder.closest("script,style,noscript,:disabled")) continue;
+    const ink = rgb(holder.closest("svg") ? style.fill : style.color), paper = behind(holder);
+    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
+    seen += 1;
+    if (ratio < 4.5) low.push(`${walker.currentNode.data.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
+  }
+  return [seen, low];
+}"""
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    if path is None and os.environ.get("CCESA_WITHOUT_CHROMIUM"):
+        pytest.skip("CCESA_WITHOUT_CHROMIUM is set")
+    if path is None:
+        pytest.fail(
+            "no chromium: sudo apt-get install chromium, or set CCESA_WITHOUT_CHROMIUM=1 to do without"
+        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+class Shown:
+    """A page that is open, with everything that it logged or asked for."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.logged: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.logged.append(message.text))
+        page.on("pageerror", lambda error: self.logged.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(url)
+        page.wait_for_selector("#live:has-text('live')")
+        page.wait_for_selector("#member-rows tr, #nobody:visible", state="attached")
+
+    def text(self, where: str) -> str:
+        return self.page.locator(where).inner_text()
+
+    def wait(self, where: str, text: str) -> None:
+        self.page.locator(where, has_text=text).first.wait_for(timeout=10_000)
+
+    def use_token(self, token: str) -> None:
+        self.page.get_by_label("Operator's token").fill(token)
+        self.page.get_by_role("button", name="Use").click()
+
+    def is_clean(self) -> bool:
+        """Nothing was logged, and nothing but the hub was asked."""
+        away = [one for one in self.requests if not one.startswith((self.url, "data:"))]
+        return (self.logged, away) == ([], [])
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, url: str, **options) -> Iterator[Shown]:
+    context = browser.new_context(**options)
+    try:
+        yield Shown(context.new_page(), url)
+    finally:
+        context.close()
