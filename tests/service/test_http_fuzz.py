@@ -280,7 +280,7 @@ def is_whole(hub) -> None:
     while hub.front.server_state.tasks:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert hub.app.state.refusals["internal"] == 0
+    assert hub.count("refusals_total", reason="internal") == 0
     hub.do(hub.desk.open_next)
     exchange = hub.desk.view.exchange
     for client in range(4):

@@ -156,6 +156,11 @@ class Federation:
             Path(folder),
             config,
         )
+        if charter is not None and charter.schema is not None and rounds > charter.attempts:
+            raise ConfigError(
+                f"{rounds} rounds of statistics: under this charter a member sends its table at most "
+                f"{charter.attempts} time(s), whatever the question"
+            )
         if (self.hub.certificate is None) != (self.hub.key is None):
             raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
 

@@ -113,10 +113,10 @@ class Hub:
         engine = board.engine = self._engine(store, board, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        sites = http.app(board, self.federation, limits)
+        sites = http.app(board, self.federation, limits, meters)
         page = operator.app(board, meters, hosts=hub.hosts)
         self._fronts = (
-            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters),
             Front(page, hub.operate),
         )
         engine.start()
