@@ -76,6 +76,11 @@ class Connection(HttpToolsProtocol):
         finally:
             self._waiting, self._interrupted = None, False
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the hub is stopping."""
+        return self._stopping
+
     def _stopped(self) -> Problem:
         return Problem("stopping", "ask again, this hub or another", retry_after=1)
 

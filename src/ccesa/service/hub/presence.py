@@ -14,6 +14,8 @@ class Presence:
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
+        #: Until when the store knows who was heard of.
+        self._shared = 0.0
         self.rows: dict[int, MemberRow] = {}
         self.reload()
 
@@ -23,9 +25,10 @@ class Presence:
 
     def share(self) -> None:
         """Let other hubs know, and learn from them."""
-        heard = dict(self._heard)
+        heard = {client: when for client, when in dict(self._heard).items() if when > self._shared}
         if heard:
             self._store.seen(heard)
+            self._shared = max(heard.values())
         self.reload()
 
     def reload(self) -> None:

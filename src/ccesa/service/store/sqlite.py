@@ -55,7 +55,12 @@ class SQLite(Database):
 
     READ = ("BEGIN",)
     WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
-    ERASE = "PRAGMA wal_checkpoint(TRUNCATE)"  # in the file they are overwritten, but not in the log
+    #: In the file they are overwritten, but not in the log; while somebody reads that, it waits.
+    ERASE = (
+        "PRAGMA busy_timeout = 100",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        f"PRAGMA busy_timeout = {1000 * _SECONDS}",
+    )
     errors = sqlite3.Error
 
     def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
