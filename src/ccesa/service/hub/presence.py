@@ -7,6 +7,9 @@ from ccesa.service.federation import Federation
 from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow
 
+#: A member that is heard of all the time is written down so often, in parts of the time until it is absent.
+SHARED = 0.1
+
 
 class Presence:
     """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
@@ -22,8 +25,11 @@ class Presence:
         self._heard[client] = self.now()
 
     def share(self) -> None:
-        """Let other hubs know, and learn from them."""
-        heard = dict(self._heard)
+        """Let other hubs know, as exactly as absence is told, and learn from them."""
+        late = self._federation.policy.absent * SHARED
+        heard = {
+            client: time for client, time in dict(self._heard).items() if time - self.row(client).seen >= late
+        }
         if heard:
             self._store.seen(heard)
         self.reload()

@@ -54,7 +54,8 @@ class SQLite(Database):
     """
 
     READ = ("BEGIN",)
-    WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
+    WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
+    CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
     ERASE = "PRAGMA wal_checkpoint(TRUNCATE)"  # in the file they are overwritten, but not in the log
     errors = sqlite3.Error
 
