@@ -23,8 +23,9 @@ from ccesa.errors import ConfigError
 from ccesa.identity import Identity
 from ccesa.plan import Plan, plan
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
-from ccesa.service.participant.core import Site, take_part
+from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Event
+from ccesa.service.participant.site import Site
 from ccesa.simulate.enrolment import chartered
 from ccesa.words import Vector
 

@@ -121,7 +121,7 @@ CATCHING_ALL = (
     "flower/node/mod.py",
     "service/coordinator.py",
     "service/hub/engine.py",
-    "service/participant/core.py",
+    "service/participant/taking.py",
     "workers.py",
 )
 

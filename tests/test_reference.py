@@ -30,9 +30,11 @@ from ccesa import (
     Server,
     errors,
     plan,
+    statistics,
 )
 from ccesa.protocol import messages as m
 from ccesa.quantize import Mean, Quantized
+from ccesa.service import desk
 from ccesa.simulate.models import AggregatedModels
 from rounds import Play, changed, configure, configure_active, read
 
@@ -82,6 +84,12 @@ def public_names() -> Iterator[Documented]:
     yield from (Documented(name, getattr(ccesa, name)) for name in ccesa.__all__ if name != "plan")
     yield from (Documented(f"plan.{name}", getattr(plan, name)) for name in plan.__all__)
     yield from (Documented(kind.__name__, kind) for kind in (AggregatedModels, Mean, Quantized))
+    yield from (Documented(f"statistics.{name}", getattr(statistics, name)) for name in statistics.__all__)
+    try:
+        from ccesa import service
+    except ImportError:
+        return
+    yield from (Documented(f"service.{name}", getattr(service, name)) for name in service.__all__)
     try:
         from ccesa import flower
     except ImportError:
@@ -183,7 +191,7 @@ def test_what_is_returned_is_said(one):
 @every
 def test_what_is_raised_exists(one):
     for name in one.named("Raises"):
-        kind = getattr(errors, name, None) or getattr(builtins, name, None)
+        kind = getattr(errors, name, None) or getattr(builtins, name, None) or getattr(desk, name, None)
         assert isinstance(kind, type), name
         assert issubclass(kind, Exception), name
 

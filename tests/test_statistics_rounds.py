@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
 from ccesa.statistics import Category, Number, Schema, read_csv
+from ccesa.statistics.noisy import Scale
 from rounds import charter, identity
 from series_rounds import SeriesPlay
 from tables import check_report, schemas
@@ -251,6 +253,19 @@ def test_the_files_of_the_hospitals_are_those_that_the_script_writes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.csv" for name in SITES}
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (HOSPITALS / "data" / path.name).read_bytes()
+
+
+def test_the_noise_on_the_page_is_that_of_the_example():
+    page = (HOSPITALS.parents[1] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| ± (\S+) \| ± (\S+) years \| ± (\S+) days \|$", page, re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "3", "8"]
+    for epsilon, *told in rows:
+        mechanism = planned(asked(epsilon=float(epsilon))).mechanism
+        count = Scale(NOISY, mechanism).noise(NOISY.quantities[0], 5)
+        age, days = (
+            count * math.hypot(most, most - 2 * mean) / 540 for most, mean in ((110, 58.5), (365, 5.6))
+        )
+        assert [float(one) for one in told] == pytest.approx([count, age, days], rel=0.06)
 
 
 def test_the_example_runs_and_says_what_the_page_says():

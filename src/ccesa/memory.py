@@ -31,18 +31,18 @@ class Entry(NamedTuple):
 
 
 class FolderMemory:
-    """Keeps entries as empty files in a folder that belongs to this node alone."""
+    """Keeps entries as empty files in a folder that belongs to this site alone."""
 
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = folder.stat().st_mode
         except OSError as error:
-            raise ConfigError(f"this node cannot keep its memory in {folder}: {error.strerror}") from error
+            raise ConfigError(f"this site cannot keep its memory in {folder}: {error.strerror}") from error
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise ConfigError(f"this node cannot write to {folder}, where it is to keep its memory")
+            raise ConfigError(f"this site cannot write to {folder}, where it is to keep its memory")
         if os.name == "posix" and mode & stat.S_IWOTH:
-            raise ConfigError(f"everybody can write to {folder}, where this node keeps its memory: chmod o-w")
+            raise ConfigError(f"everybody can write to {folder}, where this site keeps its memory: chmod o-w")
         self._folder = folder
 
     def add(self, entry: Entry) -> bool:
@@ -102,21 +102,21 @@ class _Keys:
 
 
 class UsedOnce(_Keys, MutableSet[bytes]):
-    """Rounds that this node answered, or states that it resumed, as a ``Client`` asks for them."""
+    """Rounds that this site answered, or states that it resumed, as a ``Client`` asks for them."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, bytes) and Entry(self._about, key) in self._memory
 
     def add(self, key: bytes) -> None:
         if not self._memory.add(Entry(self._about, key)):
-            raise ConfigError(f"another process of this node was first to use this {self._about}")
+            raise ConfigError(f"another process of this site was first to use this {self._about}")
 
     def discard(self, key: bytes) -> NoReturn:
         raise UsageError("what was used stays used")
 
 
 class TaskCounts(_Keys, MutableMapping[bytes, int]):
-    """How often this node contributed to each task, as ``Spending`` asks for it."""
+    """How often this site contributed to each task, as ``Spending`` asks for it."""
 
     def __init__(self, memory: Memory) -> None:
         super().__init__(memory, TASK)
@@ -130,11 +130,11 @@ class TaskCounts(_Keys, MutableMapping[bytes, int]):
         return count
 
     def __setitem__(self, task: bytes, count: int) -> None:
-        """Count one more; refuse where another process of this node has done so in the meantime."""
+        """Count one more; refuse where another process of this site has done so in the meantime."""
         if count > 1 and Entry(TASK, task, count - 1) not in self._memory:
             raise UsageError("contributions are counted one by one")
         if not self._memory.add(Entry(TASK, task, count)):
-            raise ConfigError("another process of this node was first to count this contribution")
+            raise ConfigError("another process of this site was first to count this contribution")
 
     def __delitem__(self, task: bytes) -> NoReturn:
         raise UsageError("what was contributed stays contributed")

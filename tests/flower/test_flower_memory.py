@@ -91,7 +91,7 @@ def test_used_is_used(kept):
     seen.add(KEY)
     assert (KEY in seen, OTHER in seen, list(seen), len(seen)) == (True, False, [KEY], 1)
     assert KEY not in UsedOnce(kept, STATE)
-    with pytest.raises(ConfigError, match="another process of this node was first to use this round"):
+    with pytest.raises(ConfigError, match="another process of this site was first to use this round"):
         seen.add(KEY)
     with pytest.raises(UsageError, match="stays used"):
         seen.discard(KEY)
@@ -119,7 +119,7 @@ def test_counts_go_up_one_by_one(kept):
     counts[KEY] = 1
     counts[KEY] = 2
     for count in (1, 2):
-        with pytest.raises(ConfigError, match="another process of this node was first"):
+        with pytest.raises(ConfigError, match="another process of this site was first"):
             counts[KEY] = count
     with pytest.raises(UsageError, match="stays contributed"):
         del counts[KEY]
@@ -152,7 +152,7 @@ def test_two_processes_do_not_make_the_same_contribution(tmp_path):
     counts = [TaskCounts(FolderMemory(tmp_path)) for _ in range(2)]
     assert [one.get(KEY, 0) for one in counts] == [0, 0]
     counts[0][KEY] = 1
-    with pytest.raises(ConfigError, match="another process of this node was first"):
+    with pytest.raises(ConfigError, match="another process of this site was first"):
         counts[1][KEY] = 1
 
 

@@ -501,7 +501,7 @@ def test_a_round_is_trained_for_once_whatever_the_state_says(tmp_path, monkeypat
     grid.faults = twice
     assert_trained(start(grid, 2), number(NODES), but(1004))
     assert app.calls.count(("train", 1004)) == 2
-    assert len(logged(said, "another process of this node was first to use this mask")) == 1
+    assert len(logged(said, "another process of this site was first to use this mask")) == 1
 
 
 def killed_while_training(context: bytes, message: bytes, calls: str) -> None:

@@ -17,18 +17,25 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-#: The ratio of luminances of every visible text to what is behind it, where it is less than WCAG's AA asks for.
+#: How many texts are visible, and those with less contrast to what is behind them than WCAG's AA asks for.
 LOW_CONTRAST = """() => {
   const rgb = text => (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  const behind = node => { for (let one = node; one; one = one.parentElement) {
-    const colour = rgb(getComputedStyle(one).backgroundColor); if (colour.length < 4 || colour[3] > 0.99) return colour; } return [255, 255, 255]; };
+  const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const behind = node => {
+    for (let one = node; one; one = one.parentElement) {
+      const colour = rgb(getComputedStyle(one).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0.99) return colour;
+    }
+    return [255, 255, 255];
+  };
   const low = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   let seen = 0;
   while (walker.nextNode()) {
-    const holder = walker.currentNode.parentElement, style = getComputedStyle(holder), box = holder.getBoundingClientRect();
-    if (!walker.currentNode.data.trim() || box.width < 2 || box.height < 2 || style.visibility === "hidden" || holder.closest("script,style,noscript,:disabled")) continue;
+    const holder = walker.currentNode.parentElement, style = getComputedStyle(holder);
+    const box = holder.getBoundingClientRect();
+    if (!walker.currentNode.data.trim() || box.width < 2 || box.height < 2) continue;
+    if (style.visibility === "hidden" || holder.closest("script,style,noscript,:disabled")) continue;
     const ink = rgb(holder.closest("svg") ? style.fill : style.color), paper = behind(holder);
     const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
     seen += 1;

@@ -18,6 +18,7 @@ from ccesa.service.desk import Receipt, Taken, Unavailable, View
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.http import Front, Limits, app
 from ccesa.service.http.members import signed_text
+from ccesa.service.operator.meters import Meters
 from rounds import charter_of, identity
 from series_rounds import SeriesPlay, task_of
 
@@ -181,8 +182,15 @@ class Served:
             hub=HubTable(**{"origins": ("http://hub.test",), **hub}),
         )
         self.desk = SeriesDesk(self.play, most_bytes)
-        self.app = app(self.desk, self.federation, self.limits)
-        self.front = Front(self.app, self.federation.hub.listen, tls=self.federation.tls, limits=self.limits)
+        self.meters = Meters()
+        self.app = app(self.desk, self.federation, self.limits, self.meters)
+        self.front = Front(
+            self.app,
+            self.federation.hub.listen,
+            tls=self.federation.tls,
+            limits=self.limits,
+            meters=self.meters,
+        )
         running = asyncio.ensure_future(self.front.run_until_stopped())
         while not self.front.started and not running.done():
             await asyncio.sleep(0.005)
@@ -219,6 +227,7 @@ class Served:
     @contextmanager
     def client(self, member: int | None = 0, **options):
         headers = {} if member is None else self.own(member)
+        options.setdefault("verify", False)  # no list of authorities is read for each client
         with httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30, **options) as made:
             yield made
 
@@ -226,6 +235,10 @@ class Served:
     def own(client: int) -> dict[str, str]:
         """The header by which a client is known."""
         return {"Authorization": f"Bearer token-{client}"}
+
+    def count(self, name: str, **labels: str) -> float:
+        """What the hub has counted."""
+        return self.meters.registry.get_sample_value(f"ccesa_{name}", labels) or 0
 
     def reply(self, client: int) -> bytes:
         """An honest reply to the open exchange."""

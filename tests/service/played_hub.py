@@ -18,8 +18,9 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.series import Ended, Series
 from ccesa.service.forms import Words
 from ccesa.service.participant.calls import Answer, Call
-from ccesa.service.participant.core import Site, take_part
+from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Event
+from ccesa.service.participant.site import Site
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_server
 from rounds import charter_of, federation_of, identity
@@ -44,9 +45,13 @@ def problem(status: int, name: str, **members) -> Answer:
 class PlayedHub:
     """Answers calls. Where nothing is there to be fetched yet, it answers None, and is asked again."""
 
-    def __init__(self, guard: str = "curious", clients: int = 6, rounds: int = 3, **options) -> None:
+    def __init__(
+        self, guard: str = "curious", clients: int = 6, rounds: int = 3, series: int = 1, **options
+    ) -> None:
         self.config = configure_series(guard, clients, **options)
+        self._begin, self._last = lambda: configure_series(guard, clients, **options), series
         self.charter = charter_of(self.config) if guard_named(guard).chartered else None
+        self._rounds = rounds
         self.series = Series(self.config, server=self._server, rounds=rounds)
         self.form = Words(words=self.config.length, bits=self.config.bits)
         self.number, self.exchange, self.state = 1, -1, "running"
@@ -80,10 +85,14 @@ class PlayedHub:
     def close(self) -> None:
         self.ended += self.series.close()
         self.requests = {}
-        if self.series.finished:
-            self.state = "over"
-        else:
+        if not self.series.finished:
             self.open()
+        elif self.number < self._last:
+            self.number, self.exchange, self.config = self.number + 1, -1, self._begin()
+            self.series = Series(self.config, server=self._server, rounds=self._rounds)
+            self.open()
+        else:
+            self.state = "over"
 
     @property
     def everyone_answered(self) -> bool:
@@ -105,6 +114,8 @@ class PlayedHub:
             return problem(401, "unauthorized")
         if parts[1] == "tasks":
             return self.task(bytes.fromhex(parts[2]), call.headers.get("range"))
+        if parts[1] == "results":
+            return self.result(int(parts[2]))
         if parts[-1] == "exchanges":
             return self.get(client, int(parts[2]), int(query.removeprefix("after=")))
         return self.put(client, int(parts[2]), int(parts[4]), call)
@@ -116,9 +127,10 @@ class PlayedHub:
             "guard": self.config.guard,
             "charter": self.charter and self.charter.digest.hex(),
             "state": self.state,
+            "question": len(self.ended) - 1,
             "series": self.number,
             "config": _text(self.config.encode()),
-            "form": msgspec.to_builtins(self.form),
+            "form": self.form,
         }
         return _json(200, told)
 
@@ -153,6 +165,22 @@ class PlayedHub:
         part, total = self.payload[first : last + 1], len(self.payload)
         told = {"content-range": f"bytes {first}-{first + len(part) - 1}/{total}"}
         return Answer(status=206, headers=told, body=part)
+
+    def result(self, question: int) -> Answer:
+        ended = self.ended[question]
+        if ended.aggregate is None:
+            return problem(404, "no-result")
+        told = {
+            "question": question,
+            "outcome": "sum",
+            "series": self.number,
+            "number": ended.number,
+            "survivors": list(ended.aggregate.survivors),
+            "value": ended.aggregate.vector.tolist(),
+            "metrics": {},
+            "head": "",
+        }
+        return _json(200, told)
 
     def put(self, client: int, series: int, exchange: int, call: Call) -> Answer:
         if (series, exchange) != (self.number, self.exchange) or self.state == "over":
@@ -283,7 +311,7 @@ def check_sums(hub: PlayedHub) -> None:
 
 
 def _json(status: int, value: object) -> Answer:
-    return Answer(status=status, body=json.dumps(value).encode())
+    return Answer(status=status, body=msgspec.json.encode(value))
 
 
 def _text(data: bytes) -> str:

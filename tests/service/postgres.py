@@ -25,7 +25,7 @@ def binaries() -> Path:
     if os.environ.get("CCESA_WITHOUT_POSTGRES"):
         pytest.skip("CCESA_WITHOUT_POSTGRES is set")
     pytest.fail(
-        "there is no PostgreSQL in /usr/lib/postgresql: run the install step of .ci/run, "
+        "there is no PostgreSQL in /usr/lib/postgresql: .ci/packages installs it, "
         "or set CCESA_WITHOUT_POSTGRES to go without"
     )
 

@@ -1,4 +1,4 @@
-"""A desk that plays through what a federation goes through, and the operator's side over it on the loopback."""
+"""A desk that plays what a federation goes through, and the operator's side over it on the loopback."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,12 @@ import msgspec
 import uvicorn
 
 from ccesa.errors import ConfigError
+from ccesa.service.desk import Unavailable
 from ccesa.service.operator import app
 from ccesa.service.operator.meters import Meters
 from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 
-TOKEN = "the operator's token, 32 bytes or so"
+TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105
 #: What a round does in three exchanges; the set-up of the next rides along.
 EXCHANGES = (("share", "unmask"), ("accept", "mask"), ("advertise", "confirm"))
 CITIES = (
@@ -33,8 +34,8 @@ CITIES = (
     "Jena",
 )
 REASONS = {
-    "TooFewClients": "step mask: 11 of 20 clients answered, at least 13 are needed",
-    "Disconnected": "the masks of clients 3 and 9 are cut off from everyone else's",
+    "TooFewClients": "step mask: {few} of {all} clients answered, at least {least} are needed",
+    "Disconnected": "the masks of clients 1 and 3 are cut off from everyone else's",
 }
 
 
@@ -64,9 +65,9 @@ class ShownDesk:
             members=[MemberStatus(client=one, name=names(one), state="absent") for one in range(members)],
             rounds=[],
             certificate=[
-                f"Even if the hub lies and {members // 10} of {members} members work with it, every sum that can "
-                f"be opened has at least {members // 2} honest members in it, except with a probability of 2^-43 "
-                "per roster.",
+                f"Even if the hub lies and {members // 10} of {members} members work with it, every sum that "
+                f"can be opened has at least {members // 2} honest members in it, except with a probability "
+                "of 2^-43 per roster.",
                 "With 10% of the members leaving, a round is lost with a probability of about 2^-20.",
                 "The charter has serial 3, expires on 2027-06-30, and its digest is 5e1c 9a40 77d2 01bb.",
             ],
@@ -132,7 +133,7 @@ class ShownDesk:
             question=status.answered,
             attempt=tries + 1,
             outcome=outcome,
-            reason=REASONS.get(outcome, ""),
+            reason=REASONS.get(outcome, "").format(few=asked // 2, all=asked, least=asked // 2 + 1),
             survivors=0 if lost else max(1, asked - (number * 7) % max(2, asked // 8)),
             asked=asked,
             pairs=list(pairs),
@@ -181,8 +182,6 @@ class ShownDesk:
 
     async def is_operator(self, token: str) -> bool:
         if self.away:
-            from ccesa.service.desk import Unavailable
-
             raise Unavailable("the store is away")
         return hmac.compare_digest(token.encode(), TOKEN.encode())
 
@@ -217,12 +216,15 @@ class Serving:
             port=self.port,
             log_config=None,
             lifespan="off",
+            ws="none",
             timeout_graceful_shutdown=1,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve()), daemon=True)
         self.thread.start()
         while not self.server.started:
+            if not self.thread.is_alive():
+                raise RuntimeError("the operator's side does not start")
             time.sleep(0.01)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
 

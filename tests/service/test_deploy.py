@@ -269,6 +269,8 @@ def hospitals(tmp_path_factory):
     others = [
         ccesa.Member(f"hospital-{one:02}", ccesa.Identity.new().public) for one in range(1, 31) if one != 7
     ]
+    here = TEXTS["federation.toml"].replace(FEDERATION["hub"]["store"], "sqlite:///federation.db")
+    (folder / "federation.toml").write_text(here, encoding="utf-8")
     said = {}
     for line in console(TEXTS["deploy.md"]):
         if not line.startswith("ccesa ") or line.startswith("ccesa join"):
@@ -284,7 +286,7 @@ def hospitals(tmp_path_factory):
 def test_the_commands_of_the_page_run_as_they_stand(hospitals):
     folder, said = hospitals
     assert [line.split()[1] for line in said] == [
-        *("identity", "plan", "charter", "charter", "charter"),
+        *("identity", "plan", "charter", "charter", "charter", "invite"),
         *("identity", "plan", "charter"),
     ]
     first, second = (ccesa.Charter.load(folder / name) for name in ("charter-2.toml", "charter.toml"))

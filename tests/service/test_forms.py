@@ -116,3 +116,10 @@ def test_a_charter_decides_the_form():
     for wrong in (None, {}, {"type": "words"}, {"type": "words", "words": 1, "more": 2}, 7):
         with pytest.raises(ConfigError, match="not a form"):
             form_of(None, wrong)
+
+
+def test_noise_travels_as_json():
+    """A certificate that never fails has no number in JSON."""
+    demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
+    form = Arrays(clients=10, privacy=chosen(demand, clients=10, honest=8, dimension=16))
+    assert form_of(None, msgspec.json.decode(msgspec.json.encode(form))) == form

@@ -386,6 +386,20 @@ def test_no_answer_says_what_serves_it(standing):
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_what_is_refused_sent_and_received_is_counted(hub):
+    with hub.client() as http:
+        envelope, reply = http.get("/v1/series/1/exchanges").content, hub.reply(0)
+        assert http.put(hub.path(), content=reply).status_code == 204
+        assert http.put(hub.path(), content=reply + b"0").status_code == 409
+        assert http.get(f"/v1/tasks/{task_of(0).hex()}", headers={"Range": "bytes=0-9"}).status_code == 206
+        assert hub.count("sent_bytes_total") == len(envelope) + 10
+        assert hub.count("received_bytes_total") == 2 * len(reply) + 1
+        assert hub.count("refusals_total", reason="conflict") == 1
+        deadline = time.monotonic() + 5
+        while hub.count("connections") != 1:
+            assert time.monotonic() < deadline
+
+
 # Pages
 
 

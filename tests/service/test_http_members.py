@@ -1,10 +1,12 @@
 """P1: nobody acts for another client, with a stolen or old token, a replayed signature, or by asking."""
 
+import asyncio
 import base64
 import hmac
 import os
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -178,6 +180,58 @@ def test_a_connection_is_closed_after_three_failures(hub):
                 answer += plain.recv(4096)
             assert answer.startswith(b"HTTP/1.1 401 ")
         assert plain.recv(1) == b""
+
+
+def test_strangers_that_guess_do_not_make_members_wait(hub):
+    """Of tokens on unknown connections only so many are looked up at a time."""
+    guesses, slow = [], asyncio.Event()
+    known = hub.desk.member_of
+
+    async def member_of(token):
+        if token.startswith("guess"):
+            await slow.wait()
+        return await known(token)
+
+    hub.desk.member_of = member_of
+    with hub.client(1) as member:
+        assert member.get("/v1/series/1/exchanges").status_code == 200
+        for number in range(hub.limits.lookups + 1):
+            guesses.append(socket.create_connection(hub.address, timeout=10))
+            guesses[-1].sendall(
+                b"GET /v1/results/0 HTTP/1.1\r\nAuthorization: Bearer guess-%d\r\n\r\n" % number
+            )
+        assert guesses[-1].recv(4096).startswith(b"HTTP/1.1 503 ")
+        assert member.get("/v1/series/1/exchanges").status_code == 200
+        hub.do(slow.set)
+        assert guesses[0].recv(4096).startswith(b"HTTP/1.1 401 ")
+    for one in guesses:
+        one.close()
+
+
+def test_a_member_opens_only_so_many_sessions(hub, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(members, "time", SimpleNamespace(time=time.time, monotonic=lambda: clock[0]))
+    with hub.client(None) as http:
+        for number in range(hub.limits.sessions_per_minute + 1):
+            answer = http.post("/v1/sessions", json=answer_challenge(hub, challenge_of(http), 1))
+            assert answer.status_code == (201 if number < hub.limits.sessions_per_minute else 429)
+        assert problem(answer) == "busy"
+        answer = http.post("/v1/sessions", json=answer_challenge(hub, challenge_of(http), 2))
+        assert answer.status_code == 201
+        clock[0] += 61
+        answer = http.post("/v1/sessions", json=answer_challenge(hub, challenge_of(http), 1))
+        assert answer.status_code == 201
+
+
+def test_p1_failures_are_logged_and_do_not_fill_the_log(hub, caplog):
+    for _ in range(20):
+        with hub.client(77) as http:
+            assert problem(http.get("/v1/results/0")) == "unauthorized"
+    lines = [record for record in caplog.records if record.getMessage() == "unauthorized"]
+    assert 1 <= len(lines) <= 10
+    assert lines[0].fields["address"] == "127.0.0.1"
+    assert "token-77" not in str([record.fields for record in lines])
+    assert hub.count("refusals_total", reason="unauthorized") == 20
 
 
 def test_without_a_charter_there_are_no_sessions(tmp_path):

@@ -33,7 +33,8 @@ def test_nothing_is_wider_than_the_screen(browser, serving, width):
         shown.page.get_by_role("button", name="Show all").click()
         assert shown.page.evaluate("document.documentElement.scrollWidth") == width
         small = shown.page.evaluate(
-            "[...document.querySelectorAll('button, input, select, summary')].map(one => one.getBoundingClientRect())"
+            "[...document.querySelectorAll('button, input, select, summary')]"
+            ".map(one => one.getBoundingClientRect())"
             ".filter(box => box.width && (box.height < 24 || box.width < 24)).length"
         )
         assert small == 0  # a thumb finds everything

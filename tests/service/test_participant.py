@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.errors import ConfigError, OrderError
+from ccesa.errors import ConfigError, FaultyServer, OrderError
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
-from ccesa.service.participant.core import Site
+from ccesa.service.participant.site import Site
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
 from rounds import charter, identity
@@ -53,6 +53,16 @@ def test_no_secret_is_left_when_it_is_over_or_broken_off(guard):
     assert series.rounds == (0,)
     player.core.close()
     assert series.rounds == ()
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_one_series_follows_the_other(guard):
+    hub, players = federation(guard, rounds=2, series=3)
+    hub.payload_of = lambda number: b"%d of %d" % (number, hub.number)
+    play(hub, players)
+    assert survivors(hub) == [EVERYONE] * 6
+    assert len(players[0].used) == 6
+    assert players[0].said("joined") == ["joined round 0", "joined round 1"] * 3
 
 
 # Kills
@@ -360,6 +370,32 @@ def test_the_hub_says_when_to_come_back():
     assert player.wish == Pause(seconds=30)
 
 
+# Results
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_site_is_told_what_the_hub_publishes(guard):
+    hub, players = federation(guard, rounds=3)
+    hub.payload_of = lambda number: b"the same"  # so that the third is lost
+    told = []
+    players[2].changed(results=told.append)
+    play(hub, players)
+    assert [(one["question"], one["survivors"]) for one in told] == [(0, [*EVERYONE]), (1, [*EVERYONE])]
+    assert told[1]["value"] == hub.ended[1].aggregate.vector.tolist()
+    assert not any("/v1/results" in call.path for call in players[1].calls)
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b'{"question": "0"}', b"\xff"])
+def test_a_result_that_is_none_is_an_error_by_name(said):
+    hub, players = federation("curious", rounds=1)
+    told = []
+    players[2].changed(results=told.append)
+    hub.result = lambda question: Answer(status=200, body=said)
+    with pytest.raises(FaultyServer):
+        play(hub, players)
+    assert told == []
+
+
 # What a site brings
 
 
@@ -373,6 +409,7 @@ def test_what_does_not_go_together():
         {"charter": agreed, "identity": identity(0), "token": "x"},
         {"charter": agreed, "identity": identity(99)},
         {"charter": charter(6, expires=1), "identity": identity(0)},
+        *({"token": token} for token in ("", "a b", "a\nb", "\xe4", "x" * 5000)),
     ):
         with pytest.raises(ConfigError):
             Site(**usual, **options)

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
+from ccesa.files import write_new
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant.driver import Participant, origin_of
@@ -413,13 +414,23 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
-    with join(tmp_path, f"http://127.0.0.1:{free_port()}", "--token", "x") as process:
+    write_new(tmp_path / "token", "x\n", private=True)
+    with join(tmp_path, f"http://127.0.0.1:{free_port()}", "--token", "@token") as process:
         assert "the hub is away" in process.stderr.readline()
         process.send_signal(how)
         _, said = process.communicate(timeout=20)
     assert process.returncode == 130
     assert said.endswith("ccesa: stopped\n")
     assert "Traceback" not in said
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "token").write_text("x")
+    with join(tmp_path, f"http://127.0.0.1:{free_port()}", "--token", "@token") as process:
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert said == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
 
 
 def test_the_function_that_a_command_names(tmp_path, monkeypatch):

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ccesa.errors import ConfigError, FaultyServer, MalformedMessage
+from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.floor import Floor
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
@@ -353,3 +355,59 @@ def test_no_token_and_no_body_is_in_what_is_shown_of_a_call():
         assert isinstance(call, Call)
         assert "body" not in repr(call)
         assert "token-0" not in repr(call)
+
+
+# Whatever comes
+
+FIELDS = [
+    *("guard", "state", "series", "charter", "config", "form", "chunk_bytes", "question"),
+    *("challenge", "token", "type", "detail", "upload_offset"),
+]
+NAMES = ["ccesa-exchange", "ccesa-task", "content-range", "retry-after", "upload-offset"]
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("AAAA" * 8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=8),
+    max_leaves=8,
+)
+BODIES = st.binary(max_size=60) | JSONS.map(lambda value: json.dumps(value).encode())
+ANSWERS = st.builds(
+    Answer,
+    status=st.sampled_from(
+        [0, 200, 201, 204, 206, 301, 304, 400, 401, 404, 409, 410, 413, 416, 422, 500, 503]
+    ),
+    headers=st.dictionaries(
+        st.sampled_from(NAMES),
+        st.integers(-2, 10).map(str) | st.text(max_size=8) | st.just("00" * 32) | st.just("bytes 0-9/10"),
+    ),
+    body=BODIES,
+)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
+    """Honest answers and others in any order: no errors but those of the package, and no vector too many."""
+    hub = PlayedHub(guard, rounds=2)
+    players = [Played(hub, client) for client in range(6)]
+    honest, target, bad = hub.answer, players[2], st.integers(0, 5)
+
+    def answer(call: Call) -> Answer | None:
+        return data.draw(ANSWERS) if call is target.wish and data.draw(bad) == 0 else honest(call)
+
+    hub.answer = answer
+    hub.open()
+    for _ in range(60):
+        for player in players:
+            try:
+                while not player.done and player.step(hub.answer):
+                    pass
+            except (CcesaError, TimeoutError):
+                player.core = None
+        if hub.state == "over":
+            break
+        hub.close()
+    assert hub.ended[0].aggregate is not None
+    sent = [one for client, _, reply in hub.sent if client == 2 for one in envelope.unpack(reply)]
+    vectors = [(m.context_of(one), bytes(one)) for one in sent if m.has_vector(m.named(one))]
+    assert len(dict(vectors)) == len(set(vectors))

@@ -5,13 +5,14 @@ import os
 import sqlite3
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import Unavailable
-from ccesa.service.store import Forgotten, Store, open_store, postgres, schema
+from ccesa.service.store import Forgotten, Store, open_store, postgres, schema, sqlite
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 
@@ -231,6 +232,40 @@ def test_after_closing_nothing_is_saved(series):
     assert (series.answers(1, 0), series.sums(1, 0)) == ({3: b"a"}, [b"sum"])
 
 
+def test_closing_ends_claims_that_are_not_saved(series):
+    series.claim(1, 0, "one", {3: b"a", 7: b"b"})
+    series.save(1, 0, "one", {3: b"a"}, b"sum")
+    series.close_exchange(1, 0, 2.0)
+    with series._database.reading() as run:
+        assert run("SELECT client FROM answers") == [(3,)]
+
+
+def test_whoever_reads_sees_one_moment(series, database_url):
+    """An exchange that is forgotten between two statements is not taken for one without answers."""
+    series.claim(1, 0, "one", {3: b"a"})
+    series.save(1, 0, "one", {3: b"a"}, b"sum")
+    other = open_store(database_url)
+    with series._database.reading() as run:
+        assert run("SELECT forgotten FROM series") == [(0,)]
+        other.end_series(1)
+        assert run("SELECT client FROM answers") == [(3,)]
+    with series._database.reading() as run:
+        assert run("SELECT client FROM answers") == []
+    other.close()
+
+
+def test_who_reads_holds_up_a_hub_that_forgets_for_a_moment_at_most(series, database_url):
+    series.claim(1, 0, "one", {3: b"a"})
+    series.save(1, 0, "one", {3: b"a"}, b"sum")
+    other = open_store(database_url)
+    with other._database.reading() as run:
+        run("SELECT client FROM answers")
+        started = time.monotonic()
+        series.forget(1, 1)
+        assert time.monotonic() - started < 5
+    other.close()
+
+
 def test_the_end_of_a_series_closes_its_exchange(series):
     series.claim(1, 0, "one", {3: b"a"})
     series.end_series(1)
@@ -384,6 +419,14 @@ def test_members_are_set_aside_and_let_in(store):
     assert store.blame({9: 1}, "lies", limit=4) == set()
 
 
+@pytest.mark.parametrize("reason", ["\0", "\ud800", "☠ \x1b[2J"])
+def test_a_reason_can_be_any_text(store, reason):
+    store.set_aside(3, reason)
+    store.blame({4: 3}, reason)
+    store.pause(reason)
+    assert store.members()[3].set_aside == store.members()[4].set_aside == store.paused() != ""
+
+
 def test_a_token_speaks_for_one(store):
     store.add_token(b"hash 1", 3, "site 3")
     store.add_token(b"hash 2", None, "operator")
@@ -530,6 +573,13 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
     beside.close()
     hub.close()
     open_store(f"sqlite:///{path}", hub=True).close()
+
+
+def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
+    monkeypatch.setattr(sqlite, "fcntl", None)
+    with pytest.raises(ConfigError, match="needs file locks"):
+        open_store(f"sqlite:///{path}", hub=True)
+    open_store(f"sqlite:///{path}").close()
 
 
 @pytest.mark.parametrize("text", ["this is a text, and not a database" * 200, "short"])

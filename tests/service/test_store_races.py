@@ -178,6 +178,19 @@ def test_the_first_one_opens(stores):
     assert len(set(secrets)) == 1
 
 
+def test_the_first_one_closes(stores):
+    store = stores()
+    store.begin_series(b"config", 1)
+    for place in range(8):
+        store.open_exchange(1, opening(place))
+
+        def close(other, one, place=place):
+            other.close_exchange(1, place, float(one))
+            return other.exchanges(1, since=place)[0].closed
+
+        assert len(set(at_once(stores, 4, close))) == 1
+
+
 def test_one_leads(stores):
     for now in range(0, 100, 10):
         assert sum(at_once(stores, 4, lambda store, one, now=now: store.lead(f"hub {one}", now, 10.0))) == 1
@@ -212,7 +225,7 @@ def test_a_nonce_makes_one_session_for_whoever_is_first(stores):
 def test_what_was_acknowledged_survives_the_process(database_url, store, tmp_path, hubs):
     """More may be there than was acknowledged: what was saved in the last moment, a batch per process."""
     chance = random.Random(hubs)
-    for life in range(3):
+    for life in range(2):
         place = (store.begin_series(b"config", 1).series, 0)
         store.open_exchange(place[0], opening(0))
         several = [Process(database_url, place, one, tmp_path / f"{life}-{one}") for one in range(hubs)]

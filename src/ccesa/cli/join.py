@@ -16,9 +16,9 @@ from ccesa import files
 from ccesa.cli import STOPPED
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, shown
-from ccesa.service.participant.core import Contribute
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.events import Event
+from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
@@ -65,6 +65,8 @@ _Ledger = Annotated[
     Path | None, typer.Option(help="What vectors with noise are charged to.", show_default=False)
 ]
 _Ca = Annotated[Path | None, typer.Option(help="Certificates of a private authority.", show_default=False)]
+#: The most bytes of a file with a token.
+_MOST_TOKEN = 4096
 #: How kinds of events look.
 _STYLES = {"summed": "green", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
 #: Said only while somebody watches.
@@ -177,7 +179,7 @@ def _token(given: str | None) -> str | None:
     """Return a token that was given itself or, so that no list of processes shows it, in a file."""
     if given is None or not given.startswith("@"):
         return given
-    return Path(given[1:]).read_text(encoding="ascii").strip()
+    return files.read_trusted(given[1:], _MOST_TOKEN, private=True).strip()
 
 
 @contextmanager

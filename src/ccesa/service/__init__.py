@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ccesa.extras import missing
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
+from ccesa.service.desk import EngineFailed, Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.policy import Policy
@@ -21,6 +22,7 @@ __all__ = [
     "Arrays",
     "Averaging",
     "Coordinator",
+    "EngineFailed",
     "Federation",
     "Hub",
     "HubTable",
@@ -29,6 +31,7 @@ __all__ = [
     "Questions",
     "Result",
     "Statistics",
+    "Unavailable",
     "Words",
 ]
 

@@ -4,10 +4,11 @@ It is the operator's own code, at the hub. It needs no memory: after a restart i
 results again, in their order, before it is asked for the next task.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +31,30 @@ class Result:
     survivors: tuple[int, ...]
 
 
-class Coordinator(Protocol):
-    """Makes tasks, and is told results."""
+class Coordinator(ABC):
+    """Makes tasks, and is told results: the base of an operator's own class, made without arguments."""
 
+    @abstractmethod
     def task(self, question: int) -> bytes | NamedArrays:
-        """Return what the sites are asked: bytes, or named arrays where that is the federation's form."""
+        """Return what the sites are asked: bytes, or named arrays where that is the federation's form.
 
+        Args:
+            question: From 0 on.
+        """
+
+    @abstractmethod
     def result(self, result: Result) -> Mapping[str, float] | None:
-        """Take a result; return numbers to be shown beside it, such as an accuracy."""
+        """Take a result.
+
+        Args:
+            result: What came out.
+
+        Returns:
+            Numbers to be shown beside it, such as an accuracy; or nothing.
+        """
 
 
-class Questions:
+class Questions(Coordinator):
     """Asks for one sum after the other; the task is the question's text and its number.
 
     Args:
@@ -66,7 +80,7 @@ class Questions:
         """
 
 
-class Averaging:
+class Averaging(Coordinator):
     """Federated averaging: the task is the model, and the mean of the sites' changes is added to it.
 
     Args:
@@ -97,7 +111,7 @@ class Averaging:
 
 
 class CoordinatorFailed(CcesaError):
-    """Raised where a coordinator's own code raises; the hub waits, and asks it again."""
+    """Raised where a coordinator's own code raises, which is at fault; the hub waits, and asks it again."""
 
 
 @contextmanager

@@ -60,7 +60,14 @@ class Receipt:
 
 
 class Unavailable(CcesaError):
-    """Raised where the store cannot be reached: try again later."""
+    """Raised where the store cannot be reached; the database is at fault, or the way to it: try later."""
+
+
+class EngineFailed(CcesaError):
+    """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
+
+    What was acknowledged is safe: start the hub again, and report the error.
+    """
 
 
 class Desk(Protocol):

@@ -156,6 +156,11 @@ class Federation:
             Path(folder),
             config,
         )
+        if charter is not None and charter.schema is not None and rounds > charter.attempts:
+            raise ConfigError(
+                f"{rounds} rounds of statistics: under this charter a member sends its table at most "
+                f"{charter.attempts} time(s), whatever the question"
+            )
         if (self.hub.certificate is None) != (self.hub.key is None):
             raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
 
@@ -258,6 +263,9 @@ class Federation:
 
         Args:
             length: Words of a vector.
+
+        Raises:
+            ConfigError: There is no round with vectors of this length.
         """
         if self.charter is not None:
             return self.charter.config(length=length, accept=True)
@@ -295,8 +303,7 @@ class Federation:
             return self._round
         if self.charter is None:
             raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
-        mechanism = self.charter.mechanism
-        return self.charter.config(length=mechanism.length if mechanism else 1, series_id=bytes(32))
+        return self.charter.config(length=self.charter.length or 1, series_id=bytes(32))
 
 
 def _round_of(table: dict[str, Any]) -> RoundConfig:

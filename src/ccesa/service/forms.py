@@ -5,8 +5,10 @@ the hub announces it: such a hub is trusted to follow the protocol.
 """
 
 import base64
+import math
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -24,31 +26,81 @@ from ccesa.statistics import Report, Schema
 from ccesa.words import Vector
 
 
-class Form(Protocol):
-    """How contributions become vectors, and sums results. A ``payload`` is that of the task."""
+class _Abstract(msgspec.StructMeta, ABCMeta):
+    """Lets a struct have methods that each kind has to have."""
 
-    @property
-    def bits(self) -> int:
-        """Bits of a word."""
 
+class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
+    """How contributions become vectors, and sums results."""
+
+    @abstractmethod
     def length(self, payload: bytes) -> int:
-        """Return how many words a vector has."""
+        """Return how many words a vector has.
 
+        Args:
+            payload: What the task asks for.
+
+        Raises:
+            MalformedMessage: That is not of this form.
+        """
+
+    @abstractmethod
     def given(self, payload: bytes) -> Any:
-        """Return what a site's function is called with."""
+        """Return what a site's function is called with.
 
+        Args:
+            payload: What the task asks for.
+
+        Raises:
+            MalformedMessage: That is not of this form.
+        """
+
+    @abstractmethod
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
-        """Return a site's vector; raise VectorError where its contribution is not of this form."""
+        """Return a site's vector.
 
+        Args:
+            contribution: What a site's function has returned.
+            payload: What the task asks for.
+            context: ``RoundConfig.context`` of the round.
+
+        Raises:
+            VectorError: The contribution is not of this form.
+        """
+
+    @abstractmethod
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Any:
-        """Return what a sum says."""
+        """Return what a sum says.
 
+        Args:
+            total: The sum of the survivors' vectors.
+            survivors: How many they are.
+            payload: What the task asks for.
+            context: ``RoundConfig.context`` of the round.
+
+        Raises:
+            VectorError: No vectors of this form have such a sum.
+        """
+
+    @abstractmethod
     def published(self, value: Any) -> Any:
-        """Return a value for JSON."""
+        """Return a result as JSON has it.
+
+        Args:
+            value: What ``value`` has returned.
+        """
 
 
-class Words(Part, frozen=True, kw_only=True, tag="words"):
-    """A contribution is the vector itself, and so is the result."""
+class Words(Form, frozen=True, kw_only=True, tag="words"):
+    """A contribution is the vector itself, and so is the result.
+
+    Attributes:
+        words: How many words it has.
+        bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
+
+    Raises:
+        ConfigError: There are no words.
+    """
 
     words: int
     bits: Literal[8, 16, 32, 64] = 32
@@ -73,10 +125,17 @@ class Words(Part, frozen=True, kw_only=True, tag="words"):
         return {"words": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(), "bits": self.bits}
 
 
-class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
+class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     """A contribution is a model's arrays, with a weight or without; the result is their weighted mean.
 
     With noise every site counts one, and its arrays are clipped to the norm of the mechanism.
+
+    Attributes:
+        clients: The most clients in a sum.
+        clip: The bound on the absolute value of every element.
+        max_weight: The largest weight that a site may have.
+        field_bits: Bits of a field, which a sum over all clients has to fit in.
+        privacy: The noise in every vector; left out where sums are released as they are.
     """
 
     clients: int
@@ -87,6 +146,7 @@ class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
 
     @property
     def bits(self) -> int:
+        """Bits of a word."""
         return WORD_BITS
 
     def length(self, payload: bytes) -> int:
@@ -126,14 +186,20 @@ class Arrays(Part, frozen=True, kw_only=True, tag="arrays"):
         )
 
 
-class Statistics(Part, frozen=True, kw_only=True, tag="statistics"):
-    """A contribution is the records of a table, and the result is a report over all of them."""
+class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
+    """A contribution is the records of a table, and the result is a report over all of them.
+
+    Attributes:
+        schema: Which columns are counted, and how.
+        privacy: The noise in every vector; left out where sums are released as they are.
+    """
 
     schema: Schema
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def bits(self) -> int:
+        """Bits of a word."""
         return WORD_BITS
 
     def length(self, payload: bytes) -> int:
@@ -182,6 +248,10 @@ def form_of(charter: Charter | None, told: object) -> AnyForm:
 
 
 def _read(told: object) -> AnyForm:
+    if isinstance(told, dict):
+        privacy = told.get("privacy")
+        if isinstance(privacy, dict) and privacy.get("fails", 0) is None:
+            told = {**told, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
     try:
         return msgspec.convert(told, AnyForm)
     except (msgspec.ValidationError, RecursionError) as error:

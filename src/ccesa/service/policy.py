@@ -63,6 +63,9 @@ class Policy(Part, frozen=True, kw_only=True):
             least: Fewer than so many survivors are not enough for a sum.
             seconds: How long it is open.
             vectors: Whether it asks for vectors.
+
+        Returns:
+            Whether it does.
         """
         if answered >= asked:
             return True

@@ -128,7 +128,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         return int(steps)
 
     def needs(self, what: str) -> bool:
-        """Tell whether some measure needs these sums.
+        """Return whether some measure needs these sums.
 
         Args:
             what: ``sum``, ``square`` or ``bins``.

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -26,6 +25,7 @@ from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.replies import Replies
 from ccesa.service.http.spool import Spool
 from ccesa.service.http.tasks import Tasks
+from ccesa.service.operator.meters import Meters
 
 #: Version of this interface.
 VERSION = 1
@@ -34,16 +34,22 @@ _UPLOAD = ["Upload-Offset", "Upload-Length"]
 _TOLD = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
 
 
-class _Desk:
+class _Told:
     """The routes that only tell what is there."""
 
-    def __init__(self, desk: Desk, federation: Federation, members: Members, limits: Limits) -> None:
-        self._desk, self._federation, self._members, self._limits = desk, federation, members, limits
+    def __init__(
+        self, desk: Desk, federation: Federation, members: Members, limits: Limits, meters: Meters
+    ) -> None:
+        self._desk, self._federation, self._members = desk, federation, members
+        self._limits, self._meters = limits, meters
+
+    def _patience(self, request: Request) -> asking.Patience:
+        return asking.Patience(request, self._desk, self._limits, self._meters)
 
     async def federation(self, request: Request) -> Response:
         """Tell everyone what this hub runs, once there is a series after the one that they know."""
         after = asking.after(request)
-        patience = asking.Patience(request, self._desk, self._limits)
+        patience = self._patience(request)
         view = await patience.until(lambda view: view.series > after or _is_over(view))
         return _json(self._described(view))
 
@@ -69,7 +75,7 @@ class _Desk:
         """Give a client what the open exchange has for it, as soon as there is something."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
-        patience = asking.Patience(request, self._desk, self._limits)
+        patience = self._patience(request)
 
         def is_over(view: View) -> bool:
             return series < view.series or _is_over(view)
@@ -82,7 +88,9 @@ class _Desk:
         if is_over(view):
             raise Problem("series-over", "ask which series is next", series=view.series)
         if is_asked(view):
-            return _envelope(view, view.requests[client])
+            envelope = view.requests[client]
+            self._meters.sent(len(envelope))
+            return _envelope(view, envelope)
         return Response(None, 204, {**FRESH, "Retry-After": "0" if patience.seconds else "1"})
 
     async def result(self, request: Request) -> Response:
@@ -91,7 +99,7 @@ class _Desk:
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
-        patience = asking.Patience(request, self._desk, self._limits)
+        patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or _is_over(view))
         found = await self._desk.result(question) if view.question >= question else None
         if found is None:
@@ -116,32 +124,34 @@ def _json(content: Any) -> Response:
     return Response(msgspec.json.encode(content), 200, FRESH, "application/json")
 
 
-def app(desk: Desk, federation: Federation, limits: Limits | None = None) -> Starlette:
+def app(
+    desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None
+) -> Starlette:
     """Return the application that members of a federation talk to; ``Front`` serves it.
 
     Args:
         desk: Of the hub.
         federation: What it runs.
         limits: On bodies and waiting.
+        meters: Count refusals by the name of their problem, bytes, and who waits.
 
-    Returns:
-        The application; ``state.refusals`` counts problems by name.
+    Raises:
+        ConfigError: Another hub uses the folder for uploads.
+        OSError: That folder cannot be made.
     """
-    limits = limits or Limits()
-    refusals: Counter[str] = Counter()
+    limits, meters = limits or Limits(), meters or Meters()
     members = Members(desk, federation, limits)
-    told, replies = _Desk(desk, federation, members, limits), Replies(desk, members, limits)
-
-    def answer(problem: Problem) -> Response:
-        refusals[problem.name] += 1
-        return problem.response()
+    told = _Told(desk, federation, members, limits, meters)
+    spool = Spool(federation.spool)
+    replies = Replies(desk, members, spool, limits, meters)
 
     async def on_problem(request: Request, error: Exception) -> Response:
-        return answer(error if isinstance(error, Problem) else _made_of(error))
+        problem = error if isinstance(error, Problem) else _made_of(error)
+        meters.refused(problem.name)
+        return problem.response()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        replies.spool = Spool(federation.spool)
         sweeping = asyncio.ensure_future(_sweep(desk, replies))
         try:
             yield
@@ -149,7 +159,7 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None) -> Sta
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await sweeping
-            replies.spool.close()
+            spool.close()
 
     reply = "/v1/series/{series:number}/exchanges/{exchange:number}/reply"
     made = Starlette(
@@ -159,7 +169,7 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None) -> Sta
             Route("/v1/sessions", members.open_session, methods=["POST"]),
             Route("/v1/series/{series:number}/exchanges", told.exchange),
             Route(reply, _by_method(replies), methods=["PUT", "HEAD", "PATCH"]),
-            Route("/v1/tasks/{digest:digest}", Tasks(desk, members).get),
+            Route("/v1/tasks/{digest:digest}", Tasks(desk, members, meters).get),
             Route("/v1/results/{question:number}", told.result),
         ],
         middleware=_pages(federation.hub.pages),
@@ -167,7 +177,6 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None) -> Sta
         lifespan=lifespan,
     )
     made.router.redirect_slashes = False
-    made.state.refusals = refusals
     return made
 
 

@@ -11,6 +11,7 @@ from ccesa.service.desk import Desk, View
 from ccesa.service.http.connection import connection_of
 from ccesa.service.http.limits import Limits
 from ccesa.service.http.problems import Problem
+from ccesa.service.operator.meters import Meters
 
 _AFTER = re.compile("-1|[0-9]{1,9}", re.ASCII)
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)
@@ -82,7 +83,9 @@ def check_size(found: int, most: int) -> None:
         raise Problem("too-large", f"at most {most} bytes are taken here", most_bytes=most)
 
 
-async def pieces(request: Request, limits: Limits, check: Callable[[], object]) -> AsyncIterator[bytes]:
+async def pieces(
+    request: Request, limits: Limits, check: Callable[[], object] = lambda: None
+) -> AsyncIterator[bytes]:
     """Yield a body as it comes.
 
     Args:
@@ -113,12 +116,12 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object]) 
 class Patience:
     """How long a request wants to be kept waiting for something to change: ``Prefer: wait=SECONDS``."""
 
-    def __init__(self, request: Request, desk: Desk, limits: Limits) -> None:
+    def __init__(self, request: Request, desk: Desk, limits: Limits, meters: Meters) -> None:
         found = _WAIT.search(request.headers.get("prefer", ""))
         self.seconds = min(int(found[1]), limits.wait_seconds) if found else 0
         self._clock = asyncio.get_running_loop().time
         self._until = self._clock() + self.seconds
-        self._connection, self._desk = connection_of(request), desk
+        self._connection, self._desk, self._meters = connection_of(request), desk, meters
 
     async def until(self, ready: Callable[[View], bool]) -> View:
         """Return the first view that will do; where time is up before there is one, the last.
@@ -128,6 +131,6 @@ class Patience:
         """
         view = self._desk.view
         while not ready(view) and (left := self._until - self._clock()) > 0:
-            with self._connection.interruptible():
+            with self._connection.interruptible(), self._meters.polls.track_inprogress():
                 view = await self._desk.changed(view, left)
         return view

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from ccesa.service.http.limits import Door, Limits
 from ccesa.service.http.problems import Problem
+from ccesa.service.operator.meters import Meters
 
 #: One read takes no more than this: so much of a body is there before anybody knows whose it is.
 _READ_BYTES = 1 << 16
@@ -31,10 +32,16 @@ class Connection(HttpToolsProtocol):
     """A connection to a hub; requests find theirs with ``connection_of``."""
 
     def __init__(
-        self, config: Config, state: ServerState, app_state: dict[str, Any], door: Door, limits: Limits
+        self,
+        config: Config,
+        state: ServerState,
+        app_state: dict[str, Any],
+        door: Door,
+        limits: Limits,
+        meters: Meters,
     ) -> None:
         super().__init__(config, state, app_state, asyncio.get_running_loop())
-        self.door, self._limits = door, limits
+        self.door, self._limits, self._meters = door, limits, meters
         #: Failed authentications so far.
         self.failures = 0
         self._stopping = False
@@ -68,6 +75,11 @@ class Connection(HttpToolsProtocol):
             raise self._stopped() from None
         finally:
             self._waiting, self._interrupted = None, False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the hub is stopping."""
+        return self._stopping
 
     def _stopped(self) -> Problem:
         return Problem("stopping", "ask again, this hub or another", retry_after=1)
@@ -227,7 +239,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Say why, unless an answer is on its way already, and close."""
-        self.door.refusals[problem.name] += 1
+        self._meters.refused(problem.name)
         if self._is_answering:
             self.transport.abort()
             return

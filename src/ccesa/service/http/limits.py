@@ -1,7 +1,7 @@
 """Limits on what anybody can make a hub do or hold, and who is let in where there are too many."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,8 @@ class Limits:
         linger_seconds: For what is still on its way to or from a connection that is to be closed.
         linger_bytes: Of a body that nobody wants are read, so that its sender can read why.
         failures: Failed authentications on one connection.
+        lookups: Of tokens on connections of strangers, at a time.
+        sessions_per_minute: Of one member.
         wait_seconds: That a request can ask to be kept waiting.
         grace_seconds: By which a body, or whoever reads an answer, may fall behind the least rate.
         least_rate: Bytes per second.
@@ -40,6 +42,8 @@ class Limits:
     linger_seconds: float = 5.0
     linger_bytes: int = 4 * MIB
     failures: int = 3
+    lookups: int = 64
+    sessions_per_minute: int = 30
     wait_seconds: int = 60
     grace_seconds: float = 10.0
     least_rate: int = 8 * KIB
@@ -64,8 +68,6 @@ class Door:
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
-        #: How many requests were refused before the application saw them, by the name of the problem.
-        self.refusals: Counter[str] = Counter()
         self._strangers: dict[Guest, None] = {}
         self._members: dict[int, dict[Guest, None]] = {}
         #: In which of these dicts a guest is.
@@ -91,6 +93,10 @@ class Door:
         self._move(guest, group)
         if len(group) > self._most_of_member:
             self._turn_out_oldest(group)
+
+    def knows(self, guest: Guest) -> bool:
+        """Tell whether a member was at the other end before."""
+        return guest in self._groups and guest not in self._strangers
 
     def leave(self, guest: Guest) -> None:
         """Forget a connection that is closed."""

@@ -7,10 +7,13 @@ is worth nothing there.
 """
 
 import hmac
+import logging
+import math
 import os
 import re
 import struct
 import time
+from collections import Counter
 
 import msgspec
 from starlette.requests import Request
@@ -23,9 +26,10 @@ from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk
 from ccesa.service.federation import Federation
 from ccesa.service.http import asking
-from ccesa.service.http.connection import connection_of
+from ccesa.service.http.connection import Connection, connection_of
 from ccesa.service.http.limits import Limits
 from ccesa.service.http.problems import FRESH, Problem
+from ccesa.service.operator.logs import event
 
 #: Seconds in which a challenge is to be answered, and by which clocks of hubs may differ.
 CHALLENGE_SECONDS = 120
@@ -62,6 +66,12 @@ class Members:
 
     def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
         self._desk, self._federation, self._limits = desk, federation, limits
+        #: Tokens of strangers that are being looked up.
+        self._lookups = 0
+        #: In which minute this is, and how many sessions each member has opened in it.
+        self._minute, self._opened = 0, Counter[int]()
+        #: When a failure was last logged, and how many were not since.
+        self._logged, self._unlogged = -math.inf, 0
 
     async def who(self, request: Request) -> int:
         """Return the client that asks, before anything else of its request is read.
@@ -70,13 +80,25 @@ class Members:
             Problem: Nobody knows.
         """
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
-        client = None if found is None else await self._desk.member_of(found[1])
+        connection = connection_of(request)
+        client = None if found is None else await self._looked_up(found[1], connection)
         if client is None:
             raise self._unauthorized(request, "send a token that is valid, as Authorization: Bearer TOKEN")
-        connection = connection_of(request)
         connection.door.know(connection, client)
         self._desk.seen(client)
         return client
+
+    async def _looked_up(self, token: str, connection: Connection) -> int | None:
+        """Ask whose a token is; strangers that guess do not make members wait for the store."""
+        if connection.door.knows(connection):
+            return await self._desk.member_of(token)
+        if self._lookups >= self._limits.lookups:
+            raise Problem("unavailable", "too many are asking who they are", retry_after=1)
+        self._lookups += 1
+        try:
+            return await self._desk.member_of(token)
+        finally:
+            self._lookups -= 1
 
     async def challenge(self, request: Request) -> Response:
         """Give out a challenge; nothing is remembered about it."""
@@ -90,7 +112,7 @@ class Members:
         charter = self._charter()
         asking.body_size(request, _MOST_BODY)
         with connection_of(request).interruptible():
-            body = b"".join([piece async for piece in asking.pieces(request, self._limits, lambda: None)])
+            body = b"".join([piece async for piece in asking.pieces(request, self._limits)])
         try:
             said = msgspec.json.decode(body, type=SessionRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -99,6 +121,7 @@ class Members:
             client = self._checked(charter, said)
         except (ConfigError, primitives.BadSignature) as error:
             raise self._unauthorized(request, str(error)) from None
+        self._count_session(client)
         session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
         if session is None:
             raise self._unauthorized(request, "this challenge was answered before: ask for another")
@@ -124,9 +147,24 @@ class Members:
         primitives.verify(said.key, said.signature, signed_text(charter.digest, said.origin, said.challenge))
         return client
 
+    def _count_session(self, client: int) -> None:
+        minute = int(time.monotonic() / 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._opened.clear()
+        if self._opened[client] >= self._limits.sessions_per_minute:
+            raise Problem("busy", "a session lasts longer than this", retry_after=60)
+        self._opened[client] += 1
+
     def _code(self, stated: bytes) -> bytes:
         return hmac.digest(self._desk.secret, labels.frame(labels.CHALLENGE, stated), "sha256")
 
     def _unauthorized(self, request: Request, why: str) -> Problem:
         connection_of(request).failures += 1
+        self._unlogged += 1
+        if time.monotonic() - self._logged >= 1:  # whoever fails often does not fill a disk
+            self._logged = time.monotonic()
+            address = request.client.host if request.client else ""
+            event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
+            self._unlogged = 0
         return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})

@@ -15,21 +15,21 @@ from ccesa.service.http.limits import Limits, Room
 from ccesa.service.http.members import Members
 from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.spool import Key, Spool
+from ccesa.service.operator.meters import Meters
 from ccesa.wire import Data
 
 
 class Replies:
     """Takes replies, one body per client at a time."""
 
-    def __init__(self, desk: Desk, members: Members, limits: Limits) -> None:
-        self._desk, self._members, self._limits = desk, members, limits
+    def __init__(self, desk: Desk, members: Members, spool: Spool, limits: Limits, meters: Meters) -> None:
+        self._desk, self._members, self._spool = desk, members, spool
+        self._limits, self._meters = limits, meters
         self._room = Room(limits.bodies_in_memory)
         self._busy: set[int] = set()
         #: The last upload in parts that was saved, by client, and its size.
         self._saved: dict[int, tuple[Key, int]] = {}
         self._swept: tuple[int, int] | None = None
-        #: Given while the application runs.
-        self.spool: Spool | None = None
 
     async def put(self, request: Request) -> Response:
         """Take a whole reply."""
@@ -73,12 +73,6 @@ class Replies:
         if self._swept != (view.series, view.exchange):
             self._swept = view.series, view.exchange
             self._spool.sweep(*self._swept)
-
-    @property
-    def _spool(self) -> Spool:
-        if self.spool is None:
-            raise Problem("unavailable", "the hub is about to start", retry_after=1)
-        return self.spool
 
     async def _key(self, request: Request) -> Key:
         """Return what a reply is for and whom it is from; only the latter is not in the path."""
@@ -154,6 +148,7 @@ class Replies:
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
         series, exchange, client = key
+        self._meters.received(len(reply))
         return await self._desk.take(client, series, exchange, reply)
 
     def _answered(self, key: Key, receipt: Receipt) -> Response:

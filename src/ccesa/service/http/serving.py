@@ -9,6 +9,7 @@ from uvicorn import Config, Server
 
 from ccesa.service.http.connection import Connection
 from ccesa.service.http.limits import Door, Limits
+from ccesa.service.operator.meters import Meters
 
 #: Files and sockets that a hub needs beside connections.
 _RESERVED = 256
@@ -24,6 +25,7 @@ class Front(Server):
         listen: ``ADDRESS:PORT``; port 0 takes a free one.
         tls: Files of a certificate and its key; None where a proxy does TLS.
         limits: On connections and requests.
+        meters: Count connections, and requests that never reach the application.
     """
 
     def __init__(
@@ -33,10 +35,11 @@ class Front(Server):
         *,
         tls: tuple[Path, Path] | None = None,
         limits: Limits | None = None,
+        meters: Meters | None = None,
     ) -> None:
         host, _, port = listen.rpartition(":")
         certificate, key = tls or (None, None)
-        self.limits = limits or Limits()
+        self.limits, self.meters = limits or Limits(), meters or Meters()
         most = min(self.limits.connections, _open_files() - _RESERVED)
         self.door = Door(most, self.limits.connections_of_member)
         super().__init__(
@@ -71,7 +74,7 @@ class Front(Server):
             return
         config = self.config
         server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self.server_state, self.lifespan.state, self.door, self.limits),
+            self._connect,
             host=config.host,
             port=config.port,
             ssl=config.ssl,
@@ -81,10 +84,15 @@ class Front(Server):
         self.servers = [server]
         self.started = True
 
+    def _connect(self) -> Connection:
+        state, shared = self.server_state, self.lifespan.state
+        return Connection(self.config, state, shared, self.door, self.limits, self.meters)
+
     async def on_tick(self, counter: int) -> bool:
         """Close connections whose time is up, once per second."""
         if counter % _TICKS == 0:
             now = asyncio.get_running_loop().time()
+            self.meters.connections.set(len(self.door))
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Connection):
                     connection.sweep(now)

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from ccesa.service.desk import Desk
 from ccesa.service.http.members import Members
 from ccesa.service.http.problems import Problem
+from ccesa.service.operator.meters import Meters
 
 _RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)
 #: Bytes that are handed to the network at a time.
@@ -36,8 +37,8 @@ class Bytes(Response):
 class Tasks:
     """Gives members what they are to work on."""
 
-    def __init__(self, desk: Desk, members: Members) -> None:
-        self._desk, self._members = desk, members
+    def __init__(self, desk: Desk, members: Members, meters: Meters) -> None:
+        self._desk, self._members, self._meters = desk, members, meters
 
     async def get(self, request: Request) -> Response:
         """Give out a task, or a range of it."""
@@ -52,6 +53,7 @@ class Tasks:
             raise Problem("not-found", "there is no such task, or no longer")
         headers["Accept-Ranges"] = "bytes"
         found = _range(request, tag, len(task))
+        self._meters.sent(len(task if found is None else found))
         if found is None:
             return Bytes(memoryview(task), 200, headers)
         headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(task)}"

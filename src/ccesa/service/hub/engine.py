@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ccesa.errors import CcesaError, LateMessage
@@ -23,7 +24,7 @@ from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.operator.meters import Meters
 from ccesa.service.status import Status
-from ccesa.service.store import Store
+from ccesa.service.store import Forgotten, Store
 from ccesa.service.store.rows import Claim, Exchange
 from ccesa.wire import Data
 
@@ -163,14 +164,15 @@ class Engine:
             self._meters.store_away()
             _refuse(batch, "the hub cannot reach its store")
             time.sleep(AWAY)
+        except (Diverged, Forgotten):
+            self._replica = None  # the next one takes all answers in order of ids, from where they are kept
+            _refuse(batch, "this hub has to look at all replies again")
         except CcesaError as error:  # such as a series under another charter
             self._replica = None
             self._leader.hold(str(error), now)
             _refuse(batch, "this hub cannot go on")
-            self._show(now)
-        except Diverged:
-            self._replica = None  # the next one takes all answers in order of ids
-            _refuse(batch, "this hub has to look at all replies again")
+            with suppress(Unavailable):
+                self._show(now)
 
     def _sign_of_life(self, now: float) -> None:
         if now - self._beat >= HEARTBEAT:
@@ -187,7 +189,7 @@ class Engine:
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
-            hub = f"{self._name}-{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
+            hub = f"{self._name}/{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
             self._store.alive(hub, self._presence.now())
             self._replica = Replica(self._federation, self._store, row, hub)
             self._glance = 0.0
@@ -208,9 +210,6 @@ class Engine:
                 due[handed.client] = handed
         if due and replica is not None and opened is not None:
             told += self._taken(replica, opened, due)
-        for _, receipt in told:
-            if receipt.taken is not Taken.SAVED:
-                self._meters.refused(receipt.taken.value)
         return told
 
     def _taken(

@@ -5,9 +5,10 @@ import secrets
 import socket
 from collections.abc import Callable
 
-from ccesa.errors import CcesaError, OrderError
+from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
+from ccesa.service.desk import EngineFailed
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -112,10 +113,10 @@ class Hub:
         engine = board.engine = self._engine(store, board, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
-        sites = http.app(board, self.federation, limits)
+        sites = http.app(board, self.federation, limits, meters)
         page = operator.app(board, meters, hosts=hub.hosts)
         self._fronts = (
-            Front(sites, hub.listen, tls=self.federation.tls, limits=limits),
+            Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters),
             Front(page, hub.operate),
         )
         engine.start()
@@ -167,7 +168,3 @@ class Hub:
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.state == "over" else 0
         self.stop()
-
-
-class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; what was acknowledged is safe."""

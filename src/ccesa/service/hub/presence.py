@@ -7,9 +7,6 @@ from ccesa.service.federation import Federation
 from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow
 
-#: A member that is heard of all the time is written down so often, in parts of the time until it is absent.
-SHARED = 0.1
-
 
 class Presence:
     """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
@@ -17,6 +14,8 @@ class Presence:
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
+        #: Until when the store knows who was heard of.
+        self._shared = 0.0
         self.rows: dict[int, MemberRow] = {}
         self.reload()
 
@@ -25,13 +24,11 @@ class Presence:
         self._heard[client] = self.now()
 
     def share(self) -> None:
-        """Let other hubs know, as exactly as absence is told, and learn from them."""
-        late = self._federation.policy.absent * SHARED
-        heard = {
-            client: time for client, time in dict(self._heard).items() if time - self.row(client).seen >= late
-        }
+        """Let other hubs know, and learn from them."""
+        heard = {client: when for client, when in dict(self._heard).items() if when > self._shared}
         if heard:
             self._store.seen(heard)
+            self._shared = max(heard.values())
         self.reload()
 
     def reload(self) -> None:

@@ -11,12 +11,16 @@ from ccesa.protocol.series import Ended
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import SUM, Agenda
 from ccesa.service.hub.blame import blamed
+from ccesa.service.hub.budget import spent
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica, Started
 from ccesa.service.operator.logs import event
 from ccesa.service.operator.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, RoundRow
+
+#: What the audit log says of a certificate.
+_STATED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
 
 
 class Records:
@@ -73,7 +77,8 @@ class Records:
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
-        event(kind, logging.INFO, **{name: value for name, value in body.items() if name != "survivors"})
+        short = {name: value for name, value in body.items() if isinstance(value, int | float | str)}
+        event(kind, logging.INFO, **short)
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         row = self._row(replica, ended, replica.started[ended.number], now)
@@ -86,10 +91,17 @@ class Records:
         around = None if charter is None else charter.certificate.around
         self.blame(blamed(row.pairs, around), f"round {row.number} of series {row.series}")
         self._meters.round_over(row.outcome, len(row.pairs))
-        written = dataclasses.asdict(row)
-        left_out = ("total", "metrics", "started", "ended")
-        body = {name: value for name, value in written.items() if name not in left_out}
-        self.audit("round", now, **body | {"task": row.task.hex(), "context": row.context.hex()})
+        self.audit("round", now, **_told(row), **self._promised())
+
+    def _promised(self) -> dict[str, object]:
+        """Return what a sum rests on, and what the noise in all of them has spent."""
+        charter, privacy = self._federation.charter, spent(self._federation, self._agenda.rounds)
+        return {
+            "charter": None if charter is None else charter.digest.hex(),
+            "certificate": None if charter is None else {n: getattr(charter.certificate, n) for n in _STATED},
+            "epsilon": None if privacy is None else privacy.epsilon,
+            "delta": None if privacy is None else privacy.delta,
+        }
 
     def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
         outcome = ended.failure or ended.result()
@@ -111,6 +123,13 @@ class Records:
             total=b"" if isinstance(outcome, RoundFailed) else outcome.vector.tobytes(),
             metrics={},
         )
+
+
+def _told(row: RoundRow) -> dict[str, object]:
+    """Return what the audit log says about a round: everything but the sum."""
+    left_out = ("total", "metrics", "started", "ended")
+    written = {name: value for name, value in dataclasses.asdict(row).items() if name not in left_out}
+    return written | {"task": row.task.hex(), "context": row.context.hex()}
 
 
 def _pairs(evidence: Evidence) -> tuple[tuple[int, int], ...]:

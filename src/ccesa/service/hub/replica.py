@@ -97,6 +97,11 @@ class Replica:
         return self.next if first is None else (first - self.config.number) * stride
 
     @property
+    def before_start(self) -> int:
+        """How many exchanges open after this one before a round starts."""
+        return -self.next % Schedule.of(self.config).stride
+
+    @property
     def most_bytes(self) -> int:
         """Bytes that a reply to the open exchange has at most."""
         vectors = self.open is not None and self.open.question is not None

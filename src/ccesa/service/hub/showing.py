@@ -1,14 +1,14 @@
 """What a hub shows of itself: a view of what is open for its sites, and a status for its operator."""
 
 from ccesa.charter import Charter
-from ccesa.privacy.mechanism import Mechanism
 from ccesa.service.desk import View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.budget import spent
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica
-from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
+from ccesa.service.status import MemberStatus, RoundStatus, Status, StepStatus
 from ccesa.service.store import Store
 from ccesa.service.store.rows import RoundRow
 
@@ -58,10 +58,16 @@ class Showing:
             requests={} if replica is None else replica.requests,
             task=opened.task if opened is not None and vectors else None,
             closes=0.0 if opened is None else opened.opened + lasts,
-            next_start=0.0 if opened is None else opened.opened + lasts,
+            next_start=0.0
+            if replica is None or opened is None
+            else self._next_start(replica, opened.opened + lasts),
             question=max(self._agenda.answered, default=-1),
             most_bytes=0 if replica is None else replica.most_bytes,
         )
+
+    def _next_start(self, replica: Replica, closes: float) -> float:
+        """Return when the next round starts at the latest, if those before it last as long as they may."""
+        return closes + replica.before_start * self._federation.policy.deadline
 
     def status(self, replica: Replica | None, now: float) -> Status:
         """Return what there is to see."""
@@ -92,7 +98,7 @@ class Showing:
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=self._certificate,
             privacy_bits=None if charter is None else charter.certificate.privacy_bits,
-            privacy=self._privacy(),
+            privacy=spent(self._federation, self._agenda.rounds),
             head="" if head is None else head.hash.hex(),
             hubs=self._store.hubs(now - DEAD),
             now=now,
@@ -109,20 +115,6 @@ class Showing:
             blames=row.blames,
             seen=self._presence.seen(client),
             answered=answered,
-        )
-
-    def _privacy(self) -> PrivacyStatus | None:
-        """What was spent: every round that asked for vectors counts, whatever became of it."""
-        privacy = getattr(self._federation.form, "privacy", None)
-        if not isinstance(privacy, Mechanism):
-            return None
-        vectors = sum(row.question is not None for row in self._agenda.rounds)
-        return PrivacyStatus(
-            epsilon=privacy.release.times(vectors).epsilon(privacy.delta) if vectors else 0.0,
-            budget=privacy.epsilon,
-            delta=privacy.delta,
-            vectors=vectors,
-            rounds=privacy.rounds,
         )
 
 

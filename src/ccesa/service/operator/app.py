@@ -35,7 +35,7 @@ _ANY_HOST = ("/metrics", "/healthz", "/readyz")
 
 
 def page() -> tuple[bytes, str]:
-    """Return the page, and the policy under which a browser runs nothing but the page's own script and style."""
+    """Return the page, and the policy under which browsers run its own script and style and nothing else."""
     text = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     digests = {kind: _digest(kind, text) for kind in ("script", "style")}
     policy = (
@@ -174,13 +174,14 @@ class _Operator:
             return Response(headers=headers, media_type="text/event-stream")
         if self._viewers >= MOST_VIEWERS:
             return problem(503, "too-many", "Too many pages are open", retry_after="10")
-        return StreamingResponse(self._viewed(), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
-    async def _viewed(self) -> AsyncIterator[bytes]:
+    async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
+        connection = getattr(request.state, "connection", None)
         self._viewers += 1
         try:
             with self._meters.viewers.track_inprogress():
-                async for one in events.follow(self._desk):
+                async for one in events.follow(self._desk, lambda: getattr(connection, "stopping", False)):
                     yield one
         finally:
             self._viewers -= 1

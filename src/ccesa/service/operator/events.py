@@ -1,11 +1,11 @@
 """Server-sent events: the whole status first, then what has changed of it, at most four times a second.
 
-A status of 5,000 members is a megabyte, of which an answer changes a hundred bytes: members and rounds are sent
-again only where they differ.
+A status of 5,000 members is most of a megabyte, of which an answer changes a hundred bytes: members and
+rounds are sent again only where they differ.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -58,7 +58,7 @@ def _rounds(old: list[RoundStatus], new: list[RoundStatus]) -> list[RoundStatus]
 
 
 def merged(old: Status, new: Status, told: dict[str, Any]) -> Status:
-    """Return what a page shows that was told so: members keep the time at which they were last shown as seen."""
+    """Return what a page shows that was told so; members keep the time at which they were shown as seen."""
     fresh = {one.client: one for one in told.get("members", ())}
     return msgspec.structs.replace(new, members=[fresh.get(one.client, one) for one in old.members])
 
@@ -68,11 +68,12 @@ def event(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
-async def follow(desk: Desk) -> AsyncIterator[bytes]:
-    """Yield events for one viewer, forever: ``status``, then ``change`` and ``tick``.
+async def follow(desk: Desk, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[bytes]:
+    """Yield events for one viewer until the hub stops: ``status``, then ``change`` and ``tick``.
 
     Args:
         desk: The hub's desk.
+        stopping: Whether it stops; checked four times a second.
 
     Yields:
         Events as bytes. Each has the hub's clock, ``now``.
@@ -80,7 +81,7 @@ async def follow(desk: Desk) -> AsyncIterator[bytes]:
     shown: Status = desk.status()
     yield event("status", shown)
     quiet = 0.0
-    while True:
+    while not stopping():
         await asyncio.sleep(PERIOD)
         quiet += PERIOD
         newest: Status = desk.status()

@@ -1,8 +1,8 @@
 """Structured logs: events by name with fields, as JSON lines or as text, and never contents.
 
-Whatever is logged passes one function, also what other packages log: bytes show as their number, text is cut
-and escaped, and what looks like a key, a token or a vector is left out of it. That is a net below the rule and
-not the rule: no event has a field for contents.
+Whatever is logged passes one function, also what other packages log: bytes show as their number, text is
+cut and escaped, and what looks like a key, a token or a vector is left out of it. That is a net below the
+rule and not the rule: no event has a field for contents.
 """
 
 import json
@@ -28,13 +28,13 @@ _LONGEST, _MOST = 200, 16
 _LEFT_OUT = (
     (re.compile(r"//[^/@\s]+@"), "//...@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+\S+"), r"\1 ..."),
-    (re.compile(r"""\bb(['"]).*?(?<!\\)\1|\bbytearray\(.*?\)|<memory at .*?>"""), "(bytes)"),
+    (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))""", re.DOTALL), "(bytes)"),
     (re.compile(r"(?:[-+]?\d[\d.e+-]{4,}[\s,\]\[]+){3,}(?:[-+]?\d[\d.e+-]*)?"), "(numbers) "),
-    (re.compile(r"\b([A-Za-z0-9_-]{8})[A-Za-z0-9_+/-]{16,}={0,2}"), r"\1..."),
+    (re.compile(r"(?<![\w+/-])(?=[a-z_+/-]*[A-Z0-9])([\w+/-]{8})[\w+/-]{16,}={0,2}", re.ASCII), r"\1..."),
 )
 
 
-def event(name: str, level: int = logging.INFO, **fields: object) -> None:
+def event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
     """Log an event: its name is a word or a few with hyphens, its fields say which, how many and how long.
 
     Args:
@@ -71,15 +71,18 @@ def _text(text: str) -> str:
     return shown(cut + text[10 * _LONGEST :], _LONGEST)
 
 
-def _list(values: Iterable[object]) -> list[Any]:
+def _list(values: Iterable[object]) -> list[Any] | str:
+    """Return a list of ids or names; numbers that no client has for an id are taken for a vector."""
     every = list(values)
+    if any(isinstance(one, float) or (isinstance(one, int) and abs(one) >= 1 << 24) for one in every):
+        return f"({len(every)} numbers)"
     more = [f"and {len(every) - _MOST} more"] if len(every) > _MOST else []
     return [plain(one) for one in every[:_MOST]] + more
 
 
 def line(record: logging.LogRecord) -> dict[str, Any]:
     """Return what is written of a record: when, how grave, who says it, what happened, and the fields."""
-    written = {
+    written: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
         "level": record.levelname.lower(),
         "logger": record.name,

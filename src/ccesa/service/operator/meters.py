@@ -25,9 +25,8 @@ LOST = (
     "AttemptsSpent",
     "RoundFailed",
 )
-#: Why a request or a reply was refused: names of problems, and of what became of a reply.
+#: Why a request was refused: names of problems.
 REFUSED = (
-    "again",
     "busy",
     "conflict",
     "encoded",
@@ -39,7 +38,6 @@ REFUSED = (
     "length-required",
     "malformed",
     "method-not-allowed",
-    "misdirected",
     "no-result",
     "not-found",
     "range",
@@ -66,8 +64,8 @@ class Meters:
     Attributes:
         registry: What ``/metrics`` shows.
         polls: Long polls that wait now; ``with meters.polls.track_inprogress(): ...`` around each.
-        connections: Connections that are open now, in the same way.
-        viewers: Pages that are open now, in the same way.
+        connections: Connections that are open now; ``meters.connections.set(...)``.
+        viewers: Pages that are open now, counted as polls are.
     """
 
     def __init__(self) -> None:
@@ -89,6 +87,8 @@ class Meters:
         self.polls = self._gauge("long_polls", "Long polls that wait now.")
         self.connections = self._gauge("connections", "Connections that are open now.")
         self.viewers = self._gauge("viewers", "Operator's pages that are open now.")
+        self._shown = _Shown()
+        self.registry.register(self._shown)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
@@ -152,7 +152,7 @@ class Meters:
 
     def follow(self, status: Callable[[], Status]) -> None:
         """Show figures of the newest status, too, each time that somebody asks for metrics."""
-        self.registry.register(_Shown(status))
+        self._shown.status = status
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Return all figures and their media type, for an ``Accept`` header."""
@@ -161,21 +161,22 @@ class Meters:
 
 
 class _Shown:
-    """Gauges that are read off a status. What is not known has no sample: a zero would be a lie."""
+    """What is read off a status. What is not known has no sample: a zero would be a lie."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
-        self._status = status
-
-    def describe(self) -> list[Metric]:
-        return []
+    def __init__(self) -> None:
+        self.status: Callable[[], Status] | None = None
 
     def collect(self) -> Iterator[Metric]:
-        status = self._status()
-        for name, words, value in _figures(status):
-            if value is not None:
-                yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)
-        yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
-        yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
+        if self.status is not None:
+            yield from _of_status(self.status())
+
+
+def _of_status(status: Status) -> Iterator[Metric]:
+    for name, words, value in _figures(status):
+        if value is not None:
+            yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)
+    yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
+    yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
 
 def _figures(status: Status) -> list[tuple[str, str, float | None]]:
@@ -188,9 +189,13 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
         ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
         ("hubs", "Hub processes that are alive.", len(status.hubs)),
         ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
-        ("epsilon_spent", "Epsilon that all releases so far have spent.", privacy and privacy.epsilon),
-        ("epsilon_budget", "Epsilon that may be spent in all.", privacy and privacy.budget),
-        ("delta", "Delta for which epsilon holds.", privacy and privacy.delta),
+        (
+            "epsilon_spent",
+            "Epsilon that all releases so far have spent.",
+            privacy.epsilon if privacy else None,
+        ),
+        ("epsilon_budget", "Epsilon that may be spent in all.", privacy.budget if privacy else None),
+        ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]
 
 

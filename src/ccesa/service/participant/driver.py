@@ -21,9 +21,10 @@ from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
-from ccesa.service.participant.core import Contribute, Site, take_part
+from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Tell, silent
 from ccesa.service.participant.results import TakeResult
+from ccesa.service.participant.site import Contribute, Site
 
 if TYPE_CHECKING:
     import httpx

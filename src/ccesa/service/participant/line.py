@@ -180,8 +180,13 @@ def _decoded(challenge: str) -> bytes:
     return found
 
 
+def is_token(token: str) -> bool:
+    """Tell whether a header can have this for a token."""
+    return _TOKEN.fullmatch(token) is not None
+
+
 def _checked_token(token: str) -> str:
-    if not _TOKEN.fullmatch(token):
+    if not is_token(token):
         raise FaultyServer(f"a token that no header can have: {quoted(token)}")
     return token
 

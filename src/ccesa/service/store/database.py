@@ -13,6 +13,11 @@ from typing import Any, Protocol
 Row = tuple[Any, ...]
 
 
+def reason_of(text: str) -> str:
+    """Return a reason as every database can hold it; an empty one would say that there is none."""
+    return text.encode(errors="replace").replace(b"\0", b"?").decode() or "no reason given"
+
+
 class Run(Protocol):
     """Runs statements with ``?`` in place of values, inside one transaction."""
 
@@ -33,7 +38,7 @@ class Database(ABC):
     #: How one begins that writes, and whose end does not wait for the disk.
     CLAIM: tuple[str, ...]
     #: Outside of transactions: what leaves as little as possible of deleted rows behind.
-    ERASE: str
+    ERASE: tuple[str, ...]
     #: What the driver raises.
     errors: type[Exception]
 
@@ -103,8 +108,8 @@ class Database(ABC):
         """Give up the room that deleted rows had, as far as that is possible just now."""
         with self._turn:
             try:
-                if self._connection is not None:
-                    self._run(self._connection)(self.ERASE)
+                for statement in self.ERASE if self._connection is not None else ():
+                    self._run(self._connection)(statement)
             except self.errors as error:
                 self._drop()
                 raise self._told(error) from None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
-from ccesa.service.store.database import Database
+from ccesa.service.store.database import Database, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
 #: The client that an operator's token is stored under.
@@ -56,7 +56,7 @@ class People:
                     count,
                 )
                 if blames >= limit and not before:
-                    run("UPDATE members SET set_aside = ? WHERE client = ?", _words(reason), client)
+                    run("UPDATE members SET set_aside = ? WHERE client = ?", reason_of(reason), client)
                     newly.add(client)
         return newly
 
@@ -67,7 +67,7 @@ class People:
                 "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
                 " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
                 client,
-                _words(reason),
+                reason_of(reason),
             )
 
     def let_in(self, client: int) -> None:
@@ -145,14 +145,11 @@ class People:
             )
 
     def hubs(self, since: float) -> list[str]:
-        """Return the hubs that were heard of since then, the one that has the lease first."""
+        """Return the hubs that were heard of since then, by what stands before a slash; the leader first."""
         with self._database.reading() as run:
-            rows = run(
-                "SELECT hub FROM hubs WHERE seen >= ?"
-                " ORDER BY CASE WHEN hub IN (SELECT hub FROM lease) THEN 0 ELSE 1 END, hub",
-                since,
-            )
-        return [hub for (hub,) in rows]
+            names = {hub.partition("/")[0] for (hub,) in run("SELECT hub FROM hubs WHERE seen >= ?", since)}
+            leaders = {hub for (hub,) in run("SELECT hub FROM lease")}
+        return sorted(names, key=lambda name: (name not in leaders, name))
 
     def lead(self, hub: str, now: float, seconds: float) -> bool:
         """Take the lease, or renew it, unless another hub has it; return whether this hub leads.
@@ -161,11 +158,6 @@ class People:
         """
         with self._database.writing() as run:
             return bool(run(_LEASE, hub, now + seconds, now))
-
-
-def _words(reason: str) -> str:
-    """An empty reason would mean that a member is not set aside."""
-    return reason or "no reason given"
 
 
 def _stored(client: int | None) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from ccesa.errors import ConfigError
 from ccesa.service import audit
-from ccesa.service.store.database import Database, Row, Run
+from ccesa.service.store.database import Database, Row, Run, reason_of
 from ccesa.service.store.rows import AuditRow, RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
@@ -44,7 +44,7 @@ class Results:
 
     def pause(self, reason: str) -> None:
         """Let no more rounds start."""
-        self._note("paused", (reason or "no reason given").encode())
+        self._note("paused", reason_of(reason).encode())
 
     def resume(self) -> None:
         """Let rounds start again."""

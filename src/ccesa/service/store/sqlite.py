@@ -56,7 +56,12 @@ class SQLite(Database):
     READ = ("BEGIN",)
     WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
     CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
-    ERASE = "PRAGMA wal_checkpoint(TRUNCATE)"  # in the file they are overwritten, but not in the log
+    #: In the file they are overwritten, but not in the log; while somebody reads that, it waits.
+    ERASE = (
+        "PRAGMA busy_timeout = 100",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        f"PRAGMA busy_timeout = {1000 * _SECONDS}",
+    )
     errors = sqlite3.Error
 
     def __init__(self, path: Path, *, hub: bool, create: bool) -> None:

@@ -1,0 +1,260 @@
+"""A site's part in one series: every exchange is fetched, answered and handed in, and faults are told."""
+
+from typing import Any
+
+from ccesa.config import RoundConfig
+from ccesa.errors import (
+    CcesaError,
+    ConfigError,
+    FaultyServer,
+    MalformedMessage,
+    OrderError,
+    VectorError,
+    shown,
+)
+from ccesa.protocol import envelope
+from ccesa.protocol import messages as m
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.series_client import SeriesClient
+from ccesa.protocol.spending import Spending
+from ccesa.protocol.steps import steps_of
+from ccesa.service.participant.calls import Answer, Call, Part, Pause
+from ccesa.service.participant.events import Event, Kind
+from ccesa.service.participant.line import Line
+from ccesa.service.participant.site import Site
+from ccesa.service.participant.terms import Terms, pause_of
+from ccesa.service.tasks import task_digest
+from ccesa.wire import Data
+from ccesa.words import Vector
+
+_TASK_BYTES = 32
+#: So many rounds are known by their contexts; fewer are ever in flight.
+_RECENT = 8
+#: The most characters of a reason from the hub or from the site's own function.
+_REASON = 500
+
+
+class _Enough(OrderError):
+    """Raised for a round that this site sits out because it is in another, and wants to be in one sum."""
+
+
+class Taking:
+    """One site's part in one series."""
+
+    def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
+        self._site, self._line, self._terms, self._number = site, line, terms, number
+        self._series = SeriesClient(terms.config, self._client, used_rounds=site.used_rounds)
+        self._spend = Spending(site.tasks, site.attempts if site.charter is None else site.charter.attempts)
+        self._steps = steps_of(terms.config)
+        self._most = sum(
+            sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
+        )
+        #: Which client this is; a hub without a charter says so in its first request.
+        self._place = site.client
+        #: The task that this site holds: its digest, by this site's own account, and what it says.
+        self._task: tuple[bytes, bytes] | None = None
+        #: The rounds that this site has joined, by context.
+        self._joined: dict[bytes, int] = {}
+
+    def run(self) -> Part[bool]:
+        """Follow the exchanges to the end of the series; tell whether this site wants no more."""
+        try:
+            return (yield from self._exchanges())
+        finally:
+            self._series.stop()
+
+    def _exchanges(self) -> Part[bool]:
+        latest = -1
+        while True:
+            path = f"/v1/series/{self._number}/exchanges"
+            answer = yield from self._line.ask_as_member(
+                Call(
+                    method="GET",
+                    path=f"{path}?after={latest}",
+                    headers={"prefer": f"wait={self._site.wait}"},
+                    most=max(self._most, 1 << 16),
+                    wait=self._site.wait,
+                )
+            )
+            if answer.status == 410:
+                return False
+            if answer.status == 204:
+                yield Pause(seconds=pause_of(answer))
+                continue
+            latest = _exchange(answer, latest)
+            if not answer.body:  # the series is over for this site
+                return False
+            yield from self._get_task(answer)
+            reply = self._reply(answer.body)
+            if (yield from self._hand_in(f"{path}/{latest}/reply", reply)):
+                return True
+            del reply
+            self._series.prepare()
+
+    def _get_task(self, answer: Answer) -> Part[None]:
+        """Fetch the task that the hub names, if this site may be asked for a vector and has it not yet."""
+        if "ccesa-task" not in answer.headers or not self._series.rounds:
+            return
+        named = _digest(answer.headers["ccesa-task"])
+        if self._task is not None and self._task[0] == named:
+            return
+        payload = yield from self._line.fetch(f"/v1/tasks/{named.hex()}", self._site.most_task)
+        if payload is not None:
+            self._task = (task_digest(payload), payload)
+
+    def _reply(self, request: bytes) -> bytes:
+        """Answer an exchange; nothing at all where this site has no part in it."""
+        try:
+            if self._is_out(request):
+                self._tell("out", "these rounds are under way without this site; it waits for the next one")
+                return b""
+            reply = self._series.receive(request)
+        except (FaultyServer, MalformedMessage) as error:  # not one exchange: nothing has changed
+            self._refuse(FaultyServer(str(error)))
+            return b""
+        for number, fault in sorted(self._series.faults.items()):
+            if not isinstance(fault, _Enough):
+                self._refuse(fault, number)
+        return reply
+
+    def _is_out(self, request: Data) -> bool:
+        """Tell whether no message is of a round that this process has joined, and none starts one.
+
+        Without a charter the first one also says which client this is.
+        """
+        messages = envelope.unpack(request)
+        if self._place is None and self._site.charter is None:
+            self._place = m.decode(messages[0], self._most).client
+        starts = self._steps[0].request
+        return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
+
+    def _hand_in(self, path: str, reply: bytes) -> Part[bool]:
+        """Send a reply until the hub has it; tell whether this site wants no more."""
+        total = len(reply)
+
+        def sent(offset: int) -> None:
+            self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
+
+        answer = yield from self._line.send(path, reply, sent)
+        if answer.status in (200, 201, 204):
+            return self._taken(reply)
+        if answer.status == 410:
+            self._tell("late", "the exchange had closed before this answer came")
+            return False
+        if answer.status == 409:
+            if reply:
+                raise OrderError(
+                    "the hub has another answer in the name of this site: does a second process take part "
+                    "with the same identity or token?"
+                )
+            return False  # an earlier process of this site has answered
+        if answer.status == 422:
+            self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
+            return False
+        raise FaultyServer(f"the hub answered {answer} to a reply")
+
+    def _taken(self, reply: Data) -> bool:
+        """Say what has come of a reply that the hub has; tell whether this site wants no more."""
+        done = False
+        for message in envelope.unpack(reply):
+            kind, number = m.named(message), self._joined.get(m.context_of(message) or b"")
+            if kind is self._steps[0].reply:
+                self._tell("joined", f"joined round {number}", number)
+            elif kind is not None and m.has_vector(kind):
+                self._tell(
+                    "sent", f"sent a masked vector of {len(message):,} bytes for round {number}", number
+                )
+            elif kind is self._steps[-1].reply:
+                self._tell("summed", f"in the sum of round {number}", number)
+                done = self._site.once
+        return done
+
+    def _client(self, config: RoundConfig) -> Client:
+        """Make the client of a round."""
+        site = self._site
+        if site.once and self._series.rounds:
+            raise _Enough("this site takes part in one sum, and is in a round already")
+        recent = list(self._joined.items())[1 - _RECENT :]
+        self._joined = dict([*recent, (config.context, config.number)])
+
+        def vector() -> Vector:
+            return self._vector(config)
+
+        options: dict[str, Any] = {
+            "task": self._held_task,
+            "tasks": None,  # they are counted where the vector is made
+            "account": self._terms.account,
+            "threads": site.threads,
+        }
+        if site.charter is not None and site.identity is not None:
+            return ActiveClient(config, site.identity, site.charter, vector, **options)
+        if self._place is None:
+            raise ConfigError("this site does not know which client it is")
+        return Client(config, self._place, vector, floor=site.floor, **options)
+
+    def _held_task(self) -> bytes:
+        """Return the digest of what this site really holds, whatever the hub calls it."""
+        if self._task is None:
+            raise FaultyServer("the hub asks for a vector, and has not handed over the task")
+        return self._task[0]
+
+    def _vector(self, config: RoundConfig) -> Vector:
+        """Call the site's function, and turn what it returns into a vector."""
+        if self._task is None:
+            raise FaultyServer("the hub asks for a vector, and has not handed over the task")
+        payload, counted = self._task[1], self._site.counted(self._task[0])
+        self._spend.check(counted)
+        given = self._terms.form.given(payload)
+        self._tell("working", f"working on the task of round {config.number}", config.number)
+        vector = self._contribution(given, payload, config)
+        self._spend(counted)
+        return vector
+
+    def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
+        try:
+            contribution = self._site.contribute(given, config.number)
+            return self._terms.form.vector(contribution, payload, config.context)
+        except CcesaError:
+            raise
+        except Exception as error:  # the site's own function
+            if self._site.strict:
+                raise
+            raise VectorError(_where(error)) from None
+
+    def _refuse(self, error: CcesaError, number: int | None = None) -> None:
+        """Say what this site did not do, and why; a strict one ends with it."""
+        if self._site.strict:
+            raise error
+        self._tell("refused", shown(str(error), _REASON), number)
+
+    def _tell(self, kind: Kind, text: str, number: int | None = None) -> None:
+        self._site.tell(Event(kind=kind, text=text, round=number))
+
+
+def _exchange(answer: Answer, latest: int) -> int:
+    """Return which exchange an answer has; raise FaultyServer unless it is one, and a later one."""
+    found = answer.number("ccesa-exchange")
+    if answer.status != 200 or found is None:
+        raise FaultyServer(f"the hub did not answer with an exchange ({answer})")
+    if found <= latest:
+        raise FaultyServer(f"exchange {found} again, after exchange {latest}")
+    return found
+
+
+def _digest(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != _TASK_BYTES:
+        raise FaultyServer("the hub names a task by something other than a digest")
+    return found
+
+
+def _where(error: Exception) -> str:
+    """Say what the site's own function raised, and in which line."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})" if last else ""
+    return f"the site's own function failed: {type(error).__name__}: {shown(str(error), 200)}{place}"
