@@ -28,8 +28,10 @@ from ccesa.service.store import Forgotten, Store
 from ccesa.service.store.rows import Claim, Exchange
 from ccesa.wire import Data
 
-#: Seconds between two looks at the log when nobody sends anything, and between two statuses.
+#: Seconds between two looks at the log when nobody sends anything, and between two views.
 TICK, GLANCE = 0.1, 0.25
+#: No more than this part of the time goes into statuses: they name every member.
+STATUS = 0.05
 #: Replies that are taken together at most.
 BATCH = 256
 #: Seconds between two signs of life.
@@ -91,7 +93,8 @@ class Engine:
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
         self._stopping = False
-        self._beat = self._glance = 0.0
+        self._beat = self._glance = self._status_due = 0.0
+        self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
         #: Why the store cannot be reached; empty where it can.
         self.trouble = ""
@@ -240,10 +243,15 @@ class Engine:
         return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
     def _show(self, now: float) -> None:
-        """Publish what there is to see, now and then."""
-        if now - self._glance >= GLANCE:
-            self._publish(self._showing.view(self._replica), self._showing.status(self._replica, now))
-            self._glance = now
+        """Publish what there is to see, now and then; a status of many members less often."""
+        if now - self._glance < GLANCE:
+            return
+        if self._status is None or now >= self._status_due:
+            began = time.monotonic()
+            self._status = self._showing.status(self._replica, now)
+            self._status_due = now + (time.monotonic() - began) / STATUS
+        self._publish(self._showing.view(self._replica), self._status)
+        self._glance = now
 
 
 def _refuse(batch: list[Handed], why: str) -> None:

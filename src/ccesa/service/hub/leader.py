@@ -133,17 +133,17 @@ class Leader:
 
     def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
         """Close the open exchange, if the policy says so."""
-        answered = self._store.answered(replica.row.series, opened.exchange)
-        seconds = now - opened.opened
+        place, seconds = (replica.row.series, opened.exchange), now - opened.opened
         closes = self._federation.policy.closes(
             asked=len(replica.requests),
-            answered=len(answered),
+            answered=self._store.count_answered(*place),
             least=min(self._federation.least, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )
         if closes:
+            answered = self._store.answered(*place)
             for name, asked in replica.steps.values():
                 self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
-            self._store.close_exchange(replica.row.series, opened.exchange, now)
+            self._store.close_exchange(*place, now)
         return closes
