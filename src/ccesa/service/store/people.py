@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
+from ccesa.service.store import chain
 from ccesa.service.store.database import Database
 from ccesa.service.store.rows import MemberRow, TokenRow
 
@@ -44,21 +45,13 @@ class People:
                 sorted(times.items()),
             )
 
-    def blame(self, counts: Mapping[int, int], reason: str, limit: int = 3) -> set[int]:
-        """Count faults of members; set those aside that reach the limit, and return who that is new for."""
-        newly = set()
-        with self._database.writing() as run:
-            for client, count in sorted(counts.items()):
-                [(blames, before)] = run(
-                    "INSERT INTO members (client, blames) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
-                    " SET blames = members.blames + excluded.blames RETURNING blames, set_aside",
-                    client,
-                    count,
-                )
-                if blames >= limit and not before:
-                    run("UPDATE members SET set_aside = ? WHERE client = ?", _words(reason), client)
-                    newly.add(client)
-        return newly
+    def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:
+        """Count faults of members; set those aside that reach the limit, and return who that is new for.
+
+        Whoever is set aside is in the audit log.
+        """
+        with self._database.alone() as run:
+            return chain.blame(run, counts, reason, now, limit)
 
     def set_aside(self, client: int, reason: str) -> None:
         """Ask a member for nothing any more, until it is let in; the first reason stays."""
@@ -67,7 +60,7 @@ class People:
                 "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
                 " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
                 client,
-                _words(reason),
+                chain.worded(reason),
             )
 
     def let_in(self, client: int) -> None:
@@ -161,11 +154,6 @@ class People:
         """
         with self._database.writing() as run:
             return bool(run(_LEASE, hub, now + seconds, now))
-
-
-def _words(reason: str) -> str:
-    """An empty reason would mean that a member is not set aside."""
-    return reason or "no reason given"
 
 
 def _stored(client: int | None) -> int:
