@@ -1,6 +1,6 @@
-"""Hubs without threads, sockets or a clock of their own: what happens between two calls of the store is chosen.
+"""Hubs without threads, sockets or a clock: what happens between two calls of the store is chosen.
 
-A hub can be killed there, its store can be away, or all other hubs can go on for half a minute before it does.
+A hub can be killed there, its store can be away, or all other hubs can go on for half a minute before it.
 """
 
 import random
@@ -136,7 +136,7 @@ class World:
 
     def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2) -> None:
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
-        self._lives = Counter()
+        self.lives = Counter()
         #: Every request that any hub has shown, by series, exchange and client.
         self.requests: dict[tuple[int, int, int], bytes] = {}
         #: Clients that were told that their vector has come, by series and exchange.
@@ -150,8 +150,8 @@ class World:
         self.hubs = [self.hub(place) for place in range(hubs)]
 
     def hub(self, place: int) -> Hub:
-        self._lives[place] += 1
-        return Hub(self, f"hub{place}.{self._lives[place]}")
+        self.lives[place] += 1
+        return Hub(self, f"hub{place}.{self.lives[place]}")
 
     def saw(self, view: View) -> None:
         """All hubs ask the same of everyone, down to the byte."""
@@ -219,9 +219,9 @@ class World:
 
     # What happens
 
-    def go_on(self, place: int, some: bool = True) -> None:
-        """A hub has a turn; it dies if it is killed in it."""
-        clients = [one for one in range(CLIENTS) if not some or self.random.random() < 0.5]
+    def go_on(self, place: int, chance: float = 0.5) -> None:
+        """A hub has a turn, in which some clients come to it; it dies if it is killed in it."""
+        clients = [one for one in range(CLIENTS) if self.random.random() < chance]
         self.now += self.random.uniform(0.01, 0.5)
         hub = self.hubs[place]
         try:
@@ -293,7 +293,9 @@ def check(world: World) -> list[Any]:
     entries = list(store.audit_rows())
     audit.verify(entries)
     told = [msgspec.json.decode(entry.body) for entry in entries if entry.kind == "round"]
-    assert sorted((one["series"], one["number"]) for one in told) == [(row.series, row.number) for row in rows]
+    assert sorted((one["series"], one["number"]) for one in told) == [
+        (row.series, row.number) for row in rows
+    ]
     for hub in world.hubs:
         assert len(set(hub.coordinator.told)) == len(hub.coordinator.told)
     store.close()

@@ -53,9 +53,11 @@ class Leader:
 
     def act(self, replica: Replica | None, now: float) -> bool:
         """Do the next thing that is due; return whether the log has changed by it."""
-        if not self.leads(now) or now < self._held:
+        if now < self._held:
             return False
         self.reason = ""
+        if not self.leads(now):
+            return False
         try:
             if replica is None:
                 return self._begin(now)
