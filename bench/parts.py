@@ -20,6 +20,7 @@ from bench import (
     privacy,
     scale,
     server,
+    service,
     table,
     threads,
     versus,
@@ -80,4 +81,5 @@ PARTS = {
     "imports": Part("Importing", "import ccesa, beside its libraries", imports.compare, imports.text),
     "large": Part("Memory and scale", "whole rounds of many clients", large.compare, large.text),
     "scale": Part("Servers of many clients", "servers of many clients", scale.compare, scale.text),
+    "service": Part("The service", "a hub under load", service.compare, service.text),
 }

@@ -6,13 +6,15 @@ as little of HTTP/1.1 as that takes, because a thousand clients of httpx would b
 
 import asyncio
 import hashlib
+import os
 import random
 import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,6 +120,8 @@ class Seen:
     bytes_out: int = 0
     bytes_in: int = 0
     cpu_s: float = 0.0
+    #: Of vectors that were held back: how many, in how long, and what each hub needed for them.
+    bursts: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, event: Event) -> None:
         """Count what a participant says."""
@@ -127,21 +131,45 @@ class Seen:
 class Hold:
     """Holds replies with vectors back until all of one exchange are ready: their senders are cheap then."""
 
-    def __init__(self, clients: int, least_bytes: int) -> None:
-        self._clients, self._least = clients, least_bytes
-        self._ready: dict[str, list[asyncio.Future[None]]] = {}
+    def __init__(self, clients: int, least_bytes: int, seen: Seen, hubs: Sequence[int]) -> None:
+        self._clients, self._least, self._seen, self._hubs = clients, least_bytes, seen, hubs
+        self._ready: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+        self._began: tuple[float, list[float]] = (0.0, [])
+
+    def holds(self, call: Call) -> bool:
+        """Tell whether this call hands a vector in."""
+        return call.method == "PUT" and len(call.body) >= self._least
 
     async def wait(self, call: Call) -> None:
-        """Wait for the others, if this call hands a vector in."""
-        if call.method != "PUT" or len(call.body) < self._least:
-            return
-        waiting = self._ready.setdefault(call.path, [])
-        own = asyncio.get_running_loop().create_future()
-        waiting.append(own)
-        if len(waiting) == self._clients:
-            for one in waiting:
-                one.set_result(None)
-        await own
+        """Wait for the others."""
+        ready = self._ready.setdefault(call.path, asyncio.Event())
+        self._waiting[call.path] = self._waiting.get(call.path, 0) + 1
+        if self._waiting[call.path] == self._clients:
+            self._left[call.path] = self._clients
+            self._began = time.time(), self._used()
+            ready.set()
+        await ready.wait()
+
+    def taken(self, call: Call) -> None:
+        """Note that a hub has one; with the last one, what all of them took."""
+        self._left[call.path] -= 1
+        if not self._left[call.path]:
+            began, before = self._began
+            used = [after - first for first, after in zip(before, self._used(), strict=True)]
+            self._seen.bursts.append(
+                {"replies": self._clients, "wall_s": time.time() - began, "hubs_cpu_s": used}
+            )
+
+    def _used(self) -> list[float]:
+        return [processor_seconds(f"/proc/{pid}/stat") for pid in self._hubs]
+
+
+def processor_seconds(stat: str) -> float:
+    """Return what a process, or a thread, has used."""
+    found = Path(stat).read_text().rpartition(")")[2].split()
+    return (int(found[11]) + int(found[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Wire:
@@ -215,11 +243,14 @@ async def drive(
                 await asyncio.sleep(wish.seconds * random.uniform(0.5, 1.0))
                 answer = None
                 continue
-            if hold is not None:
-                await hold.wait(wish)
+            held = hold if hold is not None and hold.holds(wish) else None
+            if held is not None:
+                await held.wait(wish)
             began = time.time()
             answer = await wire.carry(wish)
             sent(wish, began, answer)
+            if held is not None and answer.status == 204:
+                held.taken(wish)
             await asyncio.sleep(0)
     except StopIteration:
         return
@@ -229,7 +260,7 @@ async def drive(
 
 
 async def gather(
-    case: Case, clients: Sequence[int], addresses: Sequence[tuple[str, int]], hold: bool = False
+    case: Case, clients: Sequence[int], addresses: Sequence[tuple[str, int]], hold: Sequence[int] = ()
 ) -> Seen:
     """Let these clients take part until the federation is over; hubs are shared out in turn.
 
@@ -237,11 +268,11 @@ async def gather(
         case: What in.
         clients: Ids.
         addresses: Host and port of each hub.
-        hold: Whether vectors wait for each other before they leave.
+        hold: Given the processes of hubs, vectors wait for each other before they leave.
     """
     most_files()
     seen, door = Seen(), asyncio.Semaphore(AT_A_TIME)
-    holding = Hold(len(clients), 4 * case.words) if hold else None
+    holding = Hold(len(clients), 4 * case.words, seen, hold) if hold else None
 
     def participant(client: int) -> "asyncio.Future[None]":
         address = addresses[client % len(addresses)]

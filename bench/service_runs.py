@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.service_crowd import Case, Seen, gather, plain_sum
+from bench.service_crowd import Case, Seen, gather, plain_sum, processor_seconds
 from bench.service_strangers import beset
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
@@ -34,7 +34,6 @@ POLICY = Policy(
 #: Seconds after which a run has failed.
 LIMIT = 400.0
 _SPAWN = multiprocessing.get_context("spawn")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(kw_only=True)
@@ -143,7 +142,8 @@ def run(
             serving.append((process, pipe, _usage(process.pid or 0)))
         beside = stack.enter_context(_process(_beset, addresses[0])) if strangers else None
         began = time.time()
-        _, pipe = stack.enter_context(_process(_take_part, case, addresses, hold))
+        held = [process.pid or 0 for process, _, _ in serving] if hold else []
+        _, pipe = stack.enter_context(_process(_take_part, case, addresses, held))
         seen = _received(pipe, LIMIT)
         wall_s = time.time() - began
         counts = {} if beside is None else _asked(beside[1])
@@ -225,7 +225,9 @@ def _serve(pipe: Connection, case: Case, folder: Path, store: str | None, ports:
     Hub(_federation(case, folder, store, ports)).serve(lambda hub: pipe.send("ready"))
 
 
-def _take_part(pipe: Connection, case: Case, addresses: Sequence[tuple[str, int]], hold: bool) -> None:
+def _take_part(
+    pipe: Connection, case: Case, addresses: Sequence[tuple[str, int]], hold: Sequence[int]
+) -> None:
     try:
         pipe.send(asyncio.run(gather(case, range(case.clients), addresses, hold)))
     except BaseException as error:
@@ -260,16 +262,11 @@ def _usage(pid: int) -> dict[str, float]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     memory = {line.split(":")[0]: int(line.split()[1]) / 1e3 for line in lines if line.startswith("Vm")}
     return {
-        "loop_s": _seconds(Path(f"/proc/{pid}/task/{pid}/stat")),
-        "cpu_s": _seconds(Path(f"/proc/{pid}/stat")),
+        "loop_s": processor_seconds(f"/proc/{pid}/task/{pid}/stat"),
+        "cpu_s": processor_seconds(f"/proc/{pid}/stat"),
         "now_mb": memory["VmRSS"],
         "peak_mb": memory["VmHWM"],
     }
-
-
-def _seconds(stat: Path) -> float:
-    found = stat.read_text().rpartition(")")[2].split()
-    return (int(found[11]) + int(found[12])) / _TICKS
 
 
 def _used(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:

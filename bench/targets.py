@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server
+from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server, service
 from bench.versus import LEAST
 
 #: What was measured, how much, what it has to reach, and whether a small number is good.
@@ -117,6 +117,7 @@ TARGETS: dict[str, Callable[[Any], list[Target]]] = {
     "noise": _noise,
     "privacy": privacy.targets,
     "scale": _scale,
+    "service": service.targets,
     "cuda": _cuda,
     "flower": _flower,
 }

@@ -41,6 +41,10 @@ class Board:
         self._status: Status | None = None
         #: Whose tokens these hashes are of, and until when that is believed.
         self._known: dict[bytes, tuple[int | None, float]] = {}
+        #: Hashes to look up, and the look that will, if there is one that has not begun.
+        self._asked: set[bytes] = set()
+        self._look: asyncio.Task[dict[bytes, int | None]] | None = None
+        self._looking = asyncio.Lock()
         self.secret = store.secret()
         self.engine: Engine | None = None
 
@@ -120,11 +124,20 @@ class Board:
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
-        client = await self._read(lambda: self._member_of(digest))
+        self._asked.add(digest)
+        if self._look is None:
+            self._look = self._loop.create_task(self._look_up())
+        client = (await asyncio.shield(self._look))[digest]
         if len(self._known) >= MOST_TOKENS:
             self._known.clear()
         self._known[digest] = (client, now + REMEMBERED)
         return client
+
+    async def _look_up(self) -> dict[bytes, int | None]:
+        """Look up all tokens that wait: a turn of the other thread costs more than the look."""
+        async with self._looking:
+            asked, self._asked, self._look = self._asked, set(), None
+            return await self._read(lambda: {digest: self._member_of(digest) for digest in asked})
 
     def _member_of(self, digest: bytes) -> int | None:
         if self._federation.charter is None:

@@ -35,6 +35,8 @@ class Database(ABC):
     READ: tuple[str, ...]
     WRITE: tuple[str, ...]
     ALONE: tuple[str, ...]
+    #: How one begins that writes, and whose end does not wait for the disk.
+    CLAIM: tuple[str, ...]
     #: Outside of transactions: what leaves as little as possible of deleted rows behind.
     ERASE: tuple[str, ...]
     #: What the driver raises.
@@ -54,6 +56,15 @@ class Database(ABC):
     def writing(self) -> Iterator[Run]:
         """Begin a transaction that is durable when the block ends, and undone if anything is raised in it."""
         with self._transaction(self.WRITE) as run:
+            yield run
+
+    @contextmanager
+    def claiming(self) -> Iterator[Run]:
+        """Begin a transaction that all others see when the block ends, and that a crash may undo.
+
+        Whatever is durable later than it is durable together with it.
+        """
+        with self._transaction(self.CLAIM) as run:
             yield run
 
     @contextmanager

@@ -53,6 +53,7 @@ class PostgreSQL(Database):
 
     READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)  # all statements see the same
     WRITE = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",)
+    CLAIM = (*WRITE, "SET LOCAL synchronous_commit = off")
     ALONE = (*WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})")
     ERASE = ("VACUUM (SKIP_LOCKED) answers, sums",)
     errors = psycopg.Error

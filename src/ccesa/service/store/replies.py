@@ -58,9 +58,12 @@ class Replies:
         self._database = database
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
-        """Claim replies, known by their digests, for a hub; return how that went for each client."""
+        """Claim replies, known by their digests, for a hub; return how that went for each client.
+
+        A claim need not outlive a crash of the database: a reply whose claim is gone is not saved.
+        """
         clients = sorted(digests)  # hubs that insert in one order do not wait for each other in a circle
-        with self._database.writing() as run:
+        with self._database.claiming() as run:
             if not _is_open(run, series, exchange):
                 return dict.fromkeys(clients, Claim.LATE)
             run.many(_CLAIM, [(series, exchange, client, hub, digests[client]) for client in clients])
@@ -138,6 +141,16 @@ class Replies:
                 exchange,
             )
         return {client for (client,) in rows}
+
+    def count_answered(self, series: int, exchange: int) -> int:
+        """Return how many clients' answers are saved."""
+        with self._database.reading() as run:
+            [(found,)] = run(
+                "SELECT count(*) FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
+                series,
+                exchange,
+            )
+        return int(found)
 
     def forget(self, series: int, before: int) -> None:
         """Delete answers and sums of the exchanges before this one: shares go with their round."""

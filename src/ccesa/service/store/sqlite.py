@@ -54,7 +54,8 @@ class SQLite(Database):
     """
 
     READ = ("BEGIN",)
-    WRITE = ALONE = ("BEGIN IMMEDIATE",)  # SQLite has one writer at a time
+    WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
+    CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
     #: In the file they are overwritten, but not in the log; while somebody reads that, it waits.
     ERASE = (
         "PRAGMA busy_timeout = 100",
