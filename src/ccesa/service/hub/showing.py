@@ -55,6 +55,7 @@ class Showing:
             series=0 if replica is None else replica.row.series,
             config=b"" if replica is None else replica.row.config,
             exchange=-1 if opened is None else opened.exchange,
+            latest=-1 if replica is None else replica.next - 1,
             requests={} if replica is None else replica.requests,
             task=opened.task if opened is not None and vectors else None,
             closes=0.0 if opened is None else opened.opened + lasts,
