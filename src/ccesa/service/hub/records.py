@@ -31,10 +31,16 @@ class Records:
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._meters = presence, meters
+        #: Who sent this hub what an honest client would not, in the open exchange.
+        self.faulty: set[int] = set()
 
     def reload(self) -> None:
         """Read what other hubs have written down."""
         self._agenda.reload()
+
+    def begin_exchange(self) -> None:
+        """Count faults anew: an exchange has opened."""
+        self.faulty = set()
 
     def write(self, replica: Replica, now: float) -> None:
         """Write down all rounds that a replica knows to be over; what was written before stays."""
@@ -66,6 +72,7 @@ class Records:
 
     def fault(self, client: int, reason: str) -> None:
         """Write down that a client sent what an honest one would not."""
+        self.faulty.add(client)
         event("refused", logging.WARNING, client=client, reason=reason)
         self.blame({client}, f"it sent what an honest client would not: {reason}")
 
