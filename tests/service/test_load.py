@@ -56,7 +56,11 @@ def answered(data: bytes, call: Call):
 
         async with await asyncio.start_server(one, "127.0.0.1", 0) as server:
             wire = Wire(server.sockets[0].getsockname(), asyncio.Semaphore(1), Seen())
-            return await wire.carry(call)
+            try:
+                return await wire.carry(call)
+            finally:
+                wire.close()
+                await asyncio.sleep(0.01)
 
     return asyncio.run(serve())
 
