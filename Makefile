@@ -75,7 +75,7 @@ test-slow: install  ## the long ones
 # Flower asks for newer versions than we do, so what needs it is left out; test-flower-versions tries its own lowest.
 test-lowest:  ## the default tests with the lowest version of everything that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/lowest
-	$(PYTHON) tests/lowest.py demo dp plots dev > build/lowest/requirements.txt
+	$(PYTHON) tests/lowest.py demo dp plots join service dev > build/lowest/requirements.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/lowest/requirements.txt
 	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/test_fuzz.py
 

@@ -104,7 +104,8 @@ class ShownDesk:
             for place, step in enumerate(EXCHANGES[part])
         ]
         now = time.time()
-        self.put_members(range(len(self.now.members)), answered=False)
+        self.put_members(range(len(self.now.members)), answered=False, asked=False)
+        self.put_members([one.client for one in self.now.members if one.state == "present"], asked=True)
         self.put(
             state="running",
             series=1,

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 import threading
 import time
 
@@ -192,6 +193,17 @@ def test_an_upload_ends_when_its_exchange_closes(tmp_path):
 
         answer = http.put(hub.path(), content=body(), headers={"Content-Length": "2000"})
         assert problem(answer) == "late"
+
+
+@pytest.mark.parametrize("size", [900, 100_000])
+def test_who_is_late_need_not_send_the_rest(tmp_path, size):
+    with served(tmp_path, limits=SMALL) as hub, socket.create_connection(hub.address, timeout=5) as plain:
+        head = f"PUT {hub.path()} HTTP/1.1\r\nAuthorization: Bearer token-0\r\nContent-Length: {size}\r\n\r\n"
+        plain.sendall(head.encode() + bytes(100))
+        time.sleep(0.1)
+        hub.do(hub.desk.open_next)
+        plain.sendall(bytes(100))
+        assert plain.recv(65536).startswith(b"HTTP/1.1 410 ")
 
 
 def test_a_full_disk_is_told_and_nothing_else_suffers(hub, monkeypatch):

@@ -303,6 +303,23 @@ def test_viewers_are_told_the_whole_then_changes_then_signs_of_life(monkeypatch)
     assert (again[0], len(again[1]["members"])) == ("status", 6)
 
 
+def test_a_member_that_polls_all_the_time_is_news_now_and_then(monkeypatch):
+    """What counts is what the page shows, and not what the hub knew a moment before."""
+    desk = ShownDesk(2)
+
+    async def nap(seconds):
+        desk.put_members([0], seen=desk.now.members[0].seen + 8)
+        desk.put(exchange=desk.now.exchange + 1)
+
+    monkeypatch.setattr(events.asyncio, "sleep", nap)
+
+    async def followed():
+        following = events.follow(desk)
+        return [parsed(await anext(following))[1] for _ in range(7)][1:]
+
+    assert [len(one.get("members", ())) for one in asyncio.run(followed())] == [0, 0, 1, 0, 0, 1]
+
+
 def test_news_come_at_most_four_times_a_second(monkeypatch):
     desk = ShownDesk(5)
     naps = []
@@ -338,6 +355,8 @@ def test_so_many_pages_are_open_and_no_more():
         for _ in range(100):
             desk.put(exchange=desk.now.exchange + 1)
             if "ccesa_viewers 0.0" in client.get("/metrics").text:
+                with client.stream("GET", "/events") as answer:
+                    assert answer.status_code == 200
                 return
             asyncio.run(asyncio.sleep(0.05))
         pytest.fail("pages that were closed count as open")

@@ -398,9 +398,9 @@ def test_a_loss_that_is_no_number_is_left_out(store):
 def test_members_are_set_aside_and_let_in(store):
     store.seen({7: 5.0, 3: 6.0})
     store.seen({7: 4.0, 3: 8.0})
-    assert store.blame({3: 2, 9: 1}, "lies") == set()
-    assert store.blame({3: 1, 9: 1}, "lies") == {3}
-    assert store.blame({3: 1}, "more lies") == set()
+    assert store.blame({3: 2, 9: 1}, "lies", 1.0) == set()
+    assert store.blame({3: 1, 9: 1}, "lies", 2.0) == {3}
+    assert store.blame({3: 1}, "more lies", 3.0) == set()
     store.set_aside(7, "out of order")
     store.set_aside(7, "again")
     store.set_aside(8, "")
@@ -416,13 +416,13 @@ def test_members_are_set_aside_and_let_in(store):
     store.let_in(5)
     assert store.members()[3] == MemberRow(client=3, seen=8.0)
     assert 5 not in store.members()
-    assert store.blame({9: 1}, "lies", limit=4) == set()
+    assert store.blame({9: 1}, "lies", 4.0, limit=4) == set()
 
 
 @pytest.mark.parametrize("reason", ["\0", "\ud800", "☠ \x1b[2J"])
 def test_a_reason_can_be_any_text(store, reason):
     store.set_aside(3, reason)
-    store.blame({4: 3}, reason)
+    store.blame({4: 3}, reason, 5.0)
     store.pause(reason)
     assert store.members()[3].set_aside == store.members()[4].set_aside == store.paused() != ""
 

@@ -24,7 +24,8 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     blames: int = 0
     seen: float = 0.0
-    #: Whether it has answered the open exchange.
+    #: Whether the open exchange asks it, and whether it has answered.
+    asked: bool = False
     answered: bool = False
 
 

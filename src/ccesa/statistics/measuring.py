@@ -8,9 +8,10 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from ccesa.errors import VectorError
+from ccesa.statistics.columns import Number
 from ccesa.statistics.noisy import Scale
 from ccesa.statistics.report import Bin, Group, Measured, Quantile, Report, Value
-from ccesa.statistics.schema import Number, Schema
+from ccesa.statistics.schema import Schema
 
 AllSums = Mapping[tuple[str, str], Sequence[Value]]
 
@@ -107,7 +108,8 @@ class _Cell:
         if column.needs("square") and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
             q = self.one(column.name, "square")
             found["variance"] = max((q - _like(s, Fraction(1)) * s * s / n) / (n - 1), 0) * _like(s, step**2)
-        return {name: value for name, value in found.items() if name in column.measures or name == "noise"}
+        asked = {*column.measures, *(["noise"] if "mean" in column.measures else [])}
+        return {name: value for name, value in found.items() if name in asked}
 
     def _error(self, column: Number, n: Value, mean: Value) -> float:
         """Return the standard deviation of a noisy mean, to first order.
@@ -135,10 +137,9 @@ def _bins(column: Number, counts: Sequence[Value]) -> Iterator[Bin]:
 def _quantiles(column: Number, counts: Sequence[Value]) -> Iterator[Quantile]:
     """Yield quantiles; none if there is nothing to take them of. Less than nothing counts as nothing."""
     counts = [max(count, 0) for count in counts]
-    n, ends = sum(counts), _ends(column)
-    if n < 1:
+    before, ends = list(accumulate(counts, initial=0)), _ends(column)
+    if (n := before[-1]) < 1:
         return
-    before = list(accumulate(counts, initial=0))
     for at in column.quantiles:
         rank = min(
             max(math.ceil(Fraction(repr(at)) * Fraction(n)), 1), n

@@ -18,8 +18,9 @@ from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS, Row
 from ccesa.parts import check_type
 from ccesa.privacy.mechanism import Mechanism
+from ccesa.statistics.columns import Number
 from ccesa.statistics.exact import check_sites
-from ccesa.statistics.schema import Number, Quantity, Schema
+from ccesa.statistics.schema import Quantity, Schema
 from ccesa.statistics.tally import Sums, Tally
 from ccesa.words import Vector
 
@@ -115,7 +116,7 @@ def _centred(schema: Schema, sums: Sums) -> Sums:
     found = dict(sums)
     for column in schema.numbers:
         most = column.range
-        triples = _moments(schema, sums, column)
+        triples = _moments(sums, column)
         found[column.name, "sum"] = [2 * s - n * most for n, s, _ in triples]
         found[column.name, "square"] = [4 * q - 4 * most * s + n * most**2 for n, s, q in triples]
     return found
@@ -126,13 +127,13 @@ def _uncentred(schema: Schema, sums: NoisySums) -> NoisySums:
     found = dict(sums)
     for column in schema.numbers:
         most = column.range
-        pairs = [((s + n * most) / 2, n, q) for n, s, q in _moments(schema, sums, column)]
+        pairs = [((s + n * most) / 2, n, q) for n, s, q in _moments(sums, column)]
         found[column.name, "sum"] = [s for s, _, _ in pairs]
         found[column.name, "square"] = [(q + 4 * most * s - n * most**2) / 4 for s, n, q in pairs]
     return found
 
 
-def _moments(schema: Schema, sums: Mapping[tuple[str, str], list[T]], column: Number) -> list[tuple[T, T, T]]:
+def _moments(sums: Mapping[tuple[str, str], list[T]], column: Number) -> list[tuple[T, T, T]]:
     """Return count, sum and sum of squares in each group; any for those that nobody asked for."""
     present = sums[column.name, "present"]
     return list(

@@ -9,7 +9,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ccesa.errors import VectorError, quoted
-from ccesa.statistics.schema import MISSING, OTHER, Category, Number, Schema
+from ccesa.statistics.columns import MISSING, OTHER, Category, Number
+from ccesa.statistics.schema import Schema
 
 #: By ``Quantity.key``, its numbers in all groups: those of the first group, then those of the next one.
 Sums = dict[tuple[str, str], list[int]]

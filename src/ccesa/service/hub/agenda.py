@@ -22,8 +22,8 @@ class Agenda:
 
     def __init__(self, federation: Federation, store: Store, coordinator: Coordinator) -> None:
         self._federation, self._store, self._coordinator = federation, store, coordinator
-        #: Questions of which the coordinator was told the result.
-        self._told: set[int] = set()
+        #: What the coordinator said to results, by question: it is told each of them once.
+        self._told: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
         self.reload()
 
@@ -57,7 +57,7 @@ class Agenda:
             task = self._coordinator.task(question)
         payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
         self._store.put_task(question, payload, task_digest(payload))
-        return payload
+        return self._store.task_of(question) or payload  # another hub may have been faster
 
     def tell(self) -> None:
         """Tell the coordinator all results that it does not know, in their order."""
@@ -68,16 +68,18 @@ class Agenda:
                     self.told(stored)
 
     def told(self, row: RoundRow) -> Mapping[str, float]:
-        """Tell the coordinator one result; return what it has to say about it."""
+        """Tell the coordinator one result, unless it knows it; return what it has to say about it."""
         if row.question is None:
             return {}
+        if row.question in self._told:  # it was told, and then the store was away
+            return self._told[row.question]
         value = value_of(self._federation, self._store, row)
         with asking("result"):
             said = self._coordinator.result(
                 Result(question=row.question, value=value, survivors=row.survivors)
             )
             numbers = {str(name)[:64]: float(number) for name, number in (said or {}).items()}
-        self._told.add(row.question)
+        self._told[row.question] = numbers
         return numbers
 
 

@@ -25,7 +25,7 @@ from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.operator.meters import Meters
 from ccesa.service.status import Status
 from ccesa.service.store import Forgotten, Store
-from ccesa.service.store.rows import Claim, Exchange
+from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
 #: Seconds between two looks at the log when nobody sends anything, and between two views.
@@ -45,6 +45,7 @@ _RECEIPTS = {
     Claim.OTHER: Receipt(taken=Taken.CONFLICT, reason="another reply of this client came first"),
     Claim.LATE: Receipt(taken=Taken.LATE, reason="the exchange has closed"),
 }
+_NOT_ASKED = Receipt(taken=Taken.LATE, reason="nothing is asked of this client in this exchange")
 _TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send it again")
 
 
@@ -92,7 +93,9 @@ class Engine:
         self._meters, self._name = meters, name
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
-        self._stopping = False
+        self._stopping = self._ended = False
+        #: The newest series as this hub has seen it.
+        self._row: SeriesRow | None = None
         self._beat = self._glance = self._status_due = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
@@ -120,15 +123,26 @@ class Engine:
     def hand_in(self, handed: Handed) -> None:
         """Put a reply in line."""
         self._waiting.put(handed)
+        if self._ended:
+            self._refuse_all([])
 
     def _run(self) -> None:
+        batch: list[Handed] = []
         try:
             while not self._stopping:
-                self._turn(self._batch(TICK))
+                batch = self._batch(TICK)
+                self._turn(batch)
         except BaseException as error:  # whoever runs the hub has to know, and ends it
             self.failure = error
         finally:
-            _refuse(self._batch(0), "this hub is stopping")
+            self._ended = True
+            self._refuse_all(batch)
+
+    def _refuse_all(self, batch: list[Handed]) -> None:
+        """Refuse these, and whatever waits in line: nobody waits for an engine that has ended."""
+        while batch or (batch := self._batch(0)):
+            _refuse(batch, "this hub is stopping")
+            batch = []
 
     def _batch(self, seconds: float) -> list[Handed]:
         """Return the replies that wait in line; wait so long for the first one."""
@@ -165,7 +179,7 @@ class Engine:
             _refuse(batch, "the hub cannot reach its store")
             time.sleep(AWAY)
         except (Diverged, Forgotten):
-            self._replica = None  # the next one takes all answers in order of ids, from where they are kept
+            self._replica = None  # the next one takes all answers in order of ids, and starts where it can
             _refuse(batch, "this hub has to look at all replies again")
         except CcesaError as error:  # such as a series under another charter
             self._replica = None
@@ -186,14 +200,18 @@ class Engine:
     def _follow(self) -> None:
         """Be at the place of the log; where there is no replica, or one of another series, make one."""
         row = self._store.series()
+        changed, self._row = row != self._row, row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
             hub = f"{self._name}/{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
             self._store.alive(hub, self._presence.now())
             self._replica = Replica(self._federation, self._store, row, hub)
-            self._glance = 0.0
-        elif self._replica.follow():
+            changed = True
+        else:
+            changed = self._replica.follow() or changed
+        if changed:  # what others have recorded since counts, for whoever opens the next exchange
+            self._records.reload()
             self._glance = 0.0
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
@@ -204,6 +222,8 @@ class Engine:
             place = None if replica is None or opened is None else (replica.row.series, opened.exchange)
             if (handed.series, handed.exchange) != place:
                 told.append((handed, _RECEIPTS[Claim.LATE]))
+            elif replica is not None and handed.client not in replica.requests:
+                told.append((handed, _NOT_ASKED))
             elif handed.client in due:  # two at a time: one of them is next
                 told.append((handed, _RECEIPTS[Claim.PENDING]))
             else:

@@ -53,9 +53,11 @@ class Leader:
 
     def act(self, replica: Replica | None, now: float) -> bool:
         """Do the next thing that is due; return whether the log has changed by it."""
-        if not self.leads(now) or now < self._held:
+        if now < self._held:
             return False
         self.reason = ""
+        if not self.leads(now):
+            return False
         try:
             if replica is None:
                 return self._begin(now)
@@ -82,16 +84,13 @@ class Leader:
         if not pending or self._store.finishing():
             return False
         config = self._federation.config(self._federation.form.length(self._agenda.task(pending[0])))
-        row = self._store.begin_series(config.encode(), len(pending))
         charter = self._federation.charter
-        self._records.audit(
-            "series",
-            now,
-            series=row.series,
-            series_id=config.series_id.hex(),
-            rounds=row.rounds,
-            charter=None if charter is None else charter.digest.hex(),
-        )
+        body = {
+            "series_id": config.series_id.hex(),
+            "charter": None if charter is None else charter.digest.hex(),
+        }
+        row = self._store.begin_series(config.encode(), len(pending), body, now)
+        event("series", series=row.series, rounds=row.rounds)
         self._gathering = now
         return True
 
@@ -100,7 +99,7 @@ class Leader:
         pending = self._agenda.pending
         nothing_left = not pending or self._store.finishing()
         if replica.finished or (nothing_left and not replica.has_vectors):
-            self._store.end_series(replica.row.series)
+            self._store.end_series(replica.row.series, replica.next)
             return True
         if self._store.paused() or not self._is_gathered(replica, now):
             return False

@@ -32,6 +32,10 @@ class Records:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._meters = presence, meters
 
+    def reload(self) -> None:
+        """Read what other hubs have written down."""
+        self._agenda.reload()
+
     def write(self, replica: Replica, now: float) -> None:
         """Write down all rounds that a replica knows to be over; what was written before stays."""
         self._agenda.reload()
@@ -69,10 +73,14 @@ class Records:
         """Count a blame for each of these; whoever has too many is set aside."""
         if not clients:
             return
-        aside = self._store.blame(dict.fromkeys(clients, 1), reason, self._federation.policy.faults)
+        now, most = self._presence.now(), self._federation.policy.faults
+        self._set_aside(self._store.blame(dict.fromkeys(clients, 1), reason, now, most), reason)
+
+    def _set_aside(self, clients: set[int], reason: str) -> None:
+        """Know that clients were set aside, and say so."""
         self._presence.reload()
-        for client in sorted(aside):
-            self.audit("set aside", self._presence.now(), client=client, reason=reason)
+        for client in sorted(clients):
+            event("set aside", logging.WARNING, client=client, reason=reason)
 
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
@@ -81,21 +89,25 @@ class Records:
         event(kind, logging.INFO, **short)
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
+        """Write down one round, if no other hub was faster."""
         row = self._row(replica, ended, replica.started[ended.number], now)
         if row.outcome == SUM:
             self._agenda.tell()
             row = dataclasses.replace(row, metrics=dict(self._agenda.told(row)))
-        self._store.put_round(row)
-        self._agenda.reload()
         charter = self._federation.charter
         around = None if charter is None else charter.certificate.around
-        self.blame(blamed(row.pairs, around), f"round {row.number} of series {row.series}")
-        self._meters.round_over(row.outcome, len(row.pairs))
-        self.audit("round", now, **_told(row), **self._promised())
+        blames = blamed(row.pairs, around)
+        aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promised(row))
+        self._agenda.reload()
+        if aside is not None:
+            self._set_aside(aside, f"round {row.number} of series {row.series}")
+            self._meters.round_over(row.outcome, len(row.pairs))
+            said = ("series", "number", "question", "attempt", "outcome", "reason", "asked", "pairs")
+            event("round", survivors=len(row.survivors), **{name: getattr(row, name) for name in said})
 
-    def _promised(self) -> dict[str, object]:
-        """Return what a sum rests on, and what the noise in all of them has spent."""
-        charter, privacy = self._federation.charter, spent(self._federation, self._agenda.rounds)
+    def _promised(self, row: RoundRow) -> dict[str, object]:
+        """Return what a sum rests on, and what the noise in all of them has spent, this one included."""
+        charter, privacy = self._federation.charter, spent(self._federation, [*self._agenda.rounds, row])
         return {
             "charter": None if charter is None else charter.digest.hex(),
             "certificate": None if charter is None else {n: getattr(charter.certificate, n) for n in _STATED},
@@ -123,13 +135,6 @@ class Records:
             total=b"" if isinstance(outcome, RoundFailed) else outcome.vector.tobytes(),
             metrics={},
         )
-
-
-def _told(row: RoundRow) -> dict[str, object]:
-    """Return what the audit log says about a round: everything but the sum."""
-    left_out = ("total", "metrics", "started", "ended")
-    written = {name: value for name, value in dataclasses.asdict(row).items() if name not in left_out}
-    return written | {"task": row.task.hex(), "context": row.context.hex()}
 
 
 def _pairs(evidence: Evidence) -> tuple[tuple[int, int], ...]:

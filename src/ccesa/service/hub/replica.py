@@ -34,6 +34,10 @@ class Started:
     task: bytes = b""
 
 
+#: No exchange stands here.
+_NEVER = 1 << 62
+
+
 class Diverged(Exception):
     """Raised where answers do not go together: what counts is what a replica makes of them by ids."""
 
@@ -48,8 +52,11 @@ class Replica:
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)
         skipped = first - self.config.number
-        #: Where the next exchange stands in the series.
-        self.next = skipped * Schedule.of(self.config).stride
+        stride = Schedule.of(self.config).stride
+        #: Before this exchange nobody is asked anything any more; all of them, if all rounds are over.
+        self._start = skipped * stride if skipped < row.rounds else _NEVER
+        #: Where the next exchange stands in the series: the last round that is over has begun here, at least.
+        self.next = max(0, skipped - 1) * stride
         self.series: Series | None = None
         if skipped < row.rounds:
             begun = numbered(self.config, first)
@@ -149,20 +156,21 @@ class Replica:
         return ActiveServer(config, self._federation.charter, dropout=dropout, now=self._now)
 
     def _open(self, logged: Exchange) -> None:
-        if self.series is None:
-            raise OrderError("an exchange after the last one")
+        self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
+        if self.series is None or logged.exchange < self._start:
+            return
         before, masking = set(self.series.rounds), self.series.masking
-        if masking is not None:
-            self.started[masking].question, self.started[masking].task = logged.question, logged.task
         self.series.members, self._now = set(logged.members), logged.opened
         self.requests = self.series.open(logged.task)
         for number in set(self.series.rounds) - before:
             self.started[number] = Started(time=logged.opened, asked=len(logged.members))
-        self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
+        if masking in self.series.rounds:  # else it was lost before anybody was asked for a vector
+            self.started[masking].question, self.started[masking].task = logged.question, logged.task
 
     def _close(self, logged: Exchange) -> None:
-        if self.series is None:
-            raise OrderError("an exchange after the last one")
+        self.open = None
+        if self.series is None or logged.exchange < self._start:
+            return
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
         sums = []
         if self.series.total is not None:  # else they are of a round that is over
@@ -170,7 +178,7 @@ class Replica:
         if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
             raise Diverged
         self.ended += self.series.close()
-        self.open, self.requests = None, {}
+        self.requests = {}
 
 
 def _added(sums: list[bytes], bits: int) -> bytes:

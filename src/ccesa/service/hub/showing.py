@@ -78,6 +78,11 @@ class Showing:
             if replica is not None and opened is not None
             else set[int]()
         )
+        asked = (
+            set[int]().union(*(one for _, one in replica.steps.values()))
+            if replica is not None
+            else set[int]()
+        )
         head = self._store.head()
         charter = self._federation.charter
         return Status(
@@ -93,7 +98,8 @@ class Showing:
             opened=0.0 if opened is None else opened.opened,
             closes=0.0 if opened is None else self.view(replica).closes,
             members=[
-                self._member(client, client in answered, now) for client in range(self._federation.clients)
+                self._member(client, client in asked, client in answered, now)
+                for client in range(self._federation.clients)
             ],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=self._certificate,
@@ -104,7 +110,7 @@ class Showing:
             now=now,
         )
 
-    def _member(self, client: int, answered: bool, now: float) -> MemberStatus:
+    def _member(self, client: int, asked: bool, answered: bool, now: float) -> MemberStatus:
         row = self._presence.row(client)
         here = "present" if self._presence.is_here(client, now) else "absent"
         return MemberStatus(
@@ -114,6 +120,7 @@ class Showing:
             reason=row.set_aside,
             blames=row.blames,
             seen=self._presence.seen(client),
+            asked=asked,
             answered=answered,
         )
 

@@ -232,5 +232,5 @@ async def _reason(request: Request, action: str) -> str | Response:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return problem(400, "malformed", "Not an action", 'expected JSON such as {"reason": "..."}')
     if action in _WITH_REASON and not reason:
-        return problem(422, "no-reason", "A reason is needed", "it is kept, and shown to everyone who asks")
+        return problem(422, "no-reason", "A reason is needed", "it goes into the audit log")
     return shown(reason, 200)

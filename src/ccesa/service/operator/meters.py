@@ -173,8 +173,7 @@ class _Shown:
 
 def _of_status(status: Status) -> Iterator[Metric]:
     for name, words, value in _figures(status):
-        if value is not None:
-            yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)
+        yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
     yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
     yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 

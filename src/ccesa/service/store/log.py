@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from ccesa.errors import OrderError
+from ccesa.service.store import chain
 from ccesa.service.store.database import Run
 from ccesa.service.store.replies import Replies
 from ccesa.service.store.rows import Exchange, SeriesRow
@@ -24,19 +26,33 @@ class Log(Replies):
         with self._database.reading() as run:
             return _newest(run)
 
-    def begin_series(self, config: bytes, rounds: int) -> SeriesRow:
-        """Begin a series, unless one is running; return the one that runs now."""
+    def begin_series(
+        self, config: bytes, rounds: int, body: dict[str, Any] | None = None, now: float = 0.0
+    ) -> SeriesRow:
+        """Begin a series, unless one is running; return the one that runs now.
+
+        What ``body`` says about a new one goes into the audit log with it.
+        """
         with self._database.alone() as run:
             newest = _newest(run)
             if newest is None or newest.over:
                 series = 1 if newest is None else newest.series + 1
                 run("INSERT INTO series VALUES (?, ?, ?, 0, 0)", series, config, rounds)
                 newest = SeriesRow(series=series, config=config, rounds=rounds)
+                if body is not None:
+                    chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
             return newest
 
-    def end_series(self, series: int) -> None:
-        """Note that a series is over, and forget all of its answers; another one can begin."""
+    def end_series(self, series: int, place: int | None = None) -> None:
+        """Note that a series is over, and forget all of its answers; another one can begin.
+
+        Args:
+            series: Its number.
+            place: Only if this exchange would be next: a hub that is behind ends nothing that goes on.
+        """
         with self._database.alone() as run:
+            if place is not None and _next(run, series) != place:
+                return
             run("UPDATE exchanges SET closed = opened WHERE series = ? AND closed IS NULL", series)
             run("UPDATE series SET over = 1 WHERE series = ?", series)
         self.forget(series, _ALL)
@@ -90,6 +106,15 @@ def _newest(run: Run) -> SeriesRow | None:
     ):
         return SeriesRow(series=series, config=config, rounds=rounds, over=bool(over))
     return None
+
+
+def _next(run: Run, series: int) -> int | None:
+    """Return which exchange is opened next; None while one is open."""
+    for exchange, closed in run(
+        "SELECT exchange, closed FROM exchanges WHERE series = ? ORDER BY exchange DESC LIMIT 1", series
+    ):
+        return None if closed is None else exchange + 1
+    return 0
 
 
 def _exchanges(run: Run, series: int, since: int) -> Iterator[Exchange]:

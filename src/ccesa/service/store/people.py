@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
+from ccesa.service.store import chain
 from ccesa.service.store.database import Database, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
@@ -44,21 +45,13 @@ class People:
                 sorted(times.items()),
             )
 
-    def blame(self, counts: Mapping[int, int], reason: str, limit: int = 3) -> set[int]:
-        """Count faults of members; set those aside that reach the limit, and return who that is new for."""
-        newly = set()
-        with self._database.writing() as run:
-            for client, count in sorted(counts.items()):
-                [(blames, before)] = run(
-                    "INSERT INTO members (client, blames) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
-                    " SET blames = members.blames + excluded.blames RETURNING blames, set_aside",
-                    client,
-                    count,
-                )
-                if blames >= limit and not before:
-                    run("UPDATE members SET set_aside = ? WHERE client = ?", reason_of(reason), client)
-                    newly.add(client)
-        return newly
+    def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:
+        """Count faults of members; set those aside that reach the limit, and return who that is new for.
+
+        Whoever is set aside is in the audit log.
+        """
+        with self._database.alone() as run:
+            return chain.blame(run, counts, reason, now, limit)
 
     def set_aside(self, client: int, reason: str) -> None:
         """Ask a member for nothing any more, until it is let in; the first reason stays."""

@@ -2,15 +2,15 @@
 
 import math
 import secrets
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 
 from ccesa.errors import ConfigError
-from ccesa.service import audit
-from ccesa.service.store.database import Database, Row, Run, reason_of
+from ccesa.service.store import chain
+from ccesa.service.store.database import Database, Run, reason_of
 from ccesa.service.store.rows import AuditRow, RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
@@ -98,12 +98,33 @@ class Results:
 
     # Rounds
 
-    def put_round(self, row: RoundRow) -> None:
-        """Keep a round. One that is over stays as it is; one without an outcome is replaced."""
+    def put_round(
+        self,
+        row: RoundRow,
+        blamed: Iterable[int] = (),
+        limit: int = 3,
+        promised: Mapping[str, object] | None = None,
+    ) -> set[int] | None:
+        """Keep a round. One that is over stays as it is; one without an outcome is replaced.
+
+        Args:
+            row: The round. With an outcome it goes into the audit log, along with who is set aside.
+            blamed: Each of these is blamed once more.
+            limit: Whoever has so many blames is set aside.
+            promised: What the audit log says beside the round: on what it rests, and what was spent.
+
+        Returns:
+            Who is set aside by this; None where the round was kept before, and nothing has changed.
+        """
         metrics = {name: value for name, value in row.metrics.items() if math.isfinite(value)}  # JSON's
         told = msgspec.json.encode(replace(row, total=b"", metrics=metrics)).decode()
-        with self._database.writing() as run:
-            run(_PUT_ROUND, row.series, row.number, row.question, row.outcome, told, row.total)
+        with self._database.alone() as run:
+            if not run(_PUT_ROUND, row.series, row.number, row.question, row.outcome, told, row.total):
+                return None
+            if row.outcome:
+                chain.append(run, "round", _audited(row) | dict(promised or {}), row.ended)
+            reason = f"round {row.number} of series {row.series}"
+            return chain.blame(run, dict.fromkeys(blamed, 1), reason, row.ended, limit)
 
     def rounds(self, limit: int | None = None, *, totals: bool = False) -> list[RoundRow]:
         """Return the newest rounds in their order, all without a limit; with their sums only if asked."""
@@ -129,17 +150,12 @@ class Results:
     def audit(self, kind: str, body: dict[str, Any], now: float) -> AuditRow:
         """Append an entry to the audit log; the same one again, after ``Unavailable``, is not."""
         with self._database.alone() as run:
-            head = _head(run)
-            row = audit.entry(head, kind, body, now)
-            if head is not None and (head.time, head.kind, head.body) == (row.time, row.kind, row.body):
-                return head
-            run("INSERT INTO audit VALUES (?, ?, ?, ?, ?)", row.place, row.time, row.kind, row.body, row.hash)
-            return row
+            return chain.append(run, kind, body, now)
 
     def head(self) -> AuditRow | None:
         """Return the last entry of the audit log."""
         with self._database.reading() as run:
-            return _head(run)
+            return chain.head(run)
 
     def audit_rows(self, since: int = 0) -> Iterator[AuditRow]:
         """Return the entries of the audit log from this place on; what is appended meanwhile comes, too."""
@@ -150,13 +166,13 @@ class Results:
     def _entries(self, since: int) -> list[AuditRow]:
         with self._database.reading() as run:
             rows = run("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
-        return [_entry(row) for row in rows]
+        return [chain.entry(row) for row in rows]
 
 
 _PUT_ROUND = (
     "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (series, number) DO UPDATE"
     " SET question = excluded.question, outcome = excluded.outcome, told = excluded.told,"
-    " total = excluded.total WHERE rounds.outcome = ''"
+    " total = excluded.total WHERE rounds.outcome = '' RETURNING number"
 )
 
 
@@ -169,12 +185,8 @@ def _round(told: str, total: bytes | None) -> RoundRow:
     return replace(_ROUND.decode(told), total=total or b"")
 
 
-def _head(run: Run) -> AuditRow | None:
-    for row in run("SELECT * FROM audit ORDER BY place DESC LIMIT 1"):
-        return _entry(row)
-    return None
-
-
-def _entry(row: Row) -> AuditRow:
-    place, time, kind, body, digest = row
-    return AuditRow(place=place, time=time, kind=kind, body=body, hash=digest)
+def _audited(row: RoundRow) -> dict[str, Any]:
+    """Return what the audit log has about a round: who was in which sum."""
+    left_out = ("total", "metrics", "started", "ended")
+    body = {name: value for name, value in asdict(row).items() if name not in left_out}
+    return body | {"task": row.task.hex(), "context": row.context.hex()}
