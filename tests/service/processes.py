@@ -34,6 +34,7 @@ from ccesa.service import audit
 from ccesa.service.desk import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
+from ccesa.service.participant import driver
 from ccesa.service.participant.calls import Answer, Call
 from ccesa.service.participant.core import Site, take_part
 from ccesa.service.participant.driver import carry, drive
@@ -139,7 +140,7 @@ spool = "spool-{place}"
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=_child,  # noqa: PLW1509 - no thread of ours holds a lock that it needs
+                    preexec_fn=_child,
                 )
         else:
             self._fork(name, _serve, str(self._file(place)), name, str(self.folder / f"{name}.log"))
@@ -274,8 +275,9 @@ def _serve(path: str, name: str, log: str) -> None:
 
 
 def _sites(folder: str, guard: str, clients: list[int], of: int, urls: list[str]) -> None:
-    """Run some sites, each in a thread of its own."""
+    """Run some sites, each in a thread of its own; they soon give up a hub that stands still."""
     _child()
+    driver._SILENCE = 2.0
     agreed = charter(of, bits=32, min_survivors=of // 2) if guard == "active" else None
     threads = [
         threading.Thread(target=_site, args=(Path(folder), client, agreed, urls)) for client in clients

@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -64,8 +65,7 @@ def test_two_hundred_kills(tmp_path, request, guard, database):
         place.wait_over(120)
         rows = check(place)
     outcomes = [row.outcome for row in rows]
-    print(guard, database, {one: outcomes.count(one) for one in sorted(set(outcomes))})
-    assert outcomes.count("sum") >= 5
+    assert outcomes.count("sum") >= 5, outcomes
 
 
 def test_three_hubs_that_are_killed_are_one(tmp_path, postgres_url):
@@ -84,7 +84,7 @@ def test_three_hubs_that_are_killed_are_one(tmp_path, postgres_url):
 def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(
     tmp_path, postgres_url, guard
 ):
-    """It is stopped for longer than its lease, and than its claims live; what it does then comes too late."""
+    """It is stopped for longer than its lease and its claims live; what it does then comes too late."""
     with Place(folder=tmp_path, store=postgres_url, guard=guard, hubs=3) as place:
         start(place)
         time.sleep(4)
@@ -93,7 +93,10 @@ def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
             before = place.sums()
             place.signal(f"hub{stopped}", signal.SIGSTOP)
             time.sleep(17)
+            for _ in range(30):
+                time.sleep(0 if place.sums() > before else 1)
             assert place.sums() > before
+            assert place.leader() != stopped
             place.signal(f"hub{stopped}", signal.SIGCONT)
             time.sleep(2)
         finish(place)
@@ -110,20 +113,17 @@ def test_all_hubs_ask_the_same_down_to_the_byte(tmp_path, postgres_url):
     chance = random.Random(3)
     with Place(folder=tmp_path, store=postgres_url, hubs=3) as place:
         start(place)
+        lines = [httpx.Client(base_url=url, timeout=2) for url in place.urls]
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if chance.random() < 0.02:
                 kill(place, 1, chance, lives=0)
-            for url in place.urls:
-                for client in chance.sample(range(place.clients), 4):
-                    try:
-                        answer = httpx.get(
-                            f"{url}/v1/series/1/exchanges",
-                            headers={"authorization": f"Bearer token-{client}"},
-                            timeout=2,
-                        )
-                    except httpx.HTTPError:
-                        continue
+            client = chance.randrange(place.clients)
+            for line in lines:
+                with suppress(httpx.HTTPError):
+                    answer = line.get(
+                        "/v1/series/1/exchanges", headers={"authorization": f"Bearer token-{client}"}
+                    )
                     if answer.status_code == 200:
                         key = (client, answer.headers["ccesa-exchange"])
                         again += key in seen
