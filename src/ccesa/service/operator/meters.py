@@ -24,6 +24,7 @@ LOST = (
     "StaleCheckpoint",
     "AttemptsSpent",
     "RoundFailed",
+    "VectorError",
 )
 #: Why a request was refused: names of problems.
 REFUSED = (
