@@ -212,7 +212,9 @@ def check(place: Place) -> list:
     entries = list(store.audit_rows())
     audit.verify(entries)
     told = [msgspec.json.decode(entry.body) for entry in entries if entry.kind == "round"]
-    assert [(one["series"], one["number"]) for one in told] == sorted((row.series, row.number) for row in rows)
+    assert [(one["series"], one["number"]) for one in told] == sorted(
+        (row.series, row.number) for row in rows
+    )
     assert [one["survivors"] for one in told] == [list(row.survivors) for row in rows]
     store.close()
     assert not place.errors()

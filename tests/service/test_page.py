@@ -46,7 +46,7 @@ def test_a_federation_is_followed_from_gathering_to_its_end(browser):
         desk.end_round(accuracy=0.75)
         desk.put(state="over", steps=[])
         shown.wait("#state", "Over")
-        shown.wait("#round-rows", "1, attempt 2")
+        shown.wait("#round-rows", "0, attempt 2")
         shown.wait("#figures", "2 of 2")
         assert shown.page.locator("#timeline li").count() == 3
         assert shown.page.title() == "Over 2/2: Five hospitals"

@@ -161,6 +161,8 @@ class Federation:
                 f"{rounds} rounds of statistics: under this charter a member sends its table at most "
                 f"{charter.attempts} time(s), whatever the question"
             )
+        if charter is not None and not self.hub.origins and self.hub.listen.endswith(":0"):
+            raise ConfigError("members sign the hub's address: choose a port to listen on, or say origins")
         if (self.hub.certificate is None) != (self.hub.key is None):
             raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
 

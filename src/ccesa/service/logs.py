@@ -23,12 +23,13 @@ FORMATS = ("text", "json")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
 #: No text is longer than this, and no list.
 _LONGEST, _MOST = 200, 16
-#: What is left out of texts: passwords in addresses, credentials, bytes as Python shows them, numbers of many
-#: digits in a row, and anything as long as a key in base64 or hexadecimal but for its beginning.
+#: What is left out of texts: bytes as Python shows them (first, before others take their quotes away),
+#: passwords in addresses, credentials, numbers of many digits in a row, and of anything as long as a key in
+#: base64 or hexadecimal all but its beginning.
 _LEFT_OUT = (
+    (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))""", re.DOTALL), "(bytes)"),
     (re.compile(r"//[^/@\s]+@"), "//...@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+\S+"), r"\1 ..."),
-    (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))""", re.DOTALL), "(bytes)"),
     (re.compile(r"(?:[-+]?\d[\d.e+-]{4,}[\s,\]\[]+){3,}(?:[-+]?\d[\d.e+-]*)?"), "(numbers) "),
     (re.compile(r"(?<![\w+/-])(?=[a-z_+/-]*[A-Z0-9])([\w+/-]{8})[\w+/-]{16,}={0,2}", re.ASCII), r"\1..."),
 )
