@@ -31,7 +31,7 @@ from ccesa.charter import Charter
 from ccesa.errors import CcesaError
 from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
 from ccesa.service import audit
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
@@ -264,7 +264,7 @@ def _child() -> None:
 
 def _serve(path: str, name: str, log: str) -> None:
     """What ``ccesa serve`` does."""
-    from ccesa.service.operator import logs
+    from ccesa.service import logs
 
     _child()
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -19,7 +19,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from ccesa.service.tasks import task_digest

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.hub import engine
 from engines import LONG, Killed, World, check, copied, federation
 from series_rounds import GUARDS

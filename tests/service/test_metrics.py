@@ -14,8 +14,8 @@ import ccesa.errors
 from ccesa.errors import RoundFailed, RoundsLost
 from ccesa.guards import GUARDS
 from ccesa.protocol.steps import steps_of
-from ccesa.service.http.problems import KINDS
-from ccesa.service.operator.meters import LOST, REFUSED, STEPS, Meters
+from ccesa.service.meters import LOST, REFUSED, STEPS, Meters
+from ccesa.service.problems import KINDS
 from shown_desk import ShownDesk
 
 PAGE = Path(__file__).parents[2] / "docs" / "service.md"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
-from ccesa.service.operator.logs import FORMATS, LOGGER, event, plain, set_up
+from ccesa.service.logs import FORMATS, LOGGER, event, plain, set_up
 
 
 @pytest.fixture(params=FORMATS)

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import Unavailable
-from ccesa.service.store import Forgotten, Store, open_store, postgres, schema, sqlite
+from ccesa.service.errors import Forgotten, Unavailable
+from ccesa.service.store import Store, open_store, postgres, schema, sqlite
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 

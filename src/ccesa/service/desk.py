@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from ccesa.errors import CcesaError
 from ccesa.wire import Data
 
 
@@ -57,17 +56,6 @@ class Receipt:
 
     taken: Taken
     reason: str = ""
-
-
-class Unavailable(CcesaError):
-    """Raised where the store cannot be reached; the database is at fault, or the way to it: try later."""
-
-
-class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
-
-    What was acknowledged is safe: start the hub again, and report the error.
-    """
 
 
 class Desk(Protocol):

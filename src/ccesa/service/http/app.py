@@ -16,16 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ccesa.identity import in_base64
-from ccesa.service.desk import Desk, Unavailable, View
+from ccesa.service import problems
+from ccesa.service.desk import Desk, View
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.http import asking, problems
+from ccesa.service.http import asking
 from ccesa.service.http.limits import Limits
 from ccesa.service.http.members import Members
-from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.replies import Replies
 from ccesa.service.http.spool import Spool
 from ccesa.service.http.tasks import Tasks
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import FRESH, Problem
 
 #: Version of this interface.
 VERSION = 1

@@ -13,9 +13,9 @@ from ccesa.service.http import asking
 from ccesa.service.http.connection import connection_of
 from ccesa.service.http.limits import Limits, Room
 from ccesa.service.http.members import Members
-from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.spool import Key, Spool
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
 

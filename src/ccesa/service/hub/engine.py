@@ -15,16 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ccesa.errors import CcesaError, LateMessage
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.status import Status
-from ccesa.service.store import Forgotten, Store
+from ccesa.service.store import Store
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 

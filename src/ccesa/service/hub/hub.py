@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.desk import EngineFailed
+from ccesa.service.errors import EngineFailed
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -18,7 +18,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
 
 #: Seconds between two looks at whether the engine is alive.

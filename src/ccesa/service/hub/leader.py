@@ -8,14 +8,14 @@ import logging
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
 from ccesa.service.tasks import task_digest

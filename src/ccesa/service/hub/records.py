@@ -14,8 +14,8 @@ from ccesa.service.hub.blame import blamed
 from ccesa.service.hub.budget import spent
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica, Started
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, RoundRow
 

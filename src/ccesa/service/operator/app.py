@@ -19,10 +19,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ccesa.errors import ConfigError, shown
-from ccesa.service.desk import Desk, Unavailable
+from ccesa.service.desk import Desk
+from ccesa.service.errors import Unavailable
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.operator import events
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
 
 #: Pages that may be open at a time, and bytes that an action's body may have.
 MOST_VIEWERS, MOST_BYTES = 64, 4096

@@ -5,7 +5,7 @@ from typing import Any
 
 from ccesa.errors import ConfigError
 from ccesa.extras import missing
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store.database import Database, Row
 
 try:
