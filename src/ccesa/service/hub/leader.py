@@ -133,11 +133,16 @@ class Leader:
         return len(present) >= least and elapsed(self._gathering, now) >= self._federation.policy.gather
 
     def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
-        """Close the open exchange, if the policy says so."""
+        """Close the open exchange, if the policy says so.
+
+        Whoever has said that it takes no part is not waited for, and no answer that others could be missed
+        for.
+        """
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
+        answers, empty = self._store.count_answered(*place)
         closes = self._federation.policy.closes(
-            asked=len(replica.requests),
-            answered=self._store.count_answered(*place),
+            asked=len(replica.requests) - empty,
+            answered=answers - empty,
             least=min(self._federation.least, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
