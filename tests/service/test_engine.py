@@ -354,3 +354,34 @@ def test_whoever_takes_no_part_makes_nobody_else_late(tmp_path):
     hub.stop()
     (row,) = check(store, made)
     assert row.survivors == (0, 4, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"clients": 8}, {"least": 4}, {"form": Words(words=8)}, {"form": Words(words=WORDS, bits=64)}]
+)
+def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
+    """A hub that goes on with it would ask clients that the series does not have, and nobody could follow."""
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub, made = Process(federation(), store), federation()
+    crowd = Crowd(made, vector)
+
+    def stop_soon(view):
+        if view.exchange == 1:
+            hub.stop()
+
+    with pytest.raises(AssertionError, match="ended"):
+        drive(lambda: hub, crowd, step=stop_soon)
+    logged = store.exchanges(1)
+    hub = Process(federation(**changed), store)
+    end = time.monotonic() + 10
+    while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
+        for i in range(8):
+            hub.presence.heard(i)
+        time.sleep(0.05)
+    assert "other rounds than the federation's file" in hub.status.reason
+    hub.stop()
+    assert store.exchanges(1) == logged
+    hub = Process(made, store)
+    drive(lambda: hub, crowd)
+    hub.stop()
+    assert len(check(store, made)) == 3
