@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from ccesa.service.problems import KINDS
 from ccesa.service.status import Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
@@ -26,29 +27,7 @@ LOST = (
     "RoundFailed",
 )
 #: Why a request was refused: names of problems.
-REFUSED = (
-    "busy",
-    "conflict",
-    "encoded",
-    "faulty",
-    "full",
-    "header-too-large",
-    "internal",
-    "late",
-    "length-required",
-    "malformed",
-    "method-not-allowed",
-    "no-result",
-    "not-found",
-    "range",
-    "series-over",
-    "stopping",
-    "timeout",
-    "too-large",
-    "unauthorized",
-    "unavailable",
-    "upload-offset",
-)
+REFUSED = tuple(KINDS)
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 

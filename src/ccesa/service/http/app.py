@@ -148,7 +148,7 @@ def app(
     replies = Replies(desk, members, spool, limits, meters)
 
     async def on_problem(request: Request, error: Exception) -> Response:
-        problem = error if isinstance(error, Problem) else _made_of(error)
+        problem = problems.of_error(error)
         meters.refused(problem.name)
         return problem.response()
 
@@ -189,15 +189,6 @@ def _by_method(replies: Replies) -> Any:
         return await handlers[request.method](request)
 
     return reply
-
-
-def _made_of(error: Exception) -> Problem:
-    """Return what an error that is not a problem is told as."""
-    if isinstance(error, HTTPException):
-        return problems.of_status(error.status_code, error.headers)
-    if isinstance(error, Unavailable):
-        return Problem("unavailable", "the store cannot be reached", retry_after=5)
-    return Problem("internal", "the operator finds more in the log")
 
 
 def _pages(origins: tuple[str, ...]) -> list[Middleware]:
