@@ -4,6 +4,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -68,9 +69,7 @@ def _postgres() -> Iterator[Any]:
         yield None
         return
     sys.path.insert(0, str(ROOT / "tests" / "service"))
-    from postgres import Server
-
-    server = Server()
+    server = import_module("postgres").Server()
     try:
         server.start(fsync="on", full_page_writes="on", shared_buffers="128MB", max_wal_size="4GB")
         yield server
@@ -146,14 +145,16 @@ def _run_text(name: str, one: dict[str, Any]) -> str:
         "| sending to acknowledgement, median s | 99th, s |",
         "|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for step in one["steps"]:
-        lines.append(
-            f"| {step['exchange']}{' (vectors)' if step['vectors'] else ''} "
-            f"| {step['bytes'] / max(step['replies'], 1) / 1e3:,.1f} | {step['open_s']:.2f} "
-            f"| {step['median_s']:.2f} | {step['p99_s']:.2f} "
-            f"| {step['answer_median_s']:.2f} | {step['answer_p99_s']:.2f} |"
-        )
-    return "\n".join(lines)
+    return "\n".join(lines + [_step_text(step) for step in one["steps"]])
+
+
+def _step_text(step: dict[str, Any]) -> str:
+    return (
+        f"| {step['exchange']}{' (vectors)' if step['vectors'] else ''} "
+        f"| {step['bytes'] / max(step['replies'], 1) / 1e3:,.1f} | {step['open_s']:.2f} "
+        f"| {step['median_s']:.2f} | {step['p99_s']:.2f} "
+        f"| {step['answer_median_s']:.2f} | {step['answer_p99_s']:.2f} |"
+    )
 
 
 def _memory_text(runs: dict[str, Any]) -> str:
@@ -164,11 +165,11 @@ def _memory_text(runs: dict[str, Any]) -> str:
         "| run | pairs | all vectors, MB | peak, MB | beyond start, MB |",
         "|---|--:|--:|--:|--:|",
     ]
-    for name, one in runs.items():
-        lines.append(
-            f"| {name} | {one['edges']:,} | {one['clients'] * one['words'] * 4 / 1e6:,.0f} "
-            f"| {one['hubs'][0]['peak_mb']:,.0f} | {_growth(one):,.0f} |"
-        )
+    lines += [
+        f"| {name} | {one['edges']:,} | {one['clients'] * one['words'] * 4 / 1e6:,.0f} "
+        f"| {one['hubs'][0]['peak_mb']:,.0f} | {_growth(one):,.0f} |"
+        for name, one in runs.items()
+    ]
     return "\n".join(lines)
 
 
@@ -183,8 +184,8 @@ def _hubs_text(hubs: dict[str, Any]) -> str:
         "| hubs | replies per s | processor ms per reply, all hubs | the busiest hub's |",
         "|--:|--:|--:|--:|",
     ]
-    for count, one in hubs.items():
-        lines.append(
-            f"| {count} | {one['per_s']:,.0f} | {one['cpu_ms_each']:.2f} | {one['busiest_ms_each']:.2f} |"
-        )
+    lines += [
+        f"| {count} | {one['per_s']:,.0f} | {one['cpu_ms_each']:.2f} | {one['busiest_ms_each']:.2f} |"
+        for count, one in hubs.items()
+    ]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from ccesa.protocol.series_client import SeriesClient
 from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Taken
 from ccesa.service.federation import Federation
-from ccesa.service.forms import Words
+from ccesa.service.forms import Statistics, Words
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.leader import Leader
@@ -23,16 +23,17 @@ from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from ccesa.service.tasks import task_digest
+from ccesa.statistics import Number, Schema
 
 WORDS = 7
 
 
-def federation(clients: int = 6, rounds: int = 3, **policy) -> Federation:
+def federation(clients: int = 6, rounds: int = 3, form=Words(words=WORDS), **policy) -> Federation:
     return Federation(
         name="a test",
         rounds=rounds,
         config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=3),
-        form=Words(words=WORDS),
+        form=form,
         policy=Policy(**{"after": 0.5, "vector_after": 0.5, "gather": 0.5, **policy}),
     )
 
@@ -306,3 +307,25 @@ def test_a_series_of_another_charter_is_left_alone(tmp_path):
     assert "another kind" in hub.status.reason
     hub.stop()
     assert not store.series().over
+
+
+def test_a_vector_that_makes_no_sense_of_a_sum_costs_its_question_and_nothing_else(tmp_path):
+    """One site that lies must not stop the hub: nobody can say who it was, and the round is lost by name."""
+    schema = Schema(name="ages", numbers=(Number(name="age", lower=0, upper=100),))
+    made = federation(rounds=2, form=Statistics(schema=schema))
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+
+    def counted(i, task):
+        found = schema.encode([{"age": 40 + i}] * 9)
+        lies = i == 5 and task == task_digest(b"test#0")
+        return np.full_like(found, 2**63 - 1) if lies else found
+
+    drive(lambda: hub, Crowd(made, counted))
+    hub.stop()
+    lost, again, good = store.rounds()
+    assert [row.question for row in (lost, again, good)] == [0, 0, 1]
+    assert (lost.outcome, lost.survivors, lost.total) == ("VectorError", tuple(range(6)), b"")
+    assert "sum" in lost.reason
+    assert good.outcome == "sum"
+    assert hub.status.reason == "1 of 2 sums are missing"

@@ -212,3 +212,13 @@ def test_what_another_hub_put_first_is_the_task(world):
 
     store.put_task = slower
     assert one.task(0) == b"something else"
+
+
+def test_a_hub_that_has_just_started_does_not_say_that_all_is_over(world):
+    """Sites would leave, and the round that is under way would be lost with them."""
+    until(world, lambda: world.hubs[0].view is not None and world.hubs[0].view.task is not None)
+    world.hubs[0].store.finish()
+    showing = world.hub(0).engine._showing
+    assert showing.view(None).state == "gathering"
+    assert [row.outcome for row in finish(world)] == ["sum"]
+    assert world.hub(0).engine._showing.view(None).state == "over"

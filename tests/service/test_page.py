@@ -51,7 +51,7 @@ def test_a_federation_is_followed_from_gathering_to_its_end(browser):
         assert shown.page.locator("#timeline li").count() == 3
         assert shown.page.title() == "Over 2/2: Five hospitals"
         label = shown.page.get_by_role("img", name="accuracy over questions").get_attribute("aria-label")
-        assert label == "accuracy over questions: from 0.5 at question 1 to 0.75 at question 2"
+        assert label == "accuracy over questions: from 0.5 at question 0 to 0.75 at question 1"
         assert shown.is_clean()
 
 

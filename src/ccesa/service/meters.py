@@ -25,6 +25,7 @@ LOST = (
     "StaleCheckpoint",
     "AttemptsSpent",
     "RoundFailed",
+    "VectorError",
 )
 #: Why a request was refused: names of problems.
 REFUSED = tuple(KINDS)

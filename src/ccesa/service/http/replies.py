@@ -82,7 +82,8 @@ class Replies:
     def _checked(self, key: Key) -> View:
         """Return what is open, if it is the exchange that a reply is for.
 
-        Another hub may have opened an exchange of which this one is about to hear.
+        Another hub may have opened an exchange of which this one is about to hear, and one that was started
+        a moment ago knows of none.
         """
         view = self._desk.view
         asked, here = key[:2], (view.series, view.exchange)
@@ -90,9 +91,7 @@ class Replies:
             return view
         if asked < here or view.state == "over":
             raise self._late(view)
-        if asked in ((view.series, view.exchange + 1), (view.series + 1, 0)):
-            raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
-        raise Problem("not-found", "there is no such exchange")
+        raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "it has closed") -> Problem:
         wait = max(1.0, view.next_start - time.time()) if view.next_start else 1.0

@@ -143,6 +143,9 @@ class Leader:
         if closes:
             answered = self._store.answered(*place)
             for name, asked in replica.steps.values():
-                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
+                silent = asked - answered
+                faulty = len(silent & self._records.faulty)
+                self._meters.step_closed(name, seconds, len(asked), len(silent), faulty)
+            self._records.begin_exchange()
             self._store.close_exchange(*place, now)
         return closes

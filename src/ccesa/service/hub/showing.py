@@ -32,13 +32,19 @@ class Showing:
         """Return the state of the federation in a word, and the reason for it."""
         if self._leader.reason:
             return "stuck", self._leader.reason
-        if replica is None and (not self._agenda.pending or self._store.finishing()):
+        if replica is None and self._is_over():
             return "over", self._lost()
         if reason := self._store.paused():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.in_flight):
             return "gathering", ""
         return "running", ""
+
+    def _is_over(self) -> bool:
+        """Tell whether nothing is left; a hub that was started a moment ago has no replica of what runs."""
+        row = self._store.series()
+        runs = row is not None and not row.over
+        return not runs and (not self._agenda.pending or self._store.finishing())
 
     def _lost(self) -> str:
         lost = sorted(set(range(self._federation.rounds)) - self._agenda.answered)
