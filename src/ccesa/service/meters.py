@@ -4,17 +4,17 @@ Labels have few values whatever others send: a value that is in no table here is
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from ccesa.service.problems import KINDS
-from ccesa.service.status import Status
+from ccesa.service.status import MemberState, State, Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
-STATES = ("gathering", "running", "paused", "over", "stuck")
-MEMBERS = ("present", "absent", "set aside")
+STATES, MEMBERS = get_args(State), get_args(MemberState)
 #: Why a round was lost: names of errors.
 LOST = (
     "TooFewClients",

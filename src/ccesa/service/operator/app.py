@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ccesa.errors import ConfigError, shown
 from ccesa.service import problems
-from ccesa.service.desk import Desk
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk
 from ccesa.service.errors import Unavailable
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
@@ -29,8 +29,6 @@ from ccesa.service.problems import Problem
 
 #: Pages that may be open at a time, and bytes that an action's body may have.
 MOST_VIEWERS, MOST_BYTES = 64, 4096
-#: What an operator can do to the federation, and to a member.
-ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
 #: These have to say why.
 _WITH_REASON = ("set-aside",)
 #: What answers whatever name it is asked by: probes and Prometheus have their own names for a machine.
