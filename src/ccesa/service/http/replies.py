@@ -87,9 +87,9 @@ class Replies:
         """
         view = self._desk.view
         asked, here = key[:2], (view.series, view.exchange)
-        if asked == here and view.state != "over":
+        if asked == here and not view.is_over:
             return view
-        if asked < here or view.state == "over":
+        if asked < here or view.is_over:
             raise self._late(view)
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 

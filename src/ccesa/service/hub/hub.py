@@ -176,5 +176,5 @@ class Hub:
         over = 0
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
-            over = over + 1 if board.view.state == "over" else 0
+            over = over + 1 if board.view.is_over else 0
         self.stop()
