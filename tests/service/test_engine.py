@@ -195,6 +195,23 @@ def test_a_hub_that_is_made_anew_at_any_moment_goes_on(tmp_path, seed):
     assert [row.question for row in check(state["store"], made)] == [0, 1, 2, 3]
 
 
+def test_what_was_open_before_a_pause_is_still_known_in_it(tmp_path):
+    made, store = federation(rounds=2), open_store(f"sqlite:///{tmp_path}/db", hub=True)
+    hub, other, paused = Process(made, store), open_store(f"sqlite:///{tmp_path}/db"), []
+
+    def pause_at_two(view):
+        assert view.exchange in (-1, view.latest)
+        if view.latest == 2 and not paused and view.exchange == 2:
+            other.pause("lunch")
+        elif view.latest == 2 and view.state == "paused" and view.exchange == -1:
+            paused.append(view)
+            other.resume()
+
+    drive(lambda: hub, Crowd(made, vector), step=pause_at_two)
+    hub.stop()
+    assert paused
+
+
 def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):
     made = federation(absent=2.0)
     store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)

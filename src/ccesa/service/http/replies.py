@@ -82,14 +82,12 @@ class Replies:
     def _checked(self, key: Key) -> View:
         """Return what is open, if it is the exchange that a reply is for.
 
-        Another hub may have opened an exchange of which this one is about to hear, and one that was started
-        a moment ago knows of none.
+        One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
         """
         view = self._desk.view
-        asked, here = key[:2], (view.series, view.exchange)
-        if asked == here and not view.is_over:
+        if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
-        if asked < here or view.is_over:
+        if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
