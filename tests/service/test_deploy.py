@@ -20,7 +20,7 @@ import ccesa
 from ccesa.cli.app import app
 from ccesa.service import Federation
 from ccesa.service.http.limits import Limits
-from ccesa.service.operator.meters import LOST, MEMBERS, REFUSED, STATES, Meters
+from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
 from shown_desk import ShownDesk
 
 ROOT = Path(__file__).parent.parent.parent

@@ -15,7 +15,7 @@ import pytest
 import ccesa
 from ccesa.service import Arrays, Federation, HubTable, Policy, Words
 from ccesa.service.federation import _File
-from ccesa.service.http.problems import KINDS
+from ccesa.service.problems import KINDS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "service.md").read_text(encoding="utf-8")
 SITE, HUB, COORDINATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -44,8 +44,7 @@ def serve(
     It can be killed at any moment and started again: rounds go on. Several of them share a federation where
     its store is PostgreSQL.
     """
-    from ccesa.service import Federation, Hub
-    from ccesa.service.operator import logs
+    from ccesa.service import Federation, Hub, logs
 
     federation = Federation.load(path)
     logs.set_up(log_format)

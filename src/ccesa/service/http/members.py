@@ -28,8 +28,8 @@ from ccesa.service.federation import Federation
 from ccesa.service.http import asking
 from ccesa.service.http.connection import Connection, connection_of
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.problems import FRESH, Problem
-from ccesa.service.operator.logs import event
+from ccesa.service.logs import event
+from ccesa.service.problems import FRESH, Problem
 
 #: Seconds in which a challenge is to be answered, and by which clocks of hubs may differ.
 CHALLENGE_SECONDS = 120

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.desk import EngineFailed
+from ccesa.service.errors import EngineFailed
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -19,7 +19,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
 
 #: Seconds between two looks at whether the engine is alive.
@@ -176,5 +176,5 @@ class Hub:
         over = 0
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
-            over = over + 1 if board.view.state == "over" else 0
+            over = over + 1 if board.view.is_over else 0
         self.stop()

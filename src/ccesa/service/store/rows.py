@@ -88,18 +88,6 @@ class MemberRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRow:
-    """One entry of the audit log. ``hash`` is over the entry and the hash of the one before."""
-
-    place: int
-    time: float
-    kind: str
-    #: JSON with sorted keys.
-    body: str
-    hash: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
 class TokenRow:
     """A token that was handed out; the store knows only its hash."""
 

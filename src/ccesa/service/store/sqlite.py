@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ccesa import files
 from ccesa.errors import ConfigError
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store.database import Database, Row
 
 try:
