@@ -92,3 +92,22 @@ def test_a_result_is_made_once_and_no_token_waits_for_it(tmp_path, monkeypatch):
         assert len(made) == 1
 
     on_board(tmp_path, use)
+
+
+def test_tokens_are_looked_up_together(tmp_path):
+    async def many(board):
+        turns, read = [], board._read
+
+        async def counted(look):
+            turns.append(look)
+            return await read(look)
+
+        board._read = counted
+        found = await asyncio.gather(
+            *(board.member_of(f"token {n}") for n in range(50)), board.member_of("mine")
+        )
+        return found, len(turns)
+
+    found, turns = on_board(tmp_path, many)
+    assert found == [None] * 50 + [3]
+    assert turns == 1
