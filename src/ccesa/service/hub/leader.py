@@ -21,6 +21,8 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
 from ccesa.service.tasks import task_digest
 
+#: The last step of a round.
+_LAST = "unmask"
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
 
@@ -151,5 +153,8 @@ class Leader:
             answered = self._store.answered(*place)
             for name, asked in replica.steps.values():
                 self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
+                self._presence.fell_silent(set(asked - answered), now)
+                if name == _LAST:
+                    self._presence.came_through(set(asked & answered))
             self._store.close_exchange(*place, now)
         return closes
