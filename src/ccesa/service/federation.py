@@ -140,22 +140,13 @@ class Federation:
             raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
         if config is not None and guard_named(config.guard).chartered:
             raise ConfigError(f"rounds with guard = {config.guard} need a charter")
-        self.name, self.rounds, self.charter, self.question, self.dropout = (
-            name,
-            rounds,
-            charter,
-            question,
-            dropout,
-        )
+        self.name, self.rounds, self.charter = name, rounds, charter
+        self.question, self.dropout = question, dropout
         told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
         self.form = form_of(charter, told)
         self.attempts = attempts if charter is None else charter.attempts
-        self.policy, self.hub, self._folder, self._round = (
-            policy or Policy(),
-            hub or HubTable(),
-            Path(folder),
-            config,
-        )
+        self.policy, self.hub = policy or Policy(), hub or HubTable()
+        self._folder, self._round = Path(folder), config
         if charter is not None and charter.schema is not None and rounds > charter.attempts:
             raise ConfigError(
                 f"{rounds} rounds of statistics: under this charter a member sends its table at most "
@@ -231,7 +222,7 @@ class Federation:
     @property
     def digest(self) -> bytes:
         """What the database of this federation is known by."""
-        return labels.digest(b"ccesa-service-1 federation", self.name.encode(), self.guard.encode())
+        return labels.digest(labels.FEDERATION, self.name.encode(), self.guard.encode())
 
     @property
     def origins(self) -> tuple[str, ...]:
