@@ -1,73 +1,94 @@
-"""The board of a hub: what an operator asks of it is done and written down, or refused."""
+"""The board of a hub: what many ask for at once is there once, and nobody's token waits for it."""
 
 import asyncio
+import gc
+import threading
 
-import msgspec
-import pytest
-
-from ccesa.errors import ConfigError
-from ccesa.service.desk import ACTIONS, TO_MEMBERS
+from ccesa.service.hub import board as boards
 from ccesa.service.hub.board import Board
 from ccesa.service.hub.presence import Presence
 from ccesa.service.store import open_store
-from engines import CLIENTS, federation
+from ccesa.service.store.rows import RoundRow
+from ccesa.service.tasks import task_digest
+from ccesa.service.tokens import hashed
+from engines import WORDS, federation
+
+TASKS = [b"model" * 1000, b"another"]
 
 
-@pytest.fixture
-def store(tmp_path):
-    opened = open_store(f"sqlite:///{tmp_path / 'federation.db'}")
-    yield opened
-    opened.close()
+def on_board(tmp_path, use):
+    """Use a board with two tasks, the sum of the first of them, and a client's token."""
+    made, url = federation(), f"sqlite:///{tmp_path}/a.db"
 
-
-def act(tmp_path, store, *wishes):
-    async def acting():
-        made = federation()
-        board = Board(made, open_store(f"sqlite:///{tmp_path / 'federation.db'}"), Presence(made, store))
+    async def run():
+        store = open_store(url)
+        for question, payload in enumerate(TASKS):
+            store.put_task(question, payload, task_digest(payload))
+        store.put_round(answered())
+        store.add_token(hashed("mine"), 3, "")
+        board = Board(made, store, Presence(made, store))
         try:
-            for wish in wishes:
-                await board.act(*wish)
+            return await use(board)
         finally:
             board.close()
 
-    asyncio.run(acting())
+    return asyncio.run(run())
 
 
-def done(store):
-    """What the store has been told of all that an operator can ask for."""
-    aside = {client: row.set_aside for client, row in store.members().items()}
-    return store.paused(), store.finishing(), aside.get(3, "")
+def answered() -> RoundRow:
+    return RoundRow(
+        series=1,
+        number=0,
+        question=0,
+        attempt=1,
+        task=task_digest(TASKS[0]),
+        context=bytes(32),
+        started=1.0,
+        ended=2.0,
+        outcome="sum",
+        reason="",
+        survivors=(0, 1, 2),
+        asked=3,
+        pairs=(),
+        total=bytes(4 * WORDS),
+        metrics={},
+    )
 
 
-@pytest.mark.parametrize(
-    ("wishes", "found"),
-    [
-        ([("pause", None, "holidays")], ("holidays", False, "")),
-        ([("pause", None, "holidays"), ("resume", None, "")], ("", False, "")),
-        ([("finish", None, "")], ("", True, "")),
-        ([("set-aside", 3, "its disk")], ("", False, "its disk")),
-        ([("set-aside", 3, "its disk"), ("let-in", 3, "")], ("", False, "")),
-    ],
-)
-def test_what_an_operator_asks_is_done_and_written_down(tmp_path, store, wishes, found):
-    act(tmp_path, store, *wishes)
-    assert done(store) == found
-    told = [msgspec.json.decode(row.body) for row in store.audit_rows()]
-    assert [(one["action"], one["client"], one["reason"]) for one in told] == wishes
+def test_a_task_that_many_fetch_is_in_memory_once(tmp_path):
+    digests = [task_digest(payload) for payload in TASKS]
+
+    async def use(board):
+        found = await asyncio.gather(*(board.task(digests[place % 2]) for place in range(20)))
+        assert all(one is found[place % 2] for place, one in enumerate(found))
+        assert [bytes(one) for one in found[:2]] == TASKS
+        assert await board.task(bytes(32)) is None
+        del found
+        gc.collect()
+        assert len(board._tasks) == 1  # the latest one stays, for whoever fetches it in parts
+
+    on_board(tmp_path, use)
 
 
-@pytest.mark.parametrize(
-    ("action", "client", "said"),
-    [
-        ("open-a-sum", None, "an operator can pause, resume, finish all"),
-        *((action, None, "can pause") for action in TO_MEMBERS),
-        *((action, 3, "can set-aside, let-in a member") for action in ACTIONS),
-        ("let-in", CLIENTS, f"there is no member {CLIENTS}"),
-        ("let-in", -1, "there is no member -1"),
-    ],
-)
-def test_what_nobody_can_ask_is_refused_and_changes_nothing(tmp_path, store, action, client, said):
-    with pytest.raises(ConfigError, match=said):
-        act(tmp_path, store, (action, client, "because"))
-    assert done(store) == ("", False, "")
-    assert list(store.audit_rows()) == []
+def test_a_result_is_made_once_and_no_token_waits_for_it(tmp_path, monkeypatch):
+    let_go, made, value_of = threading.Event(), [], boards.value_of
+
+    def slowly(*args):
+        made.append(1)
+        let_go.wait(10)
+        return value_of(*args)
+
+    monkeypatch.setattr(boards, "value_of", slowly)
+
+    async def use(board):
+        results = [asyncio.ensure_future(board.result(0)) for _ in range(5)]
+        async with asyncio.timeout(5):
+            assert await board.member_of("mine") == 3
+        let_go.set()
+        found = await asyncio.gather(*results)
+        assert [one["survivors"] for one in found] == [[0, 1, 2]] * 5
+        assert all(one["head"] == board._store.head().hash.hex() for one in found)
+        assert await board.result(1) is None
+        assert len(made) == 1
+
+    on_board(tmp_path, use)

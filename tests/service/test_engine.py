@@ -28,11 +28,13 @@ from ccesa.statistics import Number, Schema
 WORDS = 7
 
 
-def federation(clients: int = 6, rounds: int = 3, form=Words(words=WORDS), **policy) -> Federation:
+def federation(
+    clients: int = 6, rounds: int = 3, form=Words(words=WORDS), least: int = 3, **policy
+) -> Federation:
     return Federation(
         name="a test",
         rounds=rounds,
-        config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=3),
+        config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=least),
         form=form,
         policy=Policy(**{"after": 0.5, "vector_after": 0.5, "gather": 0.5, **policy}),
     )
@@ -134,7 +136,10 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
         for i in view.requests:
             if i in missing or (i, view.series, view.exchange) in done:
                 continue
-            receipt = hub().take(i, view, crowd.reply(i, view))
+            reply = crowd.reply(i, view)
+            if reply is None:  # it takes its time
+                continue
+            receipt = hub().take(i, view, reply)
             if receipt.taken in (Taken.SAVED, Taken.LATE):
                 done.add((i, view.series, view.exchange))
             else:
@@ -329,3 +334,54 @@ def test_a_vector_that_makes_no_sense_of_a_sum_costs_its_question_and_nothing_el
     assert "sum" in lost.reason
     assert good.outcome == "sum"
     assert hub.status.reason == "1 of 2 sums are missing"
+
+
+def test_whoever_takes_no_part_makes_nobody_else_late(tmp_path):
+    """Of ten sites three say at once that they take no part, and one is slow: the others wait for it."""
+    waits = {"after": 0.1, "vector_after": 0.1, "deadline": 5.0, "vector_deadline": 5.0}
+    made = federation(clients=10, rounds=1, least=7, **waits)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub, slow = Process(made, store), {}
+
+    class Unwilling(Crowd):
+        def reply(self, i, view):
+            since = slow.setdefault((view.series, view.exchange), time.monotonic())
+            if i == 9 and time.monotonic() < since + 0.5:
+                return None
+            return b"" if i in (1, 2, 3) else super().reply(i, view)
+
+    drive(lambda: hub, Unwilling(made, vector))
+    hub.stop()
+    (row,) = check(store, made)
+    assert row.survivors == (0, 4, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"clients": 8}, {"least": 4}, {"form": Words(words=8)}, {"form": Words(words=WORDS, bits=64)}]
+)
+def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
+    """A hub that goes on with it would ask clients that the series does not have, and nobody could follow."""
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub, made = Process(federation(), store), federation()
+    crowd = Crowd(made, vector)
+
+    def stop_soon(view):
+        if view.exchange == 1:
+            hub.stop()
+
+    with pytest.raises(AssertionError, match="ended"):
+        drive(lambda: hub, crowd, step=stop_soon)
+    logged = store.exchanges(1)
+    hub = Process(federation(**changed), store)
+    end = time.monotonic() + 10
+    while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
+        for i in range(8):
+            hub.presence.heard(i)
+        time.sleep(0.05)
+    assert "other rounds than the federation's file" in hub.status.reason
+    hub.stop()
+    assert store.exchanges(1) == logged
+    hub = Process(made, store)
+    drive(lambda: hub, crowd)
+    hub.stop()
+    assert len(check(store, made)) == 3

@@ -3,7 +3,7 @@
 import random
 import signal
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -95,7 +95,7 @@ def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
             time.sleep(17)
             for _ in range(30):
                 time.sleep(0 if place.sums() > before else 1)
-            assert place.sums() > before
+            assert place.sums() > before, place.told()
             assert place.leader() != stopped
             place.signal(f"hub{stopped}", signal.SIGCONT)
             time.sleep(2)
@@ -111,9 +111,9 @@ def test_all_hubs_ask_the_same_down_to_the_byte(tmp_path, postgres_url):
     seen: dict[tuple[int, str], bytes] = {}
     again = 0
     chance = random.Random(3)
-    with Place(folder=tmp_path, store=postgres_url, hubs=3) as place:
+    with Place(folder=tmp_path, store=postgres_url, hubs=3) as place, ExitStack() as opened:
         start(place)
-        lines = [httpx.Client(base_url=url, timeout=2) for url in place.urls]
+        lines = [opened.enter_context(httpx.Client(base_url=url, timeout=2)) for url in place.urls]
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if chance.random() < 0.02:

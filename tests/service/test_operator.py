@@ -380,3 +380,9 @@ def test_open_pages_do_not_keep_a_hub_from_stopping():
         return asyncio.get_running_loop().time() - started
 
     assert asyncio.run(stopped()) < Limits().shutdown_seconds - 1
+
+
+@pytest.mark.parametrize("digits", [10, 19, 5000])
+def test_a_member_of_many_digits_is_nobody(side, digits):
+    answer = side.ask("POST", f"/members/{'9' * digits}/let-in", headers=BEARER)
+    assert is_problem(answer, 404, "not-found")

@@ -396,6 +396,12 @@ def test_a_loss_that_is_no_number_is_left_out(store):
 # People
 
 
+def test_who_was_heard_of_by_a_clock_that_was_set_back_is_heard_of_now(store):
+    store.seen({7: 5000.0, 3: 5000.0})
+    store.seen({7: 4990.0, 3: 1400.0})
+    assert [row.seen for row in store.members().values()] == [1400.0, 5000.0]
+
+
 def test_members_are_set_aside_and_let_in(store):
     store.seen({7: 5.0, 3: 6.0})
     store.seen({7: 4.0, 3: 8.0})
@@ -481,6 +487,8 @@ def test_one_hub_leads_as_long_as_it_renews_its_lease(store):
     assert not store.lead("one", 20.0, 5.0)
     assert store.lead("other", 20.0, 0.0)  # gives it back
     assert store.lead("one", 20.0, 5.0)
+    assert not store.lead("other", -30.0, 5.0)  # clocks differ
+    assert store.lead("other", -3600.0, 5.0)  # a clock that was set back by an hour
 
 
 def test_hubs_that_are_alive_the_leader_first(store):

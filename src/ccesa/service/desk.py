@@ -80,7 +80,9 @@ class Desk(Protocol):
     def seen(self, client: int) -> None:
         """Note that a client was heard of."""
 
-    async def task(self, digest: bytes) -> bytes | None: ...
+    async def task(self, digest: bytes) -> Data | None:
+        """Return the payload of a task; whoever sends it holds on to this very object."""
+
     async def result(self, question: int) -> dict[str, Any] | None:
         """Return what is published about a question; None as long as nothing is."""
 

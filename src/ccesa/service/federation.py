@@ -37,7 +37,7 @@ from ccesa.parts import Part
 from ccesa.protocol.messages import has_vector
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.protocol.steps import steps_of
-from ccesa.service.forms import AnyForm, form_of
+from ccesa.service.forms import AnyForm, Arrays, form_of
 from ccesa.service.policy import Policy
 
 _MOST_BYTES = 1 << 20
@@ -273,12 +273,25 @@ class Federation:
             config: Its encoding.
 
         Raises:
-            ConfigError: It is for another charter than that of this federation.
+            ConfigError: It is for another charter than that of this federation, or for rounds of another
+                kind. A hub whose file has changed would log what no hub can follow.
         """
         try:
-            return RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
+            found = RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
+        length = (
+            found.length if isinstance(self.form, Arrays) else self.form.length(b"")
+        )  # a model has its own
+        own = msgspec.structs.replace(
+            self.config(length), series_id=found.series_id, number=found.number, accept=found.accept
+        )
+        if found != own:
+            raise ConfigError(
+                "the series in the store has other rounds than the federation's file has, such as more clients: "
+                "put the file back until it is over, or end it with --new-series"
+            )
+        return found
 
     def masked_in(self, exchange: int) -> int:
         """Return the number of the round whose vectors an exchange of a series asks for.

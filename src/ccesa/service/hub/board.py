@@ -1,7 +1,7 @@
 """The board is the desk of a real hub: what its engine publishes, and what is looked up in the store.
 
-It belongs to one event loop. Its own store is used by one other thread, so that nothing here waits for the
-engine, which may be taking masks off a sum.
+It belongs to one event loop. Its own store is used by two other threads, so that nothing here waits for the
+engine, which may be taking masks off a sum, and nobody's token for a large task or result.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
@@ -35,7 +36,15 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader = ThreadPoolExecutor(1, "ccesa-board")
+        self._reader, self._fetcher = (
+            ThreadPoolExecutor(1, "ccesa-board"),
+            ThreadPoolExecutor(1, "ccesa-fetch"),
+        )
+        #: Tasks that somebody is being given: however many, each is there once; and the latest of them.
+        self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
+        self._latest: memoryview | None = None
+        #: The latest result that was asked for, but for the head of the audit log.
+        self._published: dict[str, Any] | None = None
         self._change = self._loop.create_future()
         self._view: View | None = None
         self._status: Status | None = None
@@ -93,18 +102,37 @@ class Board:
         """Note that a client was heard of."""
         self.presence.heard(client)
 
-    async def task(self, digest: bytes) -> bytes | None:
-        """Return the payload of a task."""
-        return await self._read(lambda: self._store.task(digest))
+    async def task(self, digest: bytes) -> memoryview | None:
+        """Return the payload of a task: the same object to all who hold on to it at a time."""
+        return await self._loop.run_in_executor(self._fetcher, self._task, digest)
+
+    def _task(self, digest: bytes) -> memoryview | None:
+        found = self._tasks.get(digest)
+        if found is None:
+            payload = self._store.task(digest)
+            if payload is None:
+                return None
+            found = self._tasks[digest] = memoryview(payload)
+        self._latest = found
+        return found
 
     async def result(self, question: int) -> dict[str, Any] | None:
         """Return what is published about a question; None as long as nothing is."""
         if not self._federation.hub.publish:
             return None
-        return await self._read(lambda: self._result(question))
+        return await self._loop.run_in_executor(self._fetcher, self._result, question)
 
     def _result(self, question: int) -> dict[str, Any] | None:
-        row, head = self._store.total_of(question), self._store.head()
+        if self._published is None or self._published["question"] != question:
+            self._published = self._made(question)
+        if self._published is None:
+            return None
+        head = self._store.head()
+        return self._published | {"head": "" if head is None else head.hash.hex()}
+
+    def _made(self, question: int) -> dict[str, Any] | None:
+        """Return what is published about a question, made of its sum; that never changes."""
+        row = self._store.total_of(question)
         if row is None:
             return None
         return {
@@ -115,7 +143,6 @@ class Board:
             "survivors": list(row.survivors),
             "value": self._federation.form.published(value_of(self._federation, self._store, row)),
             "metrics": row.metrics,
-            "head": "" if head is None else head.hash.hex(),
         }
 
     async def member_of(self, token: str) -> int | None:
@@ -195,6 +222,7 @@ class Board:
     def close(self) -> None:
         """Let go of the store."""
         self._reader.shutdown()
+        self._fetcher.shutdown()
         self._store.close()
 
     async def _read(self, look: Callable[[], T]) -> T:

@@ -1,6 +1,7 @@
 """``Hub``: store, engine, board and two addresses, put together."""
 
 import asyncio
+import gc
 import secrets
 import socket
 from collections.abc import Callable
@@ -25,6 +26,10 @@ from ccesa.service.store import Store, open_store
 _LOOK = 0.5
 #: Seconds for which a hub that ends with its federation still tells sites so.
 _FAREWELL = 5.0
+
+#: Thousands of members that wait are a million objects, none of them garbage: as often as Python would, to
+#: look through all of them takes a third of a hub's time.
+_COLLECTING = (10_000, 20, 50)
 
 
 class Hub:
@@ -80,7 +85,12 @@ class Hub:
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
-        asyncio.run(self.run(ready))
+        before = gc.get_threshold()
+        gc.set_threshold(*_COLLECTING)
+        try:
+            asyncio.run(self.run(ready))
+        finally:
+            gc.set_threshold(*before)
 
     def stop(self) -> None:
         """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""

@@ -8,14 +8,22 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow
 
 
+def elapsed(since: float, now: float) -> float:
+    """Return the seconds since then. Where the clock was set back, what waited has waited for so long.
+
+    Otherwise it would wait for as long again, and an hour is longer than any deadline.
+    """
+    return abs(now - since)
+
+
 class Presence:
     """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
 
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
-        #: Until when the store knows who was heard of.
-        self._shared = 0.0
+        #: What of it the store knows.
+        self._shared: dict[int, float] = {}
         self.rows: dict[int, MemberRow] = {}
         self.reload()
 
@@ -25,10 +33,10 @@ class Presence:
 
     def share(self) -> None:
         """Let other hubs know, and learn from them."""
-        heard = {client: when for client, when in dict(self._heard).items() if when > self._shared}
-        if heard:
-            self._store.seen(heard)
-            self._shared = max(heard.values())
+        heard = dict(self._heard)
+        if news := dict(heard.items() - self._shared.items()):
+            self._store.seen(news)
+            self._shared = heard
         self.reload()
 
     def reload(self) -> None:
@@ -37,8 +45,9 @@ class Presence:
 
     def seen(self, client: int) -> float:
         """Return when a member was last heard of; 0 for never."""
-        row = self.rows.get(client)
-        return max(self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+        now, row = self.now(), self.rows.get(client)
+        times = (self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+        return min(times, key=lambda one: elapsed(one, now))
 
     def row(self, client: int) -> MemberRow:
         """Return what the store has about a member."""
@@ -52,7 +61,7 @@ class Presence:
 
     def is_here(self, client: int, now: float) -> bool:
         """Tell whether a member was heard of lately."""
-        return now - self.seen(client) < self._federation.policy.absent
+        return elapsed(self.seen(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:
         """Return the members that can be asked to take part."""

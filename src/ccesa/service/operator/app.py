@@ -31,6 +31,8 @@ from ccesa.service.problems import Problem
 MOST_VIEWERS, MOST_BYTES = 64, 4096
 #: These have to say why.
 _WITH_REASON = ("set-aside",)
+#: A member in a path: Python refuses to read thousands of digits.
+_CLIENT = re.compile("[0-9]{1,9}", re.ASCII)
 #: What answers whatever name it is asked by: probes and Prometheus have their own names for a machine.
 _ANY_HOST = ("/metrics", "/healthz", "/readyz")
 
@@ -72,7 +74,7 @@ def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()
         Route("/healthz", side.healthz),
         Route("/readyz", side.readyz),
         Route("/actions/{action}", side.act, methods=["POST"]),
-        Route("/members/{client:int}/{action}", side.act, methods=["POST"]),
+        Route("/members/{client}/{action}", side.act, methods=["POST"]),
     ]
     guarded = Middleware(_Guarded, hosts=frozenset(hosts))
     handlers = dict.fromkeys((Problem, HTTPException, Unavailable), _on_problem)
@@ -179,12 +181,14 @@ class _Operator:
 
     async def act(self, request: Request) -> Response:
         """Do what an operator asks; whose token it is comes before everything else."""
-        action, client = request.path_params["action"], request.path_params.get("client")
+        action, named = request.path_params["action"], request.path_params.get("client")
         try:
             if not await self._desk.is_operator(_token(request)):
                 raise self._stranger(action)
-            if action not in (ACTIONS if client is None else TO_MEMBERS):
+            known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
+            if not known:
                 raise Problem("not-found", "there is no such action")
+            client = None if named is None else int(named)
             reason = await _reason(request, action)
             await self._desk.act(action, client, reason)
         except ConfigError as error:
