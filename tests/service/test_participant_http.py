@@ -154,7 +154,7 @@ def test_whoever_comes_before_the_hub_waits_for_it(tmp_path):
 @pytest.mark.parametrize("guard", GUARDS)
 def test_large_vectors_go_in_parts(guard, tmp_path):
     form = {"type": "words", "words": 100_000, "bits": 32}
-    made, events = federation(tmp_path, guard, form=form, rounds=1, hub={"chunk_bytes": 1 << 16}), {}
+    made, events = federation(tmp_path, guard, form=form, rounds=1, hub={"part_bytes": 1 << 16}), {}
     run(made, *works(made, tmp_path, events))
     assert check(made) == [tuple(range(CLIENTS))]
     sending = [event.text for event in events[0] if event.kind == "sending"]

@@ -58,7 +58,7 @@ class HubTable(Part, frozen=True, kw_only=True):
             loopback addresses.
         pages: Origins of web pages whose clients may take part.
         spool: Folder for uploads in parts; by default one beside the file.
-        chunk_bytes: Replies above this size are sent in parts.
+        part_bytes: Replies above this size are sent in parts.
         certificate: File of a TLS certificate, if no proxy does TLS.
         key: File of its key.
         connections: The most connections at a time.
@@ -72,7 +72,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     spool: str = "spool"
-    chunk_bytes: int = 8 << 20
+    part_bytes: int = 8 << 20
     certificate: str | None = None
     key: str | None = None
     connections: int = 20_000
