@@ -288,8 +288,8 @@ class Federation:
         )
         if found != own:
             raise ConfigError(
-                "the series in the store has other rounds than the federation's file has, such as more clients: "
-                "put the file back until it is over, or end it with --new-series"
+                "the series in the store has other rounds than the federation's file has, such as more "
+                "clients: put the file back until it is over, or end it with --new-series"
             )
         return found
 
