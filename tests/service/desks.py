@@ -18,8 +18,8 @@ from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.http import Front, Limits, app
-from ccesa.service.http.members import signed_text
 from ccesa.service.meters import Meters
+from ccesa.service.tokens import signed_text
 from rounds import charter_of, identity
 from series_rounds import SeriesPlay, task_of
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from ccesa import files
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.errors import Forgotten, Unavailable
-from ccesa.service.store import Store, open_store, postgres, schema, sqlite
+from ccesa.service.store import Store, open_store, postgres, schema
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 
@@ -584,7 +585,7 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
 
 
 def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     with pytest.raises(ConfigError, match="needs file locks"):
         open_store(f"sqlite:///{path}", hub=True)
     open_store(f"sqlite:///{path}").close()

@@ -63,7 +63,7 @@ class _Told:
             "version": VERSION,
             "charter": federation.charter.digest.hex() if federation.charter else None,
             "clients": federation.clients,
-            "chunk_bytes": federation.hub.chunk_bytes,
+            "part_bytes": federation.hub.part_bytes,
             "form": federation.form,
             "state": view.state,
             "series": view.series,

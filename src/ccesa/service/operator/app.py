@@ -234,8 +234,8 @@ def _token(request: Request) -> str:
 async def _reason(request: Request, action: str) -> str:
     """Return the reason in an action's body. No more is read than may be there."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
+    async for piece in request.stream():
+        body += piece
         if len(body) > MOST_BYTES:
             raise Problem("too-large", f"at most {MOST_BYTES} bytes are taken here", most_bytes=MOST_BYTES)
     try:
