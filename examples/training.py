@@ -3,10 +3,10 @@
     python examples/training.py              # twenty sites, ten rounds; prints where the page is
     python examples/training.py --slow 3     # with sites that take up to three seconds, so that one sees more
 
-Hub and sites run in one process here, each site in a thread of its own, and talk over HTTP as machines would.
-The hub's side is `Training`, a coordinator: its task is the model, and it is told the mean of the sites' changes.
-A site's side is `contribute`. Now and then a site does not answer, and once most of them do not: that round is
-lost, and its question is asked again.
+Hub and sites run in one process here, each site in a thread of its own, and talk over HTTP as machines
+would. The hub's side is `Training`, a coordinator: its task is the model, and it is told the mean of the
+sites' changes. A site's side is `contribute`. Now and then a site does not answer, and once most of them do
+not: that round is lost, and its question is asked again.
 """
 
 import argparse

@@ -14,11 +14,12 @@ import httpx
 from ccesa.errors import FaultyClient, LateMessage
 from ccesa.identity import in_base64
 from ccesa.protocol.series import Ended
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.http import Front, Limits, app
-from ccesa.service.http.members import signed_text
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.tokens import signed_text
 from rounds import charter_of, identity
 from series_rounds import SeriesPlay, task_of
 

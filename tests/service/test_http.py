@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ccesa import RoundConfig
 from ccesa.service.desk import Receipt, Taken
 from ccesa.service.http import tasks
-from ccesa.service.http.problems import KINDS, Problem
+from ccesa.service.problems import KINDS, Problem
 from desks import TASK, answer_challenge, served
 from series_rounds import GUARDS, task_of
 

@@ -15,16 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ccesa.errors import CcesaError, LateMessage
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.presence import Presence, elapsed
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.status import Status
-from ccesa.service.store import Forgotten, Store
+from ccesa.service.store import Store
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
@@ -96,7 +97,7 @@ class Engine:
         self._stopping = self._ended = False
         #: The newest series as this hub has seen it.
         self._row: SeriesRow | None = None
-        self._beat = self._glance = self._status_due = 0.0
+        self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
         #: Why the store cannot be reached; empty where it can.
@@ -189,7 +190,7 @@ class Engine:
                 self._show(now)
 
     def _sign_of_life(self, now: float) -> None:
-        if now - self._beat >= HEARTBEAT:
+        if elapsed(self._beat, now) >= HEARTBEAT:
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
@@ -200,7 +201,7 @@ class Engine:
     def _follow(self) -> None:
         """Be at the place of the log; where there is no replica, or one of another series, make one."""
         row = self._store.series()
-        changed, self._row = row != self._row, row
+        changed = row != self._row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
@@ -212,7 +213,7 @@ class Engine:
             changed = self._replica.follow() or changed
         if changed:  # what others have recorded since counts, for whoever opens the next exchange
             self._records.reload()
-            self._glance = 0.0
+            self._row, self._glance = row, 0.0  # not before: the store may go away in between
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return what became of each."""
@@ -264,12 +265,12 @@ class Engine:
 
     def _show(self, now: float) -> None:
         """Publish what there is to see, now and then; a status of many members less often."""
-        if now - self._glance < GLANCE:
+        if elapsed(self._glance, now) < GLANCE:
             return
-        if self._status is None or now >= self._status_due:
+        if self._status is None or elapsed(self._status_made, now) >= self._status_rest:
             began = time.monotonic()
             self._status = self._showing.status(self._replica, now)
-            self._status_due = now + (time.monotonic() - began) / STATUS
+            self._status_made, self._status_rest = now, (time.monotonic() - began) / STATUS
         self._publish(self._showing.view(self._replica), self._status)
         self._glance = now
 

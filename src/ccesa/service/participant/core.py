@@ -38,7 +38,7 @@ def take_part(site: Site) -> Part[None]:
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             return
-        number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.chunk_bytes)
+        number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.part_bytes)
         taking = Taking(site, line, number, agreed(site, found))
         if (yield from taking.run()):
             return

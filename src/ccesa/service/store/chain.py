@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccesa.service import audit
+from ccesa.service.audit import AuditRow
 from ccesa.service.store.database import Row, Run, reason_of
-from ccesa.service.store.rows import AuditRow
 
 
 def append(run: Run, kind: str, body: dict[str, Any], now: float) -> AuditRow:

@@ -6,7 +6,7 @@ own sum, and it saves answer and sum together. Closing waits for saves under way
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ccesa.errors import OrderError
+from ccesa.service.errors import Forgotten
 from ccesa.service.store.database import Database, Row, Run
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
@@ -37,14 +37,6 @@ _ANSWERS = (
 )
 #: What is found of a claim that another hub gave up in between.
 _RELEASED = ("", None, False)
-
-
-class Forgotten(OrderError):
-    """Raised where answers are asked for that were deleted with their round.
-
-    A hub that needs them is far behind: what it would make of an empty exchange is not what the others made
-    of it. It has to start over, from the first round that is not over.
-    """
 
 
 class _Fenced(Exception):
@@ -142,15 +134,16 @@ class Replies:
             )
         return {client for (client,) in rows}
 
-    def count_answered(self, series: int, exchange: int) -> int:
-        """Return how many clients' answers are saved."""
+    def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
+        """Return how many clients' answers are saved, and how many of them are empty."""
         with self._database.reading() as run:
-            [(found,)] = run(
-                "SELECT count(*) FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
+            [(found, empty)] = run(
+                "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
+                " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
                 series,
                 exchange,
             )
-        return int(found)
+        return int(found), int(empty)
 
     def forget(self, series: int, before: int) -> None:
         """Delete answers and sums of the exchanges before this one: shares go with their round."""
