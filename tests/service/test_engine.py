@@ -318,7 +318,7 @@ def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
     assert row.series == 2
 
 
-def test_a_series_of_another_charter_is_left_alone(tmp_path):
+def test_a_series_of_another_charter_is_left_alone(tmp_path, caplog):
     """A hub that was given another file says so, and neither goes on with the series nor ends it."""
     store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
     store.begin_series(b"something else", 1)
@@ -328,7 +328,9 @@ def test_a_series_of_another_charter_is_left_alone(tmp_path):
         time.sleep(0.05)
     assert hub.status.state == "stuck"
     assert "another kind" in hub.status.reason
+    time.sleep(0.5)  # it tries again all the time, and says so once
     hub.stop()
+    assert [record.getMessage() for record in caplog.records].count("stuck") == 1
     assert not store.series().over
 
 

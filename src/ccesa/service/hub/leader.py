@@ -78,8 +78,9 @@ class Leader:
             return False
 
     def hold(self, reason: str, now: float) -> None:
-        """Wait, for a reason that an operator has to know."""
-        event("stuck", logging.WARNING, reason=reason)
+        """Wait, for a reason that an operator has to know; it is logged once, and shown as long as it lasts."""
+        if reason != self.reason:
+            event("stuck", logging.WARNING, reason=reason)
         self.reason, self._held = reason, now
 
     def _begin(self, now: float) -> bool:
