@@ -267,11 +267,12 @@ class Engine:
         """Publish what there is to see, now and then; a status of many members less often."""
         if now - self._glance < GLANCE:
             return
-        if self._status is None or now >= self._status_due:
+        view = self._showing.view(self._replica)
+        if self._status is None or now >= self._status_due or view.state != self._status.state:
             began = time.monotonic()
             self._status = self._showing.status(self._replica, now)
             self._status_due = now + (time.monotonic() - began) / STATUS
-        self._publish(self._showing.view(self._replica), self._status)
+        self._publish(view, self._status)
         self._glance = now
 
 
