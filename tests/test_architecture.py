@@ -94,9 +94,9 @@ def test_imports_point_one_way(path):
 
 #: Rooms of the service from the inside out. A site, the store and both sides of HTTP do not know each other.
 SERVICE = [
-    {"errors", "logs", "policy", "problems", "status", "tasks", "tokens"},
-    {"audit", "coordinator", "desk", "forms", "meters"},
-    {"federation"},
+    {"errors", "logs", "policy", "status", "tasks", "tokens"},
+    {"audit", "coordinator", "desk", "forms", "problems"},
+    {"federation", "meters"},
     {"http", "operator", "participant", "store"},
     {"hub"},
     {"__init__"},
@@ -263,4 +263,4 @@ def test_the_package_stays_small():
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4330
-    assert sum(sizes.values()) <= 20900
+    assert sum(sizes.values()) <= 21300

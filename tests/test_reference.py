@@ -191,11 +191,7 @@ def test_what_is_returned_is_said(one):
 @every
 def test_what_is_raised_exists(one):
     for name in one.named("Raises"):
-        kind = (
-            getattr(errors, name, None)
-            or getattr(builtins, name, None)
-            or getattr(service_errors, name, None)
-        )
+        [kind] = {vars(one)[name] for one in (errors, service_errors, builtins) if name in vars(one)}
         assert isinstance(kind, type), name
         assert issubclass(kind, Exception), name
 

@@ -28,12 +28,12 @@ from ccesa.statistics import Number, Schema
 WORDS = 7
 
 
-def federation(clients: int = 6, rounds: int = 3, form=Words(words=WORDS), **policy) -> Federation:
+def federation(clients: int = 6, rounds: int = 3, form=None, least: int = 3, **policy) -> Federation:
     return Federation(
         name="a test",
         rounds=rounds,
-        config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=3),
-        form=form,
+        config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=least),
+        form=form or Words(words=WORDS),
         policy=Policy(**{"after": 0.5, "vector_after": 0.5, "gather": 0.5, **policy}),
     )
 
@@ -114,6 +114,21 @@ def vector(i, task):
     return np.random.default_rng([i, *task]).integers(0, 2**32, WORDS, dtype=np.uint32)
 
 
+def answer(hub, crowd, view, missing, done):
+    """Answer what is open, but for those that are missing or have answered."""
+    for i in view.requests:
+        if i in missing or (i, view.series, view.exchange) in done:
+            continue
+        reply = crowd.reply(i, view)
+        if reply is None:  # it takes its time
+            continue
+        receipt = hub().take(i, view, reply)
+        if receipt.taken in (Taken.SAVED, Taken.LATE):
+            done.add((i, view.series, view.exchange))
+        else:
+            assert receipt.taken is Taken.AGAIN, receipt
+
+
 def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
     """Answer everything until the federation is over."""
     end = time.monotonic() + until
@@ -125,20 +140,11 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
         view = hub().view
         if not hub().engine.alive:
             raise AssertionError("the engine has ended") from hub().engine.failure
-        if view is None:
-            time.sleep(0.01)
-            continue
-        if view.state == "over":
+        if view is not None and view.state == "over":
             return
-        step(view)
-        for i in view.requests:
-            if i in missing or (i, view.series, view.exchange) in done:
-                continue
-            receipt = hub().take(i, view, crowd.reply(i, view))
-            if receipt.taken in (Taken.SAVED, Taken.LATE):
-                done.add((i, view.series, view.exchange))
-            else:
-                assert receipt.taken is Taken.AGAIN, receipt
+        if view is not None:
+            step(view)
+            answer(hub, crowd, view, set(missing), done)
         time.sleep(0.01)
     raise AssertionError(f"not over: {hub().status}")
 
@@ -188,6 +194,23 @@ def test_a_hub_that_is_made_anew_at_any_moment_goes_on(tmp_path, seed):
     state["hub"].stop()
     assert state["restarts"]
     assert [row.question for row in check(state["store"], made)] == [0, 1, 2, 3]
+
+
+def test_what_was_open_before_a_pause_is_still_known_in_it(tmp_path):
+    made, store = federation(rounds=2), open_store(f"sqlite:///{tmp_path}/db", hub=True)
+    hub, other, paused = Process(made, store), open_store(f"sqlite:///{tmp_path}/db"), []
+
+    def pause_at_two(view):
+        assert view.exchange in (-1, view.latest)
+        if view.latest == 2 and not paused and view.exchange == 2:
+            other.pause("lunch")
+        elif view.latest == 2 and view.state == "paused" and view.exchange == -1:
+            paused.append(view)
+            other.resume()
+
+    drive(lambda: hub, Crowd(made, vector), step=pause_at_two)
+    hub.stop()
+    assert paused
 
 
 def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):
@@ -329,3 +352,103 @@ def test_a_vector_that_makes_no_sense_of_a_sum_costs_its_question_and_nothing_el
     assert "sum" in lost.reason
     assert good.outcome == "sum"
     assert hub.status.reason == "1 of 2 sums are missing"
+
+
+def test_whoever_takes_no_part_makes_nobody_else_late(tmp_path):
+    """Of ten sites three say at once that they take no part, and one is slow: the others wait for it."""
+    waits = {"after": 0.1, "vector_after": 0.1, "deadline": 5.0, "vector_deadline": 5.0}
+    made = federation(clients=10, rounds=1, least=7, **waits)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub, slow = Process(made, store), {}
+
+    class Unwilling(Crowd):
+        def reply(self, i, view):
+            since = slow.setdefault((view.series, view.exchange), time.monotonic())
+            if i == 9 and time.monotonic() < since + 0.5:
+                return None
+            return b"" if i in (1, 2, 3) else super().reply(i, view)
+
+    drive(lambda: hub, Unwilling(made, vector))
+    hub.stop()
+    (row,) = check(store, made)
+    assert row.survivors == (0, 4, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"clients": 8}, {"least": 4}, {"form": Words(words=8)}, {"form": Words(words=WORDS, bits=64)}]
+)
+def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
+    """A hub that goes on with it would ask clients that the series does not have, and nobody could follow."""
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub, made = Process(federation(), store), federation()
+    crowd = Crowd(made, vector)
+
+    def stop_soon(view):
+        if view.exchange == 1:
+            hub.stop()
+
+    with pytest.raises(AssertionError, match="ended"):
+        drive(lambda: hub, crowd, step=stop_soon)
+    logged = store.exchanges(1)
+    hub = Process(federation(**changed), store)
+    end = time.monotonic() + 10
+    while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
+        for i in range(8):
+            hub.presence.heard(i)
+        time.sleep(0.05)
+    assert "other rounds than the federation's file" in hub.status.reason
+    hub.stop()
+    assert store.exchanges(1) == logged
+    hub = Process(made, store)
+    drive(lambda: hub, crowd)
+    hub.stop()
+    assert len(check(store, made)) == 3
+
+
+@pytest.mark.parametrize("least", [3, 6])
+def test_who_is_here_and_never_answers_is_not_waited_for_in_every_round(tmp_path, least):
+    """Unless there are too few others: with all six needed, all six are asked."""
+    made = federation(rounds=6, least=least, after=0.2, vector_after=0.2, deadline=0.3, vector_deadline=0.3)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+
+    class Mute(Crowd):
+        def reply(self, i, view):
+            return (
+                None if i == 5 and len(store.rounds()) < (12 if least == 3 else 4) else super().reply(i, view)
+            )
+
+    drive(lambda: hub, Mute(made, vector), until=60)
+    hub.stop()
+    asked = [row.asked for row in store.rounds()]
+    check(store, made)
+    assert asked == ([6] * 3 + [5] * 3 if least == 3 else [6] * len(asked))
+
+
+def test_who_was_silent_is_asked_again_after_a_while(tmp_path):
+    made, now = federation(absent=100.0), [1e9]
+    store = open_store(f"sqlite:///{tmp_path}/a.db")
+    presence = Presence(made, store, lambda: now[0])
+
+    def asked_after(seconds):
+        now[0] += seconds
+        for i in range(6):
+            presence.heard(i)
+        return 5 in presence.present(now[0])
+
+    for _ in range(3):
+        assert asked_after(1)
+        presence.fell_silent({5}, now[0])
+    assert not asked_after(99)
+    assert asked_after(1)
+    presence.fell_silent({5}, now[0])
+    assert not asked_after(199)
+    assert asked_after(1)
+    for _ in range(100):
+        presence.fell_silent({5}, now[0])
+    assert not asked_after(3599)
+    assert asked_after(1)
+    presence.fell_silent({5}, now[0])
+    presence.came_through({5})
+    assert asked_after(1)
+    store.close()

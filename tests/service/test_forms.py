@@ -50,16 +50,25 @@ def test_other_bytes_are_refused(payload):
         [["a", "|O", [1], b"12345678"]],
         [["a", "<f4", [1], b"1234"], ["a", "<f4", [1], b"1234"]],
         [["a", "<f4", [2**62, 4], b""]],
+        [["a", "<f4", [0, 2**62, 2**62], b""]],
+        [["a", "<f4", [0, 2**64 - 1], b""]],
+        [["a", "<f4", [1] * 65, b"1234"]],
+        [["a", "<f4", [2**63] * 100_000, b""]],
+        [[str(i), "<f4", [0], b""] for i in range(2**16 + 1)],
     ],
+    ids=range(10),
 )
 def test_arrays_that_are_at_odds_with_themselves_are_refused(packed):
     with pytest.raises(MalformedMessage):
         unpack_arrays(msgspec.msgpack.encode(packed))
 
 
-def test_what_has_no_numbers_is_not_packed():
+def test_what_has_no_numbers_or_too_many_dimensions_is_not_packed():
+    for wrong in (np.array(["x"]), np.zeros([1] * 33)):
+        with pytest.raises(VectorError):
+            pack_arrays({"a": wrong})
     with pytest.raises(VectorError):
-        pack_arrays({"a": np.array(["x"])})
+        pack_arrays(dict.fromkeys(map(str, range(2**16 + 1)), np.zeros(1)))
 
 
 def test_words_are_taken_as_they_are():

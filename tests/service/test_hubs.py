@@ -257,6 +257,27 @@ def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postg
     other.close()
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_set_back_by_an_hour_costs_no_hour(tmp_path, restarted):
+    """Deadlines, the lease, the status and who is here: nothing waits until the old time comes again."""
+    world = World(f"sqlite:///{tmp_path}/clock.db", federation(rounds=2), seed=1, hubs=1)
+    world.now, answers = 1e9, world.reply
+    for _ in range(4):
+        world.go_on(0, 1.0)
+    assert world.hubs[0].view.exchange > 0
+    world.now -= 3600
+    world.reply = lambda client, view: None if client == 5 else answers(client, view)  # deadlines matter
+    if restarted:
+        world.hubs[0] = world.hub(0)
+    before = world.now
+    while (world.hubs[0].view is None or world.hubs[0].view.state != "over") and world.now < before + 120:
+        world.go_on(0, 1.0)
+    assert world.hubs[0].view.state == "over"
+    assert abs(world.hubs[0].status.now - world.now) < 5
+    check(world)
+    world.close()
+
+
 def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(world):
     """Whatever it could not read, it reads again; else it would say for ever that it waits for members."""
     follower = world.hubs[1]

@@ -139,7 +139,9 @@ def test_what_the_hub_refuses_is_said(browser, desk):
         desk.away = True
         shown.page.get_by_role("button", name="Pause").click()
         shown.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-        shown.wait("#dialog-error", "Nothing has changed. The store is away: try again.")
+        shown.wait(
+            "#dialog-error", "Nothing has changed. The hub cannot do this now: the store cannot be reached."
+        )
 
 
 def test_the_token_is_kept_in_memory_only(browser, desk):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ccesa import files
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.store import Store, open_store, postgres, schema, sqlite
@@ -395,6 +396,12 @@ def test_a_loss_that_is_no_number_is_left_out(store):
 # People
 
 
+def test_who_was_heard_of_by_a_clock_that_was_set_back_is_heard_of_now(store):
+    store.seen({7: 5000.0, 3: 5000.0})
+    store.seen({7: 4990.0, 3: 1400.0})
+    assert [row.seen for row in store.members().values()] == [1400.0, 5000.0]
+
+
 def test_members_are_set_aside_and_let_in(store):
     store.seen({7: 5.0, 3: 6.0})
     store.seen({7: 4.0, 3: 8.0})
@@ -480,6 +487,8 @@ def test_one_hub_leads_as_long_as_it_renews_its_lease(store):
     assert not store.lead("one", 20.0, 5.0)
     assert store.lead("other", 20.0, 0.0)  # gives it back
     assert store.lead("one", 20.0, 5.0)
+    assert not store.lead("other", -30.0, 5.0)  # clocks differ
+    assert store.lead("other", -3600.0, 5.0)  # a clock that was set back by an hour
 
 
 def test_hubs_that_are_alive_the_leader_first(store):
@@ -576,7 +585,7 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
 
 
 def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     with pytest.raises(ConfigError, match="needs file locks"):
         open_store(f"sqlite:///{path}", hub=True)
     open_store(f"sqlite:///{path}").close()
@@ -634,3 +643,29 @@ def test_a_store_can_be_used_by_any_thread(store: Store):
     thread.start()
     thread.join()
     assert found == [store.series()]
+
+
+def test_saved_answers_are_counted(series):
+    series.claim(1, 0, "hub", {0: b"a", 3: b"b", 7: b"c"})
+    assert series.count_answered(1, 0) == (0, 0)
+    assert series.save(1, 0, "hub", {0: b"", 3: b"body"}, None)
+    assert series.count_answered(1, 0) == (len(series.answered(1, 0)), 1) == (2, 1)
+
+
+def test_only_claims_do_not_wait_for_the_disk(series):
+    lite = isinstance(series._database, sqlite.SQLite)
+    settings = {True: ("PRAGMA synchronous", 2, 1), False: ("SHOW synchronous_commit", "on", "off")}
+    look, durable, passing = settings[lite]
+    for begin, expected in (
+        (series._database.claiming, passing),
+        (series._database.writing, durable),
+        (series._database.claiming, passing),
+        (series._database.alone, durable),
+    ):
+        with begin() as run:
+            assert run(look) == [(expected,)]
+    series.claim(1, 0, "hub", {0: b"a"})
+    assert series.save(1, 0, "hub", {0: b"body"}, None)
+    if lite:
+        with series._database.reading() as run:
+            assert run(look) == [(durable,)]

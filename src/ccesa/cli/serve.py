@@ -1,22 +1,18 @@
 """``ccesa serve``: run a federation that sites take part in over HTTP."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ccesa.cli import options
 from ccesa.cli.importing import imported
 
 if TYPE_CHECKING:
     from ccesa.service import Hub
 
-_File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
-]
-
 
 def serve(
-    path: _File,
+    path: options.FederationFile,
     run: Annotated[
         str | None,
         typer.Option(

@@ -6,7 +6,7 @@ in one sum. The number of a round is not in it: a question that is asked again i
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -23,6 +23,8 @@ _TYPES = {
     for size in sizes
 }
 _TYPES |= {"|i1", "|u1"}
+#: The most arrays of a task, and the most dimensions of each: a hub may send anything.
+_MOST_ARRAYS, _MOST_DIMENSIONS = 1 << 16, 32
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -30,8 +32,11 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     name: str
     type: str
-    shape: tuple[int, ...]
+    shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
     data: bytes
+
+
+_Arrays = Annotated[list[_Packed], msgspec.Meta(max_length=_MOST_ARRAYS)]
 
 
 def task_digest(payload: bytes) -> bytes:
@@ -42,14 +47,19 @@ def task_digest(payload: bytes) -> bytes:
 def pack_arrays(arrays: NamedArrays) -> bytes:
     """Return named arrays as bytes; the same arrays in the same order give the same bytes.
 
-    Raises VectorError for what does not consist of real numbers.
+    Raises VectorError for what does not consist of real numbers, and for more arrays than a task can have.
     """
     packed = []
+    if len(arrays) > _MOST_ARRAYS:
+        raise VectorError(f"a task has at most {_MOST_ARRAYS} arrays, not {len(arrays)}")
     for name, value in arrays.items():
         array = np.asarray(value)
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-        if array.dtype.str not in _TYPES:
-            raise VectorError(f"array {quoted(name)} has type {array.dtype}; expected real numbers")
+        if array.dtype.str not in _TYPES or array.ndim > _MOST_DIMENSIONS:
+            raise VectorError(
+                f"array {quoted(name)} has type {array.dtype} in {array.ndim} dimensions; expected real "
+                f"numbers in at most {_MOST_DIMENSIONS}"
+            )
         packed.append(_Packed(str(name), array.dtype.str, array.shape, array.tobytes()))
     return msgspec.msgpack.encode(packed)
 
@@ -57,7 +67,7 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
 def unpack_arrays(payload: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays that ``pack_arrays`` packed, as copies; raise MalformedMessage for other bytes."""
     try:
-        packed = msgspec.msgpack.decode(payload, type=list[_Packed])
+        packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage("the task has no arrays in it") from error
     arrays = {one.name: _array(one) for one in packed}
@@ -74,4 +84,7 @@ def _array(packed: _Packed) -> NDArray[Any]:
     dtype = np.dtype(packed.type)
     if len(packed.data) != math.prod(packed.shape) * dtype.itemsize:
         raise MalformedMessage(f"array {quoted(packed.name)} of the task has another size than its shape")
-    return np.frombuffer(packed.data, dtype).reshape(packed.shape).copy()
+    try:
+        return np.frombuffer(packed.data, dtype).reshape(packed.shape).copy()
+    except ValueError:  # no numbers at all, in more rows or columns than there can be
+        raise MalformedMessage(f"array {quoted(packed.name)} of the task has no such shape") from None

@@ -10,6 +10,7 @@ from ccesa.service.desk import Desk
 from ccesa.service.http.members import Members
 from ccesa.service.meters import Meters
 from ccesa.service.problems import Problem
+from ccesa.wire import Data
 
 _RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)
 #: Bytes that are handed to the network at a time.
@@ -17,19 +18,19 @@ _PIECE = 1 << 18
 
 
 class Bytes(Response):
-    """An answer that is sent piece by piece, as fast as it is read."""
+    """An answer that is sent piece by piece, as fast as it is read: so many bytes of a task."""
 
-    def __init__(self, content: memoryview, status: int, headers: dict[str, str]) -> None:
+    def __init__(self, task: Data, asked: range, status: int, headers: dict[str, str]) -> None:
         super().__init__(None, status, headers, "application/octet-stream")
-        self._content = content
-        self.headers["Content-Length"] = str(len(content))
+        self._task, self._asked = task, asked
+        self.headers["Content-Length"] = str(len(asked))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer; the connection cuts off whoever does not read."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        content = self._content if scope["method"] != "HEAD" else self._content[:0]
-        for start in range(0, len(content), _PIECE):
-            piece = bytes(content[start : start + _PIECE])
+        asked = self._asked if scope["method"] != "HEAD" else range(0)
+        for start in asked[::_PIECE]:
+            piece = bytes(self._task[start : min(start + _PIECE, asked.stop)])
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
@@ -55,9 +56,9 @@ class Tasks:
         found = _range(request, tag, len(task))
         self._meters.sent(len(task if found is None else found))
         if found is None:
-            return Bytes(memoryview(task), 200, headers)
+            return Bytes(task, range(len(task)), 200, headers)
         headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(task)}"
-        return Bytes(memoryview(task)[found.start : found.stop], 206, headers)
+        return Bytes(task, found, 206, headers)
 
 
 def _range(request: Request, tag: str, size: int) -> range | None:

@@ -1,7 +1,7 @@
 """The board is the desk of a real hub: what its engine publishes, and what is looked up in the store.
 
-It belongs to one event loop. Its own store is used by one other thread, so that nothing here waits for the
-engine, which may be taking masks off a sum.
+It belongs to one event loop. Its own store is used by two other threads, so that nothing here waits for the
+engine, which may be taking masks off a sum, and nobody's token for a large task or result.
 """
 
 import asyncio
@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import SUM, value_of
 from ccesa.service.hub.engine import Engine, Handed
@@ -35,7 +36,15 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader = ThreadPoolExecutor(1, "ccesa-board")
+        self._reader, self._fetcher = (
+            ThreadPoolExecutor(1, "ccesa-board"),
+            ThreadPoolExecutor(1, "ccesa-fetch"),
+        )
+        #: Tasks that somebody is being given: however many, each is there once; and the latest of them.
+        self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
+        self._latest: memoryview | None = None
+        #: The latest result that was asked for, but for the head of the audit log.
+        self._published: dict[str, Any] | None = None
         self._change = self._loop.create_future()
         self._view: View | None = None
         self._status: Status | None = None
@@ -46,6 +55,8 @@ class Board:
         self._look: asyncio.Task[dict[bytes, int | None]] | None = None
         self._looking = asyncio.Lock()
         self.secret = store.secret()
+        #: The digest of the charter, if there is one.
+        self._charter = b"" if federation.charter is None else federation.charter.digest
         self.engine: Engine | None = None
 
     # What the engine publishes, from its thread
@@ -93,18 +104,37 @@ class Board:
         """Note that a client was heard of."""
         self.presence.heard(client)
 
-    async def task(self, digest: bytes) -> bytes | None:
-        """Return the payload of a task."""
-        return await self._read(lambda: self._store.task(digest))
+    async def task(self, digest: bytes) -> memoryview | None:
+        """Return the payload of a task: the same object to all who hold on to it at a time."""
+        return await self._loop.run_in_executor(self._fetcher, self._task, digest)
+
+    def _task(self, digest: bytes) -> memoryview | None:
+        found = self._tasks.get(digest)
+        if found is None:
+            payload = self._store.task(digest)
+            if payload is None:
+                return None
+            found = self._tasks[digest] = memoryview(payload)
+        self._latest = found
+        return found
 
     async def result(self, question: int) -> dict[str, Any] | None:
         """Return what is published about a question; None as long as nothing is."""
         if not self._federation.hub.publish:
             return None
-        return await self._read(lambda: self._result(question))
+        return await self._loop.run_in_executor(self._fetcher, self._result, question)
 
     def _result(self, question: int) -> dict[str, Any] | None:
-        row, head = self._store.total_of(question), self._store.head()
+        if self._published is None or self._published["question"] != question:
+            self._published = self._made(question)
+        if self._published is None:
+            return None
+        head = self._store.head()
+        return self._published | {"head": "" if head is None else head.hash.hex()}
+
+    def _made(self, question: int) -> dict[str, Any] | None:
+        """Return what is published about a question, made of its sum; that never changes."""
+        row = self._store.total_of(question)
         if row is None:
             return None
         return {
@@ -115,12 +145,11 @@ class Board:
             "survivors": list(row.survivors),
             "value": self._federation.form.published(value_of(self._federation, self._store, row)),
             "metrics": row.metrics,
-            "head": "" if head is None else head.hash.hex(),
         }
 
     async def member_of(self, token: str) -> int | None:
         """Return whose token or session this is; None for nobody's."""
-        digest, now = hashed(token), time.monotonic()
+        digest, now = hashed(token, self._charter), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
@@ -151,8 +180,8 @@ class Board:
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
         """Return a new session's token and how long it lives; None if the nonce was used before."""
         token = new_token()
-        expires = time.time() + SESSION
-        made = await self._read(lambda: self._store.add_session(hashed(token), nonce, client, expires))
+        digest, expires = hashed(token, self._charter), time.time() + SESSION
+        made = await self._read(lambda: self._store.add_session(digest, nonce, client, expires))
         return (token, SESSION) if made else None
 
     # What an operator asks for
@@ -176,8 +205,9 @@ class Board:
         await self._read(lambda: self._act(action, client, reason))
 
     def _act(self, action: str, client: int | None, reason: str) -> None:
-        if (client is None) != (action in ("pause", "resume", "finish")):
-            raise ConfigError(f"{action} is for {'members' if client is None else 'the whole federation'}")
+        known = ACTIONS if client is None else TO_MEMBERS
+        if action not in known:
+            raise ConfigError(f"an operator can {', '.join(known)} {'all' if client is None else 'a member'}")
         if client is not None and not 0 <= client < self._federation.clients:
             raise ConfigError(f"there is no member {client}")
         doing: dict[str, Callable[[], None]] = {
@@ -187,8 +217,6 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        if action not in doing:
-            raise ConfigError(f"an operator can {', '.join(doing)}")
         doing[action]()
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
@@ -196,6 +224,7 @@ class Board:
     def close(self) -> None:
         """Let go of the store."""
         self._reader.shutdown()
+        self._fetcher.shutdown()
         self._store.close()
 
     async def _read(self, look: Callable[[], T]) -> T:

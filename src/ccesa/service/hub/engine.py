@@ -19,7 +19,7 @@ from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.presence import Presence, elapsed
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
@@ -97,7 +97,7 @@ class Engine:
         self._stopping = self._ended = False
         #: The newest series as this hub has seen it.
         self._row: SeriesRow | None = None
-        self._beat = self._glance = self._status_due = 0.0
+        self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
         #: Why the store cannot be reached; empty where it can.
@@ -190,7 +190,7 @@ class Engine:
                 self._show(now)
 
     def _sign_of_life(self, now: float) -> None:
-        if now - self._beat >= HEARTBEAT:
+        if elapsed(self._beat, now) >= HEARTBEAT:
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
@@ -265,13 +265,14 @@ class Engine:
 
     def _show(self, now: float) -> None:
         """Publish what there is to see, now and then; a status of many members less often."""
-        if now - self._glance < GLANCE:
+        if elapsed(self._glance, now) < GLANCE:
             return
         view = self._showing.view(self._replica)
-        if self._status is None or now >= self._status_due or view.state != self._status.state:
+        rested = elapsed(self._status_made, now) >= self._status_rest
+        if self._status is None or rested or view.state != self._status.state:
             began = time.monotonic()
             self._status = self._showing.status(self._replica, now)
-            self._status_due = now + (time.monotonic() - began) / STATUS
+            self._status_made, self._status_rest = now, (time.monotonic() - began) / STATUS
         self._publish(view, self._status)
         self._glance = now
 

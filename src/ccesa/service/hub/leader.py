@@ -5,13 +5,14 @@ do no harm: every decision is made once, and whoever comes second follows the fi
 """
 
 import logging
+import math
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
-from ccesa.service.hub.presence import Presence
+from ccesa.service.hub.presence import Presence, elapsed
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
 from ccesa.service.logs import event
@@ -20,6 +21,8 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
 from ccesa.service.tasks import task_digest
 
+#: The last step of a round.
+_LAST = "unmask"
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
 
@@ -39,21 +42,22 @@ class Leader:
     ) -> None:
         self._federation, self._store, self._agenda, self._records = federation, store, agenda, records
         self._presence, self._meters, self._name = presence, meters, name
-        self._until = self._gathering = self._held = 0.0
+        #: When the lease was taken, when members were first waited for, and when something could not be done.
+        self._taken, self._gathering, self._held = -math.inf, 0.0, -math.inf
         #: Why nothing goes on; empty where it does.
         self.reason = ""
 
     def breathe(self, now: float) -> None:
         """Take or keep the lease."""
-        self._until = now + LEASE if self._store.lead(self._name, now, LEASE) else 0.0
+        self._taken = now if self._store.lead(self._name, now, LEASE) else -math.inf
 
     def leads(self, now: float) -> bool:
         """Tell whether this hub leads."""
-        return now < self._until
+        return elapsed(self._taken, now) < LEASE
 
     def act(self, replica: Replica | None, now: float) -> bool:
         """Do the next thing that is due; return whether the log has changed by it."""
-        if now < self._held:
+        if elapsed(self._held, now) < PATIENCE:
             return False
         self.reason = ""
         if not self.leads(now):
@@ -76,7 +80,7 @@ class Leader:
     def hold(self, reason: str, now: float) -> None:
         """Wait, for a reason that an operator has to know."""
         event("stuck", logging.WARNING, reason=reason)
-        self.reason, self._held = reason, now + PATIENCE
+        self.reason, self._held = reason, now
 
     def _begin(self, now: float) -> bool:
         """Begin a series for the questions that are left."""
@@ -128,14 +132,19 @@ class Leader:
         if present >= eligible:
             return True
         self._gathering = self._gathering or now
-        return len(present) >= least and now - self._gathering >= self._federation.policy.gather
+        return len(present) >= least and elapsed(self._gathering, now) >= self._federation.policy.gather
 
     def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
-        """Close the open exchange, if the policy says so."""
-        place, seconds = (replica.row.series, opened.exchange), now - opened.opened
+        """Close the open exchange, if the policy says so.
+
+        Whoever has said that it takes no part is not waited for, and no answer that others could be missed
+        for.
+        """
+        place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
+        answers, empty = self._store.count_answered(*place)
         closes = self._federation.policy.closes(
-            asked=len(replica.requests),
-            answered=self._store.count_answered(*place),
+            asked=len(replica.requests) - empty,
+            answered=answers - empty,
             least=min(self._federation.least, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
@@ -146,6 +155,9 @@ class Leader:
                 silent = asked - answered
                 faulty = len(silent & self._records.faulty)
                 self._meters.step_closed(name, seconds, len(asked), len(silent), faulty)
+                self._presence.fell_silent(set(silent), now)
+                if name == _LAST:
+                    self._presence.came_through(set(asked & answered))
             self._records.begin_exchange()
             self._store.close_exchange(*place, now)
         return closes

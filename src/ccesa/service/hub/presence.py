@@ -7,6 +7,17 @@ from ccesa.service.federation import Federation
 from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow
 
+#: Seconds for which a member that never answers is not asked, at most.
+_LONGEST_REST = 3600.0
+
+
+def elapsed(since: float, now: float) -> float:
+    """Return the seconds since then. Where the clock was set back, what waited has waited for so long.
+
+    Otherwise it would wait for as long again, and an hour is longer than any deadline.
+    """
+    return abs(now - since)
+
 
 class Presence:
     """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
@@ -14,21 +25,45 @@ class Presence:
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
-        #: Until when the store knows who was heard of.
-        self._shared = 0.0
+        #: What of it the store knows.
+        self._shared: dict[int, float] = {}
         self.rows: dict[int, MemberRow] = {}
+        #: In how many rounds in a row a member left a request unanswered, and when it last did.
+        self._silent: dict[int, tuple[int, float]] = {}
         self.reload()
 
     def heard(self, client: int) -> None:
         """Note that a member was heard of."""
         self._heard[client] = self.now()
 
+    def fell_silent(self, clients: set[int], now: float) -> None:
+        """Note that members were asked in a round, and did not answer in time."""
+        for client in clients:
+            times, _ = self._silent.get(client, (0, now))
+            self._silent[client] = times + 1, now
+
+    def came_through(self, clients: set[int]) -> None:
+        """Note that members answered up to the end of a round."""
+        for client in clients:
+            self._silent.pop(client, None)
+
+    def _rests(self, client: int, now: float) -> bool:
+        """Tell whether a member was silent too often to be asked now.
+
+        Each round would wait for it. It is tried again, after twice as long each time.
+        """
+        times, when = self._silent.get(client, (0, now))
+        over = times - self._federation.policy.faults
+        if over < 0:
+            return False
+        return elapsed(when, now) < min(self._federation.policy.absent * 2.0 ** min(over, 20), _LONGEST_REST)
+
     def share(self) -> None:
         """Let other hubs know, and learn from them."""
-        heard = {client: when for client, when in dict(self._heard).items() if when > self._shared}
-        if heard:
-            self._store.seen(heard)
-            self._shared = max(heard.values())
+        heard = dict(self._heard)
+        if news := dict(heard.items() - self._shared.items()):
+            self._store.seen(news)
+            self._shared = heard
         self.reload()
 
     def reload(self) -> None:
@@ -37,8 +72,9 @@ class Presence:
 
     def seen(self, client: int) -> float:
         """Return when a member was last heard of; 0 for never."""
-        row = self.rows.get(client)
-        return max(self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+        now, row = self.now(), self.rows.get(client)
+        times = (self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+        return min(times, key=lambda one: elapsed(one, now))
 
     def row(self, client: int) -> MemberRow:
         """Return what the store has about a member."""
@@ -52,8 +88,10 @@ class Presence:
 
     def is_here(self, client: int, now: float) -> bool:
         """Tell whether a member was heard of lately."""
-        return now - self.seen(client) < self._federation.policy.absent
+        return elapsed(self.seen(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:
-        """Return the members that can be asked to take part."""
-        return {client for client in self.eligible if self.is_here(client, now)}
+        """Return the members that can be asked to take part; silent ones if there are too few others."""
+        here = {client for client in self.eligible if self.is_here(client, now)}
+        awake = {client for client in here if not self._rests(client, now)}
+        return awake if len(awake) >= self._federation.least_roster else here

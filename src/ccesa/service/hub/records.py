@@ -87,13 +87,13 @@ class Records:
         """Know that clients were set aside, and say so."""
         self._presence.reload()
         for client in sorted(clients):
-            event("set aside", logging.WARNING, client=client, reason=reason)
+            event("set-aside", logging.WARNING, client=client, reason=reason)
 
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
         short = {name: value for name, value in body.items() if isinstance(value, int | float | str)}
-        event(kind, logging.INFO, **short)
+        event(kind.replace(" ", "-"), logging.INFO, **short)
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         """Write down one round, if no other hub was faster."""

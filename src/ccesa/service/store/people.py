@@ -13,8 +13,10 @@ _OPERATOR = -1
 _LEASE = (
     "INSERT INTO lease VALUES (1, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET hub = excluded.hub, until = excluded.until"
-    " WHERE lease.hub = excluded.hub OR lease.until <= ? RETURNING hub"
+    " WHERE lease.hub = excluded.hub OR lease.until <= ? OR lease.until > ? RETURNING hub"
 )
+#: Clocks of hubs differ by less than this; what is later was written before a clock was set back.
+_SKEW = 60.0
 #: A nonce is remembered for so many seconds longer than its session, as clocks of hubs differ.
 _GRACE = 3600.0
 
@@ -37,12 +39,12 @@ class People:
         }
 
     def seen(self, times: Mapping[int, float]) -> None:
-        """Note when members were heard of; an older time changes nothing."""
+        """Note when members were heard of; an older time changes nothing, but for that of another clock."""
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, seen) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
-                " SET seen = excluded.seen WHERE members.seen < excluded.seen",
-                sorted(times.items()),
+                " SET seen = excluded.seen WHERE members.seen < excluded.seen OR members.seen > ?",
+                [(client, when, when + _SKEW) for client, when in sorted(times.items())],
             )
 
     def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:
@@ -147,10 +149,11 @@ class People:
     def lead(self, hub: str, now: float, seconds: float) -> bool:
         """Take the lease, or renew it, unless another hub has it; return whether this hub leads.
 
+        One that ends later than any lease can was taken before a clock was set back, and is nobody's.
         Zero seconds give it back. Two that believe they lead do no harm: whatever they log, the first wins.
         """
         with self._database.writing() as run:
-            return bool(run(_LEASE, hub, now + seconds, now))
+            return bool(run(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
 
 
 def _stored(client: int | None) -> int:

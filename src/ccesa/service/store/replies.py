@@ -134,15 +134,16 @@ class Replies:
             )
         return {client for (client,) in rows}
 
-    def count_answered(self, series: int, exchange: int) -> int:
-        """Return how many clients' answers are saved."""
+    def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
+        """Return how many clients' answers are saved, and how many of them are empty."""
         with self._database.reading() as run:
-            [(found,)] = run(
-                "SELECT count(*) FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
+            [(found, empty)] = run(
+                "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
+                " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
                 series,
                 exchange,
             )
-        return int(found)
+        return int(found), int(empty)
 
     def forget(self, series: int, before: int) -> None:
         """Delete answers and sums of the exchanges before this one: shares go with their round."""

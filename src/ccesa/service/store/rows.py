@@ -16,7 +16,7 @@ class SeriesRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """What the opening of an exchange decided; all servers of a series follow it."""
+    """What the opening of an exchange decided; all hubs follow it."""
 
     exchange: int
     #: Who is asked to take part in a round that starts with it, if one does.
@@ -31,7 +31,7 @@ class Exchange:
 
 
 class Claim(Enum):
-    """How a server fared that wanted to take a client's reply to an exchange."""
+    """How a hub fared that wanted to take a client's reply to an exchange."""
 
     #: It alone may take it now.
     OWN = "own"

@@ -148,7 +148,7 @@ def test_an_error_is_told_with_places_and_without_locals(written):
         LOGGER.exception("engine-stopped")
     (line,) = lines(written)
     assert "RuntimeError: it failed" in line
-    assert "test_operator_logs.py" in line
+    assert "test_service_logs.py" in line
     assert "123456" not in line
     assert "raise RuntimeError" not in line
 
