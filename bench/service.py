@@ -159,7 +159,9 @@ def _run_text(name: str, one: dict[str, Any]) -> str:
         f"rounds complete, {'sums exact' if one['exact'] else 'SUMS NOT EXACT'}, survivors "
         f"{', '.join(f'{count:,}' for count in one['survivors'])}; {one['degree']:.0f} neighbours, "
         f"{one['wall_s']:.0f} s in all, {one['bytes_to_hub'] / 1e6:,.0f} MB to the hub and "
-        f"{one['bytes_from_hub'] / 1e6:,.0f} MB back. Processor time: hub {hub['cpu_s']:.1f} s (event loop "
+        f"{one['bytes_from_hub'] / 1e6:,.0f} MB back; {one['told'].get('away', 0):,} times a participant "
+        "was told to "
+        f"come again later. Processor time: hub {hub['cpu_s']:.1f} s (event loop "
         f"{hub['loop_s']:.1f} s, engine {hub['engine_s']:.1f} s), crowd {one['crowd_cpu_s']:.1f} s.\n",
         "| exchange | KB per reply | open, s | opening to acknowledgement, median s | 99th, s "
         "| sending to acknowledgement, median s | 99th, s |",
@@ -201,8 +203,8 @@ def _beside_text(one: dict[str, Any]) -> str:
 def _memory_text(runs: dict[str, Any]) -> str:
     lines = [
         "The hub's memory beyond a hub that is ready; all vectors at once would be what the third column "
-        "says. Bodies under way have 64 MiB between them, so what grows is one sum, and what is kept for "
-        "every client and for every pair of neighbours.\n",
+        "says. Bodies under way have 64 MiB between them, by the limits of the hub. Sizes differ in several "
+        "ways between these runs, so they bound the growth, and do not show what it is in proportion to.\n",
         "| run | pairs | all vectors, MB | peak, MB | beyond start, MB |",
         "|---|--:|--:|--:|--:|",
     ]

@@ -48,6 +48,7 @@ class SeriesDesk:
             series=1,
             config=play.config.encode(),
             exchange=-1,
+            latest=-1,
             requests={},
             task=None,
             closes=0.0,
@@ -66,7 +67,8 @@ class SeriesDesk:
         working = self.play.series.masking
         self.answered = {}
         self.publish(
-            exchange=self.view.exchange + 1,
+            exchange=self.view.latest + 1,
+            latest=self.view.latest + 1,
             requests=self.play.open(),
             task=None if working is None else task_of(working),
             closes=time.time() + 60,

@@ -4,6 +4,8 @@ import asyncio
 import gc
 import threading
 
+from ccesa.service.federation import Federation
+from ccesa.service.forms import Words
 from ccesa.service.hub import board as boards
 from ccesa.service.hub.board import Board
 from ccesa.service.hub.presence import Presence
@@ -12,19 +14,21 @@ from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import task_digest
 from ccesa.service.tokens import hashed
 from engines import WORDS, federation
+from rounds import charter
 
 TASKS = [b"model" * 1000, b"another"]
 
 
-def on_board(tmp_path, use):
+def on_board(tmp_path, use, made=None):
     """Use a board with two tasks, the sum of the first of them, and a client's token."""
-    made, url = federation(), f"sqlite:///{tmp_path}/a.db"
+    made, url = made or federation(), f"sqlite:///{tmp_path}/a.db"
 
     async def run():
         store = open_store(url)
         for question, payload in enumerate(TASKS):
             store.put_task(question, payload, task_digest(payload))
         store.put_round(answered())
+        store.revoke_tokens(3)
         store.add_token(hashed("mine"), 3, "")
         board = Board(made, store, Presence(made, store))
         try:
@@ -92,3 +96,46 @@ def test_a_result_is_made_once_and_no_token_waits_for_it(tmp_path, monkeypatch):
         assert len(made) == 1
 
     on_board(tmp_path, use)
+
+
+def test_tokens_are_looked_up_together(tmp_path):
+    async def many(board):
+        turns, read = [], board._read
+
+        async def counted(look):
+            turns.append(look)
+            return await read(look)
+
+        board._read = counted
+        found = await asyncio.gather(
+            *(board.member_of(f"token {n}") for n in range(50)), board.member_of("mine")
+        )
+        return found, len(turns)
+
+    found, turns = on_board(tmp_path, many)
+    assert found == [None] * 50 + [3]
+    assert turns == 1
+
+
+def test_p1_a_session_ends_with_its_charter(tmp_path):
+    """In the next one another member may have the number, and whoever left, or stole a key, has none."""
+
+    def under(serial):
+        agreed = charter(6, bits=32, min_survivors=3, serial=serial)
+        return Federation(name="a test", rounds=1, charter=agreed, form=Words(words=WORDS))
+
+    async def sign_in(board):
+        token, _ = await board.new_session(4, bytes(16))
+        assert await board.member_of(token) == 4
+        return token
+
+    async def is_nobody(board):
+        assert await board.member_of(token) is None
+        assert await board.member_of("mine") is None  # a token without a charter is none under one
+
+    async def is_known(board):
+        assert await board.member_of(token) == 4
+
+    token = on_board(tmp_path, sign_in, under(1))
+    on_board(tmp_path, is_nobody, under(2))
+    on_board(tmp_path, is_known, under(1))  # a hub that is started again

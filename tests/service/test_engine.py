@@ -28,14 +28,12 @@ from ccesa.statistics import Number, Schema
 WORDS = 7
 
 
-def federation(
-    clients: int = 6, rounds: int = 3, form=Words(words=WORDS), least: int = 3, **policy
-) -> Federation:
+def federation(clients: int = 6, rounds: int = 3, form=None, least: int = 3, **policy) -> Federation:
     return Federation(
         name="a test",
         rounds=rounds,
         config=RoundConfig(clients=clients, length=1, graph=Harary(degree=4), min_survivors=least),
-        form=form,
+        form=form or Words(words=WORDS),
         policy=Policy(**{"after": 0.5, "vector_after": 0.5, "gather": 0.5, **policy}),
     )
 
@@ -116,6 +114,21 @@ def vector(i, task):
     return np.random.default_rng([i, *task]).integers(0, 2**32, WORDS, dtype=np.uint32)
 
 
+def answer(hub, crowd, view, missing, done):
+    """Answer what is open, but for those that are missing or have answered."""
+    for i in view.requests:
+        if i in missing or (i, view.series, view.exchange) in done:
+            continue
+        reply = crowd.reply(i, view)
+        if reply is None:  # it takes its time
+            continue
+        receipt = hub().take(i, view, reply)
+        if receipt.taken in (Taken.SAVED, Taken.LATE):
+            done.add((i, view.series, view.exchange))
+        else:
+            assert receipt.taken is Taken.AGAIN, receipt
+
+
 def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
     """Answer everything until the federation is over."""
     end = time.monotonic() + until
@@ -127,23 +140,11 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
         view = hub().view
         if not hub().engine.alive:
             raise AssertionError("the engine has ended") from hub().engine.failure
-        if view is None:
-            time.sleep(0.01)
-            continue
-        if view.state == "over":
+        if view is not None and view.state == "over":
             return
-        step(view)
-        for i in view.requests:
-            if i in missing or (i, view.series, view.exchange) in done:
-                continue
-            reply = crowd.reply(i, view)
-            if reply is None:  # it takes its time
-                continue
-            receipt = hub().take(i, view, reply)
-            if receipt.taken in (Taken.SAVED, Taken.LATE):
-                done.add((i, view.series, view.exchange))
-            else:
-                assert receipt.taken is Taken.AGAIN, receipt
+        if view is not None:
+            step(view)
+            answer(hub, crowd, view, set(missing), done)
         time.sleep(0.01)
     raise AssertionError(f"not over: {hub().status}")
 
@@ -193,6 +194,23 @@ def test_a_hub_that_is_made_anew_at_any_moment_goes_on(tmp_path, seed):
     state["hub"].stop()
     assert state["restarts"]
     assert [row.question for row in check(state["store"], made)] == [0, 1, 2, 3]
+
+
+def test_what_was_open_before_a_pause_is_still_known_in_it(tmp_path):
+    made, store = federation(rounds=2), open_store(f"sqlite:///{tmp_path}/db", hub=True)
+    hub, other, paused = Process(made, store), open_store(f"sqlite:///{tmp_path}/db"), []
+
+    def pause_at_two(view):
+        assert view.exchange in (-1, view.latest)
+        if view.latest == 2 and not paused and view.exchange == 2:
+            other.pause("lunch")
+        elif view.latest == 2 and view.state == "paused" and view.exchange == -1:
+            paused.append(view)
+            other.resume()
+
+    drive(lambda: hub, Crowd(made, vector), step=pause_at_two)
+    hub.stop()
+    assert paused
 
 
 def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):
@@ -385,3 +403,52 @@ def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
     drive(lambda: hub, crowd)
     hub.stop()
     assert len(check(store, made)) == 3
+
+
+@pytest.mark.parametrize("least", [3, 6])
+def test_who_is_here_and_never_answers_is_not_waited_for_in_every_round(tmp_path, least):
+    """Unless there are too few others: with all six needed, all six are asked."""
+    made = federation(rounds=6, least=least, after=0.2, vector_after=0.2, deadline=0.3, vector_deadline=0.3)
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+    hub = Process(made, store)
+
+    class Mute(Crowd):
+        def reply(self, i, view):
+            return (
+                None if i == 5 and len(store.rounds()) < (12 if least == 3 else 4) else super().reply(i, view)
+            )
+
+    drive(lambda: hub, Mute(made, vector), until=60)
+    hub.stop()
+    asked = [row.asked for row in store.rounds()]
+    check(store, made)
+    assert asked == ([6] * 3 + [5] * 3 if least == 3 else [6] * len(asked))
+
+
+def test_who_was_silent_is_asked_again_after_a_while(tmp_path):
+    made, now = federation(absent=100.0), [1e9]
+    store = open_store(f"sqlite:///{tmp_path}/a.db")
+    presence = Presence(made, store, lambda: now[0])
+
+    def asked_after(seconds):
+        now[0] += seconds
+        for i in range(6):
+            presence.heard(i)
+        return 5 in presence.present(now[0])
+
+    for _ in range(3):
+        assert asked_after(1)
+        presence.fell_silent({5}, now[0])
+    assert not asked_after(99)
+    assert asked_after(1)
+    presence.fell_silent({5}, now[0])
+    assert not asked_after(199)
+    assert asked_after(1)
+    for _ in range(100):
+        presence.fell_silent({5}, now[0])
+    assert not asked_after(3599)
+    assert asked_after(1)
+    presence.fell_silent({5}, now[0])
+    presence.came_through({5})
+    assert asked_after(1)
+    store.close()

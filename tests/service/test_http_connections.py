@@ -327,6 +327,19 @@ def test_p2_bodies_in_memory_are_bounded_in_all(tmp_path):
     assert max(most) == 2000
 
 
+def test_p2_members_that_send_slowly_keep_no_other_waiting(tmp_path):
+    """They hold all memory for bodies for as long as the least rate lets them; others go to files."""
+    limits = Limits(bodies_in_memory=5000, room_seconds=0.2)
+    with served(tmp_path, limits=limits) as hub, hub.client(1) as honest, connect(hub) as slow:
+        head = f"PUT {hub.path()} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer token-0\r\n"
+        slow.sendall(f"{head}Content-Length: 4999\r\n\r\nx".encode())
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert honest.put(hub.path(), content=hub.reply(1)).status_code == 204
+        assert time.monotonic() - began < SOON
+        assert hub.desk.answered.keys() == {1}
+
+
 # Answers
 
 

@@ -249,7 +249,8 @@ def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postg
             run(replies._OPEN, 1, 0)
             run.many(replies._SAVE, rows())
 
-    pytest.raises(Unavailable, save)
+    with pytest.raises(Unavailable):
+        save()
     assert closed
     assert other.answers(1, 0) == {}
     stopped.close()

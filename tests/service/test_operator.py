@@ -386,3 +386,38 @@ def test_open_pages_do_not_keep_a_hub_from_stopping():
 def test_a_member_of_many_digits_is_nobody(side, digits):
     answer = side.ask("POST", f"/members/{'9' * digits}/let-in", headers=BEARER)
     assert is_problem(answer, 404, "not-found")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/events"), ("GET", "/status"), ("POST", "/actions/pause"), ("GET", "/metrics")],
+)
+def test_pages_of_others_ask_in_vain(side, site, method, path):
+    """A browser says who asks. The page itself, a link to it, and whatever is no browser are answered."""
+    asked = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
+    assert is_problem(side.ask(method, path, headers=BEARER | asked), 403, "another-page")
+    if method == "POST":
+        asked["Sec-Fetch-Mode"] = "navigate"  # a form
+        assert is_problem(side.ask(method, path, headers=BEARER | asked), 403, "another-page")
+        own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+        assert side.ask(method, path, headers=BEARER | own).status_code == 204
+
+
+def test_a_link_from_elsewhere_leads_to_the_page(side):
+    for asked in ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, {"Sec-Fetch-Site": "none"}):
+        assert side.ask("GET", "/", headers=asked).status_code == 200
+
+
+def test_whoever_guesses_the_token_does_not_fill_the_log(side, caplog):
+    asked = []
+    side.desk.is_operator, known = lambda token: asked.append(token) or known(token), side.desk.is_operator
+    for guess in (
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Basic x"},
+        {"Authorization": "Bearer x"},
+    ) * 5:
+        assert is_problem(side.ask("POST", "/actions/pause", headers=guess), 401, "unauthorized")
+    assert len([one for one in caplog.records if one.getMessage() == "operator-refused"]) <= 3
+    assert asked == ["x"] * 5

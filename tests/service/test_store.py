@@ -643,3 +643,29 @@ def test_a_store_can_be_used_by_any_thread(store: Store):
     thread.start()
     thread.join()
     assert found == [store.series()]
+
+
+def test_saved_answers_are_counted(series):
+    series.claim(1, 0, "hub", {0: b"a", 3: b"b", 7: b"c"})
+    assert series.count_answered(1, 0) == (0, 0)
+    assert series.save(1, 0, "hub", {0: b"", 3: b"body"}, None)
+    assert series.count_answered(1, 0) == (len(series.answered(1, 0)), 1) == (2, 1)
+
+
+def test_only_claims_do_not_wait_for_the_disk(series):
+    lite = isinstance(series._database, sqlite.SQLite)
+    settings = {True: ("PRAGMA synchronous", 2, 1), False: ("SHOW synchronous_commit", "on", "off")}
+    look, durable, passing = settings[lite]
+    for begin, expected in (
+        (series._database.claiming, passing),
+        (series._database.writing, durable),
+        (series._database.claiming, passing),
+        (series._database.alone, durable),
+    ):
+        with begin() as run:
+            assert run(look) == [(expected,)]
+    series.claim(1, 0, "hub", {0: b"a"})
+    assert series.save(1, 0, "hub", {0: b"body"}, None)
+    if lite:
+        with series._database.reading() as run:
+            assert run(look) == [(durable,)]

@@ -23,8 +23,10 @@ class View:
     #: The number of the series, from 1 on; 0 before the first. ``config`` encodes its first round.
     series: int
     config: bytes
-    #: Where the open exchange stands in its series, from 0 on; -1 where none is open yet.
+    #: Where the open exchange stands in its series, from 0 on; -1 where none is open.
     exchange: int
+    #: The last exchange of the series that was opened, be it closed or not; -1 before the first.
+    latest: int
     #: Envelopes by client id; made on demand, from any thread.
     requests: Mapping[int, bytes]
     #: The digest of the task if this exchange asks for vectors.

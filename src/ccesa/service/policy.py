@@ -18,7 +18,8 @@ class Policy(Part, frozen=True, kw_only=True):
         vector_deadline: As ``deadline``, for such exchanges.
         gather: Before the first round of a series, so long all members are waited for.
         absent: Whoever was not heard of for so long is not asked to take part in a new round.
-        faults: A member that was faulty, or blamed, so many times is set aside.
+        faults: A member that was faulty, or blamed, so many times is set aside. One that is here, and left so
+            many rounds in a row without a word, is not asked for as long as ``absent``, then twice as long.
 
     Raises:
         ConfigError: A number is out of range, or a deadline ends before its while.

@@ -42,6 +42,7 @@ KINDS = {
 }
 #: What can be wrong on the operator's port besides.
 OPERATORS = {
+    "another-page": (403, "Not for pages of others"),
     "misdirected": (421, "Not a name of this machine"),
     "no-reason": (422, "A reason is needed"),
     "refused": (422, "This cannot be done"),

@@ -14,9 +14,13 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def hashed(token: str) -> bytes:
-    """Return what the store knows a token by; 32 random bytes need no salt."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+def hashed(token: str, charter: bytes = b"") -> bytes:
+    """Return what the store knows a token by; 32 random bytes need no salt.
+
+    A session is of one charter, by its digest: in the next one the same number may be another member's, and a
+    key that was replaced opens nothing any more.
+    """
+    return hashlib.sha256(charter + token.encode("utf-8", "surrogatepass")).digest()
 
 
 def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:

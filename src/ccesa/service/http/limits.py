@@ -29,6 +29,7 @@ class Limits:
         least_rate: Bytes per second.
         body_in_memory: Larger bodies are written to a file as they come.
         bodies_in_memory: Bytes of all bodies that are held at a time.
+        room_seconds: That a body waits for others to leave room; then it is written to a file, too.
         handshake_seconds: For TLS.
         shutdown_seconds: For what is under way when the hub is stopped.
     """
@@ -49,6 +50,7 @@ class Limits:
     least_rate: int = 8 * KIB
     body_in_memory: int = MIB
     bodies_in_memory: int = 64 * MIB
+    room_seconds: float = 5.0
     handshake_seconds: float = 10.0
     shutdown_seconds: int = 5
 

@@ -1,5 +1,6 @@
 """Where replies are handed in: whole by PUT, or in parts by PATCH, and what becomes of them."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -36,11 +37,11 @@ class Replies:
         key = await self._key(request)
         size = asking.body_size(request, self._checked(key).most_bytes)
         with self._alone(key):
-            if size > self._limits.body_in_memory:
-                self._spool.remove(key)
-                await self._append(request, key)
-                return await self._take_upload(key, size)
-            return self._answered(key, await self._take_body(request, key, size))
+            if size <= self._limits.body_in_memory and await self._finds_room(request, size):
+                return self._answered(key, await self._take_body(request, key, size))
+            self._spool.remove(key)
+            await self._append(request, key)
+            return await self._take_upload(key, size)
 
     async def head(self, request: Request) -> Response:
         """Say how much of an upload is there."""
@@ -82,14 +83,12 @@ class Replies:
     def _checked(self, key: Key) -> View:
         """Return what is open, if it is the exchange that a reply is for.
 
-        Another hub may have opened an exchange of which this one is about to hear, and one that was started
-        a moment ago knows of none.
+        One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
         """
         view = self._desk.view
-        asked, here = key[:2], (view.series, view.exchange)
-        if asked == here and not view.is_over:
+        if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
-        if asked < here or view.is_over:
+        if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
@@ -122,13 +121,20 @@ class Replies:
             async for piece in self._pieces(request, key):
                 upload.add(piece)
 
+    async def _finds_room(self, request: Request, size: int) -> bool:
+        """Wait a moment for memory: members that send slowly hold on to it, and keep nobody else waiting."""
+        with connection_of(request).interruptible():
+            try:
+                async with asyncio.timeout(self._limits.room_seconds):
+                    await self._room.take(size)
+            except TimeoutError:
+                return False
+        return True
+
     async def _take_body(self, request: Request, key: Key, size: int) -> Receipt:
-        """Hand a reply in from memory."""
-        interruptible = connection_of(request).interruptible
-        with interruptible():
-            await self._room.take(size)
+        """Hand a reply in from memory, for which room was found."""
         try:
-            with interruptible():
+            with connection_of(request).interruptible():
                 body = b"".join([piece async for piece in self._pieces(request, key)])
             return await self._take(key, body)
         finally:

@@ -55,6 +55,8 @@ class Board:
         self._look: asyncio.Task[dict[bytes, int | None]] | None = None
         self._looking = asyncio.Lock()
         self.secret = store.secret()
+        #: The digest of the charter, if there is one.
+        self._charter = b"" if federation.charter is None else federation.charter.digest
         self.engine: Engine | None = None
 
     # What the engine publishes, from its thread
@@ -147,7 +149,7 @@ class Board:
 
     async def member_of(self, token: str) -> int | None:
         """Return whose token or session this is; None for nobody's."""
-        digest, now = hashed(token), time.monotonic()
+        digest, now = hashed(token, self._charter), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
@@ -178,8 +180,8 @@ class Board:
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
         """Return a new session's token and how long it lives; None if the nonce was used before."""
         token = new_token()
-        expires = time.time() + SESSION
-        made = await self._read(lambda: self._store.add_session(hashed(token), nonce, client, expires))
+        digest, expires = hashed(token, self._charter), time.time() + SESSION
+        made = await self._read(lambda: self._store.add_session(digest, nonce, client, expires))
         return (token, SESSION) if made else None
 
     # What an operator asks for

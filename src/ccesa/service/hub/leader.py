@@ -21,6 +21,8 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
 from ccesa.service.tasks import task_digest
 
+#: The last step of a round.
+_LAST = "unmask"
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
 
@@ -153,6 +155,9 @@ class Leader:
                 silent = asked - answered
                 faulty = len(silent & self._records.faulty)
                 self._meters.step_closed(name, seconds, len(asked), len(silent), faulty)
+                self._presence.fell_silent(set(silent), now)
+                if name == _LAST:
+                    self._presence.came_through(set(asked & answered))
             self._records.begin_exchange()
             self._store.close_exchange(*place, now)
         return closes

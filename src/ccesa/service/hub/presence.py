@@ -7,6 +7,9 @@ from ccesa.service.federation import Federation
 from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow
 
+#: Seconds for which a member that never answers is not asked, at most.
+_LONGEST_REST = 3600.0
+
 
 def elapsed(since: float, now: float) -> float:
     """Return the seconds since then. Where the clock was set back, what waited has waited for so long.
@@ -25,11 +28,35 @@ class Presence:
         #: What of it the store knows.
         self._shared: dict[int, float] = {}
         self.rows: dict[int, MemberRow] = {}
+        #: In how many rounds in a row a member left a request unanswered, and when it last did.
+        self._silent: dict[int, tuple[int, float]] = {}
         self.reload()
 
     def heard(self, client: int) -> None:
         """Note that a member was heard of."""
         self._heard[client] = self.now()
+
+    def fell_silent(self, clients: set[int], now: float) -> None:
+        """Note that members were asked in a round, and did not answer in time."""
+        for client in clients:
+            times, _ = self._silent.get(client, (0, now))
+            self._silent[client] = times + 1, now
+
+    def came_through(self, clients: set[int]) -> None:
+        """Note that members answered up to the end of a round."""
+        for client in clients:
+            self._silent.pop(client, None)
+
+    def _rests(self, client: int, now: float) -> bool:
+        """Tell whether a member was silent too often to be asked now.
+
+        Each round would wait for it. It is tried again, after twice as long each time.
+        """
+        times, when = self._silent.get(client, (0, now))
+        over = times - self._federation.policy.faults
+        if over < 0:
+            return False
+        return elapsed(when, now) < min(self._federation.policy.absent * 2.0 ** min(over, 20), _LONGEST_REST)
 
     def share(self) -> None:
         """Let other hubs know, and learn from them."""
@@ -64,5 +91,7 @@ class Presence:
         return elapsed(self.seen(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:
-        """Return the members that can be asked to take part."""
-        return {client for client in self.eligible if self.is_here(client, now)}
+        """Return the members that can be asked to take part; silent ones if there are too few others."""
+        here = {client for client in self.eligible if self.is_here(client, now)}
+        awake = {client for client in here if not self._rests(client, now)}
+        return awake if len(awake) >= self._federation.least_roster else here

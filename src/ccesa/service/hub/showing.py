@@ -59,6 +59,7 @@ class Showing:
             series=0 if replica is None else replica.row.series,
             config=b"" if replica is None else replica.row.config,
             exchange=-1 if opened is None else opened.exchange,
+            latest=-1 if replica is None else replica.next - 1,
             requests={} if replica is None else replica.requests,
             task=None if opened is None or opened.question is None else opened.task,
             closes=self._closes(opened),

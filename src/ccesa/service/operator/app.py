@@ -3,7 +3,9 @@
 import hashlib
 import ipaddress
 import logging
+import math
 import re
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Collection
 from importlib import resources
@@ -110,11 +112,22 @@ class _Guarded:
         answer = self._inner
         if scope["type"] == "http" and scope["path"] not in _ANY_HOST and not self._ours(scope):
             answer = Problem("misdirected", "ask by an address, or add the name to hosts").response()
+        elif scope["type"] == "http" and _is_of_another_page(Request(scope)):
+            answer = Problem("another-page", "pages of others cannot look in here").response()
         await answer(scope, receive, with_headers)
 
     def _ours(self, scope: Scope) -> bool:
         host = Request(scope).url.hostname or ""
         return host == "localhost" or host in self._hosts or _is_address(host)
+
+
+def _is_of_another_page(request: Request) -> bool:
+    """Tell whether a browser says that a page of somebody else's asks; a link to here is not that.
+
+    It could read nothing, but would take up the places of viewers, fill the log, and keep the store busy.
+    """
+    asks = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    return asks and (request.headers.get("sec-fetch-mode") != "navigate" or request.method != "GET")
 
 
 def _is_address(host: str) -> bool:
@@ -135,6 +148,8 @@ class _Operator:
     def __init__(self, desk: Desk, meters: Meters, content: bytes, policy: str) -> None:
         self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
         self._viewers = 0
+        #: When a stranger was last logged, and how many were not since.
+        self._logged, self._unlogged = -math.inf, 0
         meters.follow(desk.status)
 
     async def page(self, request: Request) -> Response:
@@ -183,7 +198,8 @@ class _Operator:
         """Do what an operator asks; whose token it is comes before everything else."""
         action, named = request.path_params["action"], request.path_params.get("client")
         try:
-            if not await self._desk.is_operator(_token(request)):
+            token = _token(request)
+            if not token or not await self._desk.is_operator(token):
                 raise self._stranger(action)
             known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
             if not known:
@@ -202,7 +218,10 @@ class _Operator:
 
     def _stranger(self, action: str) -> Problem:
         self._meters.refused("unauthorized")
-        event("operator-refused", logging.WARNING, action=action)
+        self._unlogged += 1
+        if time.monotonic() - self._logged >= 1:  # whoever fails often does not fill a disk
+            event("operator-refused", logging.WARNING, action=action, attempts=self._unlogged)
+            self._logged, self._unlogged = time.monotonic(), 0
         challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
         return Problem("unauthorized", "this is not the operator's token", headers=challenge)
 
