@@ -276,3 +276,27 @@ def test_a_clock_that_is_set_back_by_an_hour_costs_no_hour(tmp_path, restarted):
     assert abs(world.hubs[0].status.now - world.now) < 5
     check(world)
     world.close()
+
+
+def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(world):
+    """Whatever it could not read, it reads again; else it would say for ever that it waits for members."""
+    follower = world.hubs[1]
+    until(world, lambda: len(world.hubs[0].store.rounds()) == 1)
+    follower.engine._leader._until = 0.0
+    until(world, lambda: world.hubs[0].store.series().over, hubs=(0,))
+    away = [True]
+    rounds = follower.store.store.rounds
+
+    def gone(*args, **options):
+        if away:
+            raise Unavailable("away")
+        return rounds(*args, **options)
+
+    follower.store.store.rounds = gone
+    follower.turn()
+    assert follower.engine.trouble == "away"
+    away.clear()
+    world.now += 1
+    follower.turn()
+    assert follower.view.state == "over"
+    finish(world)

@@ -13,7 +13,7 @@ import pytest
 from ccesa import files
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.errors import Forgotten, Unavailable
-from ccesa.service.store import Store, open_store, postgres, schema
+from ccesa.service.store import Store, open_store, postgres, schema, sqlite
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 

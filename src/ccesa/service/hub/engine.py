@@ -201,7 +201,7 @@ class Engine:
     def _follow(self) -> None:
         """Be at the place of the log; where there is no replica, or one of another series, make one."""
         row = self._store.series()
-        changed, self._row = row != self._row, row
+        changed = row != self._row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
@@ -213,7 +213,7 @@ class Engine:
             changed = self._replica.follow() or changed
         if changed:  # what others have recorded since counts, for whoever opens the next exchange
             self._records.reload()
-            self._glance = 0.0
+            self._row, self._glance = row, 0.0  # not before: the store may go away in between
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return what became of each."""
