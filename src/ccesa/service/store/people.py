@@ -140,7 +140,7 @@ class People:
             )
 
     def hubs(self, since: float) -> list[str]:
-        """Return the hubs that were heard from since then, by what stands before a slash; the leader first."""
+        """Return the names of hubs heard from since then, without what follows a slash; the leader first."""
         with self._database.reading() as run:
             names = {hub.partition("/")[0] for (hub,) in run("SELECT hub FROM hubs WHERE seen >= ?", since)}
             leaders = {hub for (hub,) in run("SELECT hub FROM lease")}
