@@ -101,7 +101,7 @@ class Board:
         return await _uninterrupted(told)
 
     def seen(self, client: int) -> None:
-        """Note that a client was heard of."""
+        """Note that a client was heard from."""
         self.presence.heard(client)
 
     async def task(self, digest: bytes) -> memoryview | None:

@@ -69,7 +69,7 @@ class Engine:
         store: Its database, which no other thread uses through this object.
         leader: Decides, while this hub holds the lease.
         records: Writes down faults.
-        presence: Knows who was heard of.
+        presence: Knows who was heard from.
         showing: Makes what is published.
         publish: Takes each new view, and each new status.
         meters: Counts.
