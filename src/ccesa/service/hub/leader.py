@@ -93,7 +93,8 @@ class Leader:
             "series_id": config.series_id.hex(),
             "charter": None if charter is None else charter.digest.hex(),
         }
-        row = self._store.begin_series(config.encode(), len(pending), body, now)
+        row = self._store.begin_series(config.encode(), len(pending), body, now, self._federation.names)
+        self._presence.reload()
         event("series", series=row.series, rounds=row.rounds)
         self._gathering = now
         return True

@@ -1,6 +1,6 @@
 """The log that all hubs follow: which series there are, and their exchanges, opened once and closed once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,16 @@ class Log(Replies):
             return _newest(run)
 
     def begin_series(
-        self, config: bytes, rounds: int, body: dict[str, Any] | None = None, now: float = 0.0
+        self,
+        config: bytes,
+        rounds: int,
+        body: dict[str, Any] | None = None,
+        now: float = 0.0,
+        names: Sequence[str] = (),
     ) -> SeriesRow:
         """Begin a series, unless one is running; return the one that runs now.
 
-        What ``body`` says about a new one goes into the audit log with it.
+        What ``body`` says about a new one goes into the audit log with it. ``names`` are those of its clients.
         """
         with self._database.alone() as run:
             newest = _newest(run)
@@ -39,6 +44,8 @@ class Log(Replies):
                 series = 1 if newest is None else newest.series + 1
                 run("INSERT INTO series VALUES (?, ?, ?, 0, 0)", series, config, rounds)
                 newest = SeriesRow(series=series, config=config, rounds=rounds)
+                if names:
+                    chain.seat(run, names)
                 if body is not None:
                     chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
             return newest
