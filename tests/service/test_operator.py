@@ -389,7 +389,8 @@ def test_a_member_of_many_digits_is_nobody(side, digits):
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/events"), ("GET", "/status"), ("POST", "/actions/pause"), ("GET", "/metrics")]
+    ("method", "path"),
+    [("GET", "/events"), ("GET", "/status"), ("POST", "/actions/pause"), ("GET", "/metrics")],
 )
 def test_pages_of_others_ask_in_vain(side, site, method, path):
     """A browser says who asks. The page itself, a link to it, and whatever is no browser are answered."""
@@ -410,7 +411,12 @@ def test_a_link_from_elsewhere_leads_to_the_page(side):
 def test_whoever_guesses_the_token_does_not_fill_the_log(side, caplog):
     asked = []
     side.desk.is_operator, known = lambda token: asked.append(token) or known(token), side.desk.is_operator
-    for guess in ({}, {"Authorization": "Bearer"}, {"Authorization": "Basic x"}, {"Authorization": "Bearer x"}) * 5:
+    for guess in (
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Basic x"},
+        {"Authorization": "Bearer x"},
+    ) * 5:
         assert is_problem(side.ask("POST", "/actions/pause", headers=guess), 401, "unauthorized")
     assert len([one for one in caplog.records if one.getMessage() == "operator-refused"]) <= 3
     assert asked == ["x"] * 5

@@ -287,14 +287,15 @@ class Federation:
             found = RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
-        length = found.length if isinstance(self.form, Arrays) else self.form.length(b"")  # a model has its own
+        of_a_model = isinstance(self.form, Arrays)
+        length = found.length if of_a_model else self.form.length(b"")
         own = msgspec.structs.replace(
             self.config(length), series_id=found.series_id, number=found.number, accept=found.accept
         )
         if found != own:
             raise ConfigError(
-                "the series in the store has other rounds than the federation's file, such as of more clients: "
-                "put the file back until it is over, or end it with --new-series"
+                "the series in the store has other rounds than the federation's file, such as of more "
+                "clients: put the file back until it is over, or end it with --new-series"
             )
         return found
 

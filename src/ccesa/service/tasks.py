@@ -57,8 +57,8 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         if array.dtype.str not in _TYPES or array.ndim > _MOST_DIMENSIONS:
             raise VectorError(
-                f"array {quoted(name)} has type {array.dtype} in {array.ndim} dimensions; expected real numbers "
-                f"in at most {_MOST_DIMENSIONS}"
+                f"array {quoted(name)} has type {array.dtype} in {array.ndim} dimensions; expected real "
+                f"numbers in at most {_MOST_DIMENSIONS}"
             )
         packed.append(_Packed(str(name), array.dtype.str, array.shape, array.tobytes()))
     return msgspec.msgpack.encode(packed)

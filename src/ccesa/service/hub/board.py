@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import SUM, value_of
+from ccesa.service.hub.agenda import SUM, form_of_series, value_of
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
@@ -36,7 +36,10 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader, self._fetcher = ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch")
+        self._reader, self._fetcher = (
+            ThreadPoolExecutor(1, "ccesa-board"),
+            ThreadPoolExecutor(1, "ccesa-fetch"),
+        )
         #: Tasks that somebody is being given: however many, each is there once; and the latest of them.
         self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
         self._latest: memoryview | None = None
@@ -134,13 +137,14 @@ class Board:
         row = self._store.total_of(question)
         if row is None:
             return None
+        form = form_of_series(self._federation, self._store, row.series)
         return {
             "question": question,
             "outcome": SUM,
             "series": row.series,
             "number": row.number,
             "survivors": list(row.survivors),
-            "value": self._federation.form.published(value_of(self._federation, self._store, row)),
+            "value": form.published(value_of(self._federation, self._store, row)),
             "metrics": row.metrics,
         }
 
