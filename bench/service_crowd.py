@@ -89,7 +89,7 @@ class Case:
         def contribute(task: bytes, number: int) -> Vector:
             return self.vector(client, int(task.rpartition(b"#")[2]))
 
-        who = (
+        who: dict[str, Any] = (
             {"token": self.token(client), "client": client}
             if self.charter is None
             else {"charter": self.charter, "identity": self.identity(client)}
@@ -185,7 +185,7 @@ class Wire:
         try:
             async with asyncio.timeout(SILENCE + call.wait):
                 return await self._answer(call)
-        except (OSError, EOFError, TimeoutError, ValueError) as error:
+        except (OSError, EOFError, TimeoutError, ValueError, LookupError) as error:
             self.close()
             return Answer(status=0, reason=f"{type(error).__name__} {error}")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -64,6 +65,12 @@ class Ran:
     def survivors(self) -> list[int]:
         """How many are in each sum."""
         return [len(row.survivors) for row in self.rounds]
+
+    def acknowledged(self) -> tuple[float, float]:
+        """Return median and 99th percentile of the seconds from an opening to an acknowledgement."""
+        opened = {one.exchange: one.opened for one in self.exchanges}
+        taken = [each.ended - opened[each.exchange] for each in self.seen.sent if each.status == 204]
+        return median(taken), float(np.quantile(taken, 0.99))
 
     def steps(self) -> list[dict[str, Any]]:
         """What each exchange took, as the clients in it saw it."""
@@ -222,6 +229,7 @@ def _asked(pipe: Connection) -> Any:
 
 
 def _serve(pipe: Connection, case: Case, folder: Path, store: str | None, ports: Sequence[int]) -> None:
+    logging.getLogger().addHandler(logging.NullHandler())
     Hub(_federation(case, folder, store, ports)).serve(lambda hub: pipe.send("ready"))
 
 

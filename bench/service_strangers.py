@@ -7,7 +7,9 @@ import asyncio
 import random
 import socket
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from bench.service_crowd import most_files
 
@@ -20,6 +22,7 @@ NONSENSE = 50
 #: Linux: a socket under repair is closed without a word to the other side.
 _TCP_REPAIR = 19
 
+Visit = Callable[[tuple[str, int]], Coroutine[Any, Any, None]]
 _REPLY = "/v1/series/1/exchanges/0/reply"
 
 
@@ -35,12 +38,12 @@ async def beset(address: tuple[str, int], counts: Counter[str]) -> None:
         group.create_task(_talk_nonsense(address, counts))
 
 
-async def _over_and_over(visit, address, counts: Counter[str]) -> None:
+async def _over_and_over(visit: Visit, address: tuple[str, int], counts: Counter[str]) -> None:
     await asyncio.sleep(random.random())
     while True:
+        counts[visit.__name__.strip("_")] += 1
         with suppress(OSError, EOFError):
             await visit(address)
-        counts[visit.__name__.strip("_")] += 1
         await asyncio.sleep(AGAIN)
 
 
@@ -103,7 +106,7 @@ async def _say(address: tuple[str, int], what: bytes) -> None:
         writer.close()
 
 
-_KINDS = (
+_KINDS: tuple[Callable[[random.Random], bytes], ...] = (
     lambda chance: chance.randbytes(chance.randrange(1, 4000)),
     lambda chance: b"BREW /v1/federation HTTP/1.1\r\nHost: hub\r\n\r\n",
     lambda chance: b"DELETE /v1/series/1/exchanges HTTP/1.1\r\nHost: hub\r\n\r\n",

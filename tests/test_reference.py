@@ -34,7 +34,7 @@ from ccesa import (
 )
 from ccesa.protocol import messages as m
 from ccesa.quantize import Mean, Quantized
-from ccesa.service import desk
+from ccesa.service import errors as service_errors
 from ccesa.simulate.models import AggregatedModels
 from rounds import Play, changed, configure, configure_active, read
 
@@ -191,7 +191,7 @@ def test_what_is_returned_is_said(one):
 @every
 def test_what_is_raised_exists(one):
     for name in one.named("Raises"):
-        kind = getattr(errors, name, None) or getattr(builtins, name, None) or getattr(desk, name, None)
+        [kind] = {vars(one)[name] for one in (errors, service_errors, builtins) if name in vars(one)}
         assert isinstance(kind, type), name
         assert issubclass(kind, Exception), name
 

@@ -13,6 +13,11 @@ from pathlib import Path
 
 from ccesa.errors import ConfigError
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - another system than POSIX
+    fcntl = None  # type: ignore[assignment]
+
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: What systems answer that have no hard links, and those that cannot synchronise a folder.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -80,6 +85,26 @@ def check_private(path: Path | str) -> None:
     if os.name == "posix":
         _check_mode(path, os.stat(path).st_mode, private=True)
         _check_folders(Path(path))
+
+
+def has_locks() -> bool:
+    """Tell whether this system has the locks that ``lock`` takes."""
+    return fcntl is not None
+
+
+def lock(path: Path | str) -> int:
+    """Lock a file, made where there is none, until the handle is closed or the process ends.
+
+    Raises BlockingIOError where another process has it. On a system without such locks nothing is locked.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _check_place(path: Path) -> None:

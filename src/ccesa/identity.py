@@ -304,7 +304,7 @@ def _check_name(name: str) -> None:
 
 
 def in_base64(data: bytes) -> str:
-    """Return the one spelling of a key that is taken."""
+    """Return bytes in base64: of a key, the one spelling that is taken."""
     return base64.b64encode(data).decode("ascii")
 
 

@@ -45,7 +45,8 @@ FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
 FLOWER_NAMES = b"ccesa-flower-2 names"
 FLOWER_INTRODUCTION = b"ccesa-flower-2 introduce"
-# The service: what a round is about, how a member proves who it is, and each entry of the audit log.
+# The service: whose database it is, what a round is about, how a member proves who it is, the audit log.
+FEDERATION = b"ccesa-service-1 federation"
 SERVICE_TASK = b"ccesa-service-1 task"
 SESSION = b"ccesa-service-1 session"
 CHALLENGE = b"ccesa-service-1 challenge"

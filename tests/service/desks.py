@@ -14,11 +14,12 @@ import httpx
 from ccesa.errors import FaultyClient, LateMessage
 from ccesa.identity import in_base64
 from ccesa.protocol.series import Ended
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.http import Front, Limits, app
-from ccesa.service.http.members import signed_text
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.tokens import signed_text
 from rounds import charter_of, identity
 from series_rounds import SeriesPlay, task_of
 
@@ -47,6 +48,7 @@ class SeriesDesk:
             series=1,
             config=play.config.encode(),
             exchange=-1,
+            latest=-1,
             requests={},
             task=None,
             closes=0.0,
@@ -65,7 +67,8 @@ class SeriesDesk:
         working = self.play.series.masking
         self.answered = {}
         self.publish(
-            exchange=self.view.exchange + 1,
+            exchange=self.view.latest + 1,
+            latest=self.view.latest + 1,
             requests=self.play.open(),
             task=None if working is None else task_of(working),
             closes=time.time() + 60,

@@ -17,7 +17,8 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.service import audit
 from ccesa.service.coordinator import Questions
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
 from ccesa.service.hub.agenda import Agenda
@@ -26,7 +27,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
 from ccesa.service.store import Store, open_store
 from ccesa.service.tasks import task_digest

@@ -18,6 +18,8 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -29,9 +31,10 @@ from ccesa.charter import Charter
 from ccesa.errors import CcesaError
 from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
 from ccesa.service import audit
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
+from ccesa.service.participant import driver
 from ccesa.service.participant.calls import Answer, Call
 from ccesa.service.participant.core import Site, take_part
 from ccesa.service.participant.driver import carry, drive
@@ -137,7 +140,7 @@ spool = "spool-{place}"
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=_child,  # noqa: PLW1509 - no thread of ours holds a lock that it needs
+                    preexec_fn=_child,
                 )
         else:
             self._fork(name, _serve, str(self._file(place)), name, str(self.folder / f"{name}.log"))
@@ -148,6 +151,7 @@ spool = "spool-{place}"
         self._fork(f"sites{group}", _sites, str(self.folder), self.guard, clients, self.clients, self.urls)
 
     def _fork(self, name: str, work, *arguments) -> None:
+        _preload()
         self.running[name] = process = _FORKING.Process(target=work, args=arguments, daemon=True)
         process.start()
 
@@ -186,6 +190,21 @@ spool = "spool-{place}"
             time.sleep(0.2)
         raise AssertionError(self.told())
 
+    def leader(self) -> int:
+        """Which hub holds the lease."""
+        store = open_store(self.federation.store)
+        with store._database.reading() as run:
+            [(name,)] = run("SELECT hub FROM lease")
+        store.close()
+        return int(name.removeprefix("hub"))
+
+    def sums(self) -> int:
+        """How many there are."""
+        store = open_store(self.federation.store)
+        rows = store.rounds()
+        store.close()
+        return sum(row.outcome == "sum" for row in rows)
+
     def told(self) -> str:
         """The last that everyone said."""
         return "\n".join(f"{path.name}: {path.read_text()[-1500:]}" for path in self.folder.glob("*.log"))
@@ -212,14 +231,28 @@ def check(place: Place) -> list:
     entries = list(store.audit_rows())
     audit.verify(entries)
     told = [msgspec.json.decode(entry.body) for entry in entries if entry.kind == "round"]
-    assert [(one["series"], one["number"]) for one in told] == sorted((row.series, row.number) for row in rows)
-    assert [one["survivors"] for one in told] == [list(row.survivors) for row in rows]
+    found = sorted((one["series"], one["number"], one["outcome"], one["survivors"]) for one in told)
+    assert found == [(row.series, row.number, row.outcome, list(row.survivors)) for row in rows]
     store.close()
     assert not place.errors()
     return rows
 
 
 # What runs in processes
+
+
+@cache
+def _preload() -> None:
+    """Import everything once, in the process that all others are forked from."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        _FORKING.set_forkserver_preload(["processes"])
+        forkserver.ensure_running()
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
 
 
 def _child() -> None:
@@ -231,7 +264,7 @@ def _child() -> None:
 
 def _serve(path: str, name: str, log: str) -> None:
     """What ``ccesa serve`` does."""
-    from ccesa.service.operator import logs
+    from ccesa.service import logs
 
     _child()
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -242,8 +275,9 @@ def _serve(path: str, name: str, log: str) -> None:
 
 
 def _sites(folder: str, guard: str, clients: list[int], of: int, urls: list[str]) -> None:
-    """Run some sites, each in a thread of its own."""
+    """Run some sites, each in a thread of its own; they soon give up a hub that stands still."""
     _child()
+    driver._SILENCE = 2.0
     agreed = charter(of, bits=32, min_survivors=of // 2) if guard == "active" else None
     threads = [
         threading.Thread(target=_site, args=(Path(folder), client, agreed, urls)) for client in clients

@@ -13,9 +13,9 @@ import msgspec
 import uvicorn
 
 from ccesa.errors import ConfigError
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
+from ccesa.service.meters import Meters
 from ccesa.service.operator import app
-from ccesa.service.operator.meters import Meters
 from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 
 TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store import Store, open_store
 from ccesa.service.store.rows import Claim, Exchange
 

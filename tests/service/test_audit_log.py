@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ccesa.cli import main
 from ccesa.errors import ConfigError
-from ccesa.service.audit import DamagedAudit, entry, verify
+from ccesa.service.audit import entry, verify
+from ccesa.service.errors import DamagedAudit
 from ccesa.service.store import open_store, results
 
 FEDERATION = """

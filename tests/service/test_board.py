@@ -98,6 +98,25 @@ def test_a_result_is_made_once_and_no_token_waits_for_it(tmp_path, monkeypatch):
     on_board(tmp_path, use)
 
 
+def test_tokens_are_looked_up_together(tmp_path):
+    async def many(board):
+        turns, read = [], board._read
+
+        async def counted(look):
+            turns.append(look)
+            return await read(look)
+
+        board._read = counted
+        found = await asyncio.gather(
+            *(board.member_of(f"token {n}") for n in range(50)), board.member_of("mine")
+        )
+        return found, len(turns)
+
+    found, turns = on_board(tmp_path, many)
+    assert found == [None] * 50 + [3]
+    assert turns == 1
+
+
 def test_p1_a_session_ends_with_its_charter(tmp_path):
     """In the next one another member may have the number, and whoever left, or stole a key, has none."""
 

@@ -20,7 +20,7 @@ import ccesa
 from ccesa.cli.app import app
 from ccesa.service import Federation
 from ccesa.service.http.limits import Limits
-from ccesa.service.operator.meters import LOST, MEMBERS, REFUSED, STATES, Meters
+from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
 from shown_desk import ShownDesk
 
 ROOT = Path(__file__).parent.parent.parent
@@ -158,7 +158,7 @@ def test_the_proxy_passes_on_what_hubs_need_and_limits_the_rest():
         assert seconds(name) > Limits().wait_seconds
     assert seconds("client_header_timeout") <= Limits().header_seconds
     most = int(re.search(r"client_max_body_size (\d+)m;", text)[1]) << 20
-    assert FEDERATION["hub"].get("chunk_bytes", 8 << 20) < most < 2 * (8 << 20)
+    assert FEDERATION["hub"].get("part_bytes", 8 << 20) < most < 2 * (8 << 20)
     [origin] = FEDERATION["hub"]["origins"]
     assert origin == "https://" + re.search(r"server_name (\S+);", text)[1]
     assert re.findall(r"location (\S+) ", text) == ["/v1/", "/"]

@@ -21,7 +21,7 @@ from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
 from ccesa.service.hub.showing import Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from ccesa.service.tasks import pack_arrays, task_digest
@@ -116,14 +116,19 @@ def vector(i, task):
     return np.random.default_rng([i, *task]).integers(0, 2**32, WORDS, dtype=np.uint32)
 
 
-def has_answered(hub, crowd, i, view):
-    """Let a client answer, unless it takes its time; tell whether that is settled."""
-    reply = crowd.reply(i, view)
-    if reply is None:
-        return False
-    receipt = hub.take(i, view, reply)
-    assert receipt.taken in (Taken.SAVED, Taken.LATE, Taken.AGAIN), receipt
-    return receipt.taken is not Taken.AGAIN
+def answer(hub, crowd, view, missing, done):
+    """Answer what is open, but for those that are missing or have answered."""
+    for i in view.requests:
+        if i in missing or (i, view.series, view.exchange) in done:
+            continue
+        reply = crowd.reply(i, view)
+        if reply is None:  # it takes its time
+            continue
+        receipt = hub().take(i, view, reply)
+        if receipt.taken in (Taken.SAVED, Taken.LATE):
+            done.add((i, view.series, view.exchange))
+        else:
+            assert receipt.taken is Taken.AGAIN, receipt
 
 
 def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
@@ -137,16 +142,11 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
         view = hub().view
         if not hub().engine.alive:
             raise AssertionError("the engine has ended") from hub().engine.failure
-        if view is None:
-            time.sleep(0.01)
-            continue
-        if view.state == "over":
+        if view is not None and view.state == "over":
             return
-        step(view)
-        for i in set(view.requests) - set(missing):
-            place = (i, view.series, view.exchange)
-            if place not in done and has_answered(hub(), crowd, i, view):
-                done.add(place)
+        if view is not None:
+            step(view)
+            answer(hub, crowd, view, set(missing), done)
         time.sleep(0.01)
     raise AssertionError(f"not over: {hub().status}")
 
@@ -196,6 +196,23 @@ def test_a_hub_that_is_made_anew_at_any_moment_goes_on(tmp_path, seed):
     state["hub"].stop()
     assert state["restarts"]
     assert [row.question for row in check(state["store"], made)] == [0, 1, 2, 3]
+
+
+def test_what_was_open_before_a_pause_is_still_known_in_it(tmp_path):
+    made, store = federation(rounds=2), open_store(f"sqlite:///{tmp_path}/db", hub=True)
+    hub, other, paused = Process(made, store), open_store(f"sqlite:///{tmp_path}/db"), []
+
+    def pause_at_two(view):
+        assert view.exchange in (-1, view.latest)
+        if view.latest == 2 and not paused and view.exchange == 2:
+            other.pause("lunch")
+        elif view.latest == 2 and view.state == "paused" and view.exchange == -1:
+            paused.append(view)
+            other.resume()
+
+    drive(lambda: hub, Crowd(made, vector), step=pause_at_two)
+    hub.stop()
+    assert paused
 
 
 def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):

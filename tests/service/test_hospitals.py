@@ -2,13 +2,13 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from ccesa import Admission, Identity, Ledger, Member
 from ccesa.statistics import Schema, read_csv
+from processes import free_ports
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hospitals"
 
@@ -23,14 +23,6 @@ def done(folder: Path, *arguments: str) -> str:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out
-
-
-def free_ports(count: int) -> list[int]:
-    made = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in made]
-    for one in made:
-        one.close()
-    return ports
 
 
 class Hospitals:

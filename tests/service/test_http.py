@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ccesa import RoundConfig
 from ccesa.service.desk import Receipt, Taken
 from ccesa.service.http import tasks
-from ccesa.service.http.problems import KINDS, Problem
+from ccesa.service.problems import KINDS, Problem
 from desks import TASK, answer_challenge, served
 from series_rounds import GUARDS, task_of
 
@@ -302,12 +302,22 @@ def test_a_late_reply_is_told_when_the_next_round_starts(hub):
         assert problem(http.put(hub.path(0, series=0), content=b"late")) == "late"
 
 
-def test_a_reply_to_what_is_not_open_yet_is_sent_again_and_to_what_never_will_be_is_not(standing):
-    with standing.client() as http:
-        assert problem(http.put(standing.path(1), content=b"early")) == "unavailable"
-        assert problem(http.put(standing.path(0, series=2), content=b"early")) == "unavailable"
-        assert problem(http.put(standing.path(2), content=b"?")) == "not-found"
-        assert problem(http.put(standing.path(0, series=999999999), content=b"?")) == "not-found"
+def test_a_reply_to_what_this_hub_has_not_heard_of_is_sent_again(hub):
+    """It may have been started a moment ago, or another hub may be ahead of it by any number of exchanges."""
+    early = [hub.path(1), hub.path(2), hub.path(0, series=2), hub.path(7, series=9)]
+    now = hub.path()
+    with hub.client() as http:
+        assert [problem(http.put(path, content=b"early")) for path in early] == ["unavailable"] * 4
+        hub.do(lambda: hub.desk.publish(series=0, exchange=-1, latest=-1, requests={}))
+        assert problem(http.put(now, content=b"?")) == "unavailable"
+
+
+def test_a_reply_is_late_also_while_nothing_is_open(hub):
+    """As in a federation that is paused: whoever waited for the next exchange would wait in vain."""
+    with hub.client() as http:
+        hub.do(lambda: hub.desk.publish(exchange=-1, requests={}))
+        assert problem(http.put(hub.path(0), content=b"late")) == "late"
+        assert problem(http.put(hub.path(1), content=b"early")) == "unavailable"
 
 
 def test_a_faulty_reply_is_told_why_in_printable_words(standing):

@@ -13,7 +13,7 @@ import pytest
 from ccesa import labels
 from ccesa.identity import Identity, in_base64
 from ccesa.service.http import members
-from ccesa.service.http.members import signed_text
+from ccesa.service.tokens import signed_text
 from desks import answer_challenge, served
 from rounds import identity
 from test_http import problem

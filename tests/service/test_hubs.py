@@ -8,10 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.hub import engine
+from ccesa.service.store import open_store, postgres, replies
 from engines import LONG, Killed, World, check, copied, federation
 from series_rounds import GUARDS
+from store_hub import opening
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - nothing here has to outlive a power cut
 
@@ -214,6 +216,47 @@ def test_what_another_hub_put_first_is_the_task(world):
     assert one.task(0) == b"something else"
 
 
+def test_a_hub_that_has_just_started_does_not_say_that_all_is_over(world):
+    """Sites would leave, and the round that is under way would be lost with them."""
+    until(world, lambda: world.hubs[0].view is not None and world.hubs[0].view.task is not None)
+    world.hubs[0].store.finish()
+    showing = world.hub(0).engine._showing
+    assert showing.view(None).state == "gathering"
+    assert [row.outcome for row in finish(world)] == ["sum"]
+    assert world.hub(0).engine._showing.view(None).state == "over"
+
+
+def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postgres_url, monkeypatch):
+    """Its locks end with its session, wherever it stopped; when it goes on, it has saved nothing."""
+    short = [one.replace("session_timeout = '10s'", "session_timeout = '1s'") for one in postgres._SETTINGS]
+    assert tuple(short) != postgres._SETTINGS
+    monkeypatch.setattr(postgres, "_SETTINGS", short)
+    stopped, other = open_store(postgres_url), open_store(postgres_url)
+    stopped.begin_series(b"", 1)
+    stopped.open_exchange(1, opening(0))
+    stopped.claim(1, 0, "hub", dict.fromkeys(range(30), b"digest"))
+
+    closed = []
+
+    def rows():
+        for client in range(30):
+            if client == 20:
+                closed.append(other.close_exchange(1, 0, 1.0))  # waits for the lock on the exchange
+            yield (b"answer", 1, 0, client, "hub", b"answer")
+
+    def save():
+        with stopped._database.writing() as run:
+            run(replies._OPEN, 1, 0)
+            run.many(replies._SAVE, rows())
+
+    with pytest.raises(Unavailable):
+        save()
+    assert closed
+    assert other.answers(1, 0) == {}
+    stopped.close()
+    other.close()
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_clock_that_is_set_back_by_an_hour_costs_no_hour(tmp_path, restarted):
     """Deadlines, the lease, the status and who is here: nothing waits until the old time comes again."""
@@ -233,3 +276,27 @@ def test_a_clock_that_is_set_back_by_an_hour_costs_no_hour(tmp_path, restarted):
     assert abs(world.hubs[0].status.now - world.now) < 5
     check(world)
     world.close()
+
+
+def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(world):
+    """Whatever it could not read, it reads again; else it would say for ever that it waits for members."""
+    follower = world.hubs[1]
+    until(world, lambda: len(world.hubs[0].store.rounds()) == 1)
+    follower.engine._leader._until = 0.0
+    until(world, lambda: world.hubs[0].store.series().over, hubs=(0,))
+    away = [True]
+    rounds = follower.store.store.rounds
+
+    def gone(*args, **options):
+        if away:
+            raise Unavailable("away")
+        return rounds(*args, **options)
+
+    follower.store.store.rounds = gone
+    follower.turn()
+    assert follower.engine.trouble == "away"
+    away.clear()
+    world.now += 1
+    follower.turn()
+    assert follower.view.state == "over"
+    finish(world)

@@ -14,8 +14,7 @@ import ccesa.errors
 from ccesa.errors import RoundFailed, RoundsLost
 from ccesa.guards import GUARDS
 from ccesa.protocol.steps import steps_of
-from ccesa.service.http.problems import KINDS
-from ccesa.service.operator.meters import LOST, REFUSED, STEPS, Meters
+from ccesa.service.meters import LOST, STEPS, Meters
 from shown_desk import ShownDesk
 
 PAGE = Path(__file__).parents[2] / "docs" / "service.md"
@@ -128,7 +127,6 @@ def test_every_step_and_every_failure_has_a_label():
         if isinstance(kind, type) and issubclass(kind, RoundFailed)
     }
     assert failures - {RoundsLost.__name__} <= set(LOST)
-    assert set(KINDS) == set(REFUSED)
 
 
 def test_both_formats_are_read_by_their_parsers(desk):

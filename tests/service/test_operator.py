@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccesa.service.desk import ACTIONS, TO_MEMBERS
 from ccesa.service.http import Front, Limits
+from ccesa.service.meters import Meters
 from ccesa.service.operator import app, events
-from ccesa.service.operator.app import ACTIONS, MOST_BYTES, MOST_VIEWERS, TO_MEMBERS, page
-from ccesa.service.operator.meters import Meters
+from ccesa.service.operator.app import MOST_BYTES, MOST_VIEWERS, page
 from ccesa.service.status import Status
 from shown_desk import TOKEN, ShownDesk, served
 

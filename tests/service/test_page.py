@@ -46,12 +46,12 @@ def test_a_federation_is_followed_from_gathering_to_its_end(browser):
         desk.end_round(accuracy=0.75)
         desk.put(state="over", steps=[])
         shown.wait("#state", "Over")
-        shown.wait("#round-rows", "1, attempt 2")
+        shown.wait("#round-rows", "0, attempt 2")
         shown.wait("#figures", "2 of 2")
         assert shown.page.locator("#timeline li").count() == 3
         assert shown.page.title() == "Over 2/2: Five hospitals"
         label = shown.page.get_by_role("img", name="accuracy over questions").get_attribute("aria-label")
-        assert label == "accuracy over questions: from 0.5 at question 1 to 0.75 at question 2"
+        assert label == "accuracy over questions: from 0.5 at question 0 to 0.75 at question 1"
         assert shown.is_clean()
 
 
@@ -139,7 +139,9 @@ def test_what_the_hub_refuses_is_said(browser, desk):
         desk.away = True
         shown.page.get_by_role("button", name="Pause").click()
         shown.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-        shown.wait("#dialog-error", "Nothing has changed. The store is away: try again.")
+        shown.wait(
+            "#dialog-error", "Nothing has changed. The hub cannot do this now: the store cannot be reached."
+        )
 
 
 def test_the_token_is_kept_in_memory_only(browser, desk):

@@ -29,6 +29,7 @@ from ccesa.service.hub.hub import Hub
 from ccesa.service.participant.driver import Participant, origin_of
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
+from processes import free_ports
 from rounds import charter, configure, identity
 from series_rounds import GUARDS
 
@@ -37,14 +38,9 @@ CLIENTS, WORDS = 5, 40
 WHO = {"token": "x"}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return made.getsockname()[1]
-
-
 def federation(folder, guard: str, **options) -> Federation:
     hub = {
-        "listen": f"127.0.0.1:{free_port()}",
+        "listen": f"127.0.0.1:{free_ports(1)[0]}",
         "operate": "127.0.0.1:0",
         "spool": str(folder / "spool"),
         **options.pop("hub", {}),
@@ -154,7 +150,7 @@ def test_whoever_comes_before_the_hub_waits_for_it(tmp_path):
 @pytest.mark.parametrize("guard", GUARDS)
 def test_large_vectors_go_in_parts(guard, tmp_path):
     form = {"type": "words", "words": 100_000, "bits": 32}
-    made, events = federation(tmp_path, guard, form=form, rounds=1, hub={"chunk_bytes": 1 << 16}), {}
+    made, events = federation(tmp_path, guard, form=form, rounds=1, hub={"part_bytes": 1 << 16}), {}
     run(made, *works(made, tmp_path, events))
     assert check(made) == [tuple(range(CLIENTS))]
     sending = [event.text for event in events[0] if event.kind == "sending"]
@@ -415,7 +411,7 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     write_new(tmp_path / "token", "x\n", private=True)
-    with join(tmp_path, f"http://127.0.0.1:{free_port()}", "--token", "@token") as process:
+    with join(tmp_path, f"http://127.0.0.1:{free_ports(1)[0]}", "--token", "@token") as process:
         assert "the hub is away" in process.stderr.readline()
         process.send_signal(how)
         _, said = process.communicate(timeout=20)
@@ -427,7 +423,7 @@ def test_the_command_is_stopped_by_a_signal(how, tmp_path):
 def test_a_token_that_others_can_read_is_refused(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "token").write_text("x")
-    with join(tmp_path, f"http://127.0.0.1:{free_port()}", "--token", "@token") as process:
+    with join(tmp_path, f"http://127.0.0.1:{free_ports(1)[0]}", "--token", "@token") as process:
         _, said = process.communicate(timeout=20)
     assert process.returncode == 2
     assert said == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"

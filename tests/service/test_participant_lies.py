@@ -360,7 +360,7 @@ def test_no_token_and_no_body_is_in_what_is_shown_of_a_call():
 # Whatever comes
 
 FIELDS = [
-    *("guard", "state", "series", "charter", "config", "form", "chunk_bytes", "question"),
+    *("guard", "state", "series", "charter", "config", "form", "part_bytes", "question"),
     *("challenge", "token", "type", "detail", "upload_offset"),
 ]
 NAMES = ["ccesa-exchange", "ccesa-task", "content-range", "retry-after", "upload-offset"]

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,8 @@ import pytest
 import ccesa
 from ccesa.service import Arrays, Federation, HubTable, Policy, Words
 from ccesa.service.federation import _File
-from ccesa.service.http.problems import KINDS
+from ccesa.service.problems import KINDS
+from processes import free_ports
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "service.md").read_text(encoding="utf-8")
 SITE, HUB, COORDINATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -73,11 +73,6 @@ def test_every_problem_is_told_with_its_status():
     }
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def folder(tmp_path):
     """The folder of a federation with the page's file, on free ports."""
@@ -88,7 +83,7 @@ def folder(tmp_path):
     (tmp_path / "charter.toml").write_text(str(charter), encoding="utf-8")
     for one in identities:
         one.save(tmp_path / f"{one.name}.key")
-    here = re.sub(r"127\.0\.0\.1:\d+", lambda _: f"127.0.0.1:{free_port()}", TOML)
+    here = re.sub(r"127\.0\.0\.1:\d+", lambda _: f"127.0.0.1:{free_ports(1)[0]}", TOML)
     (tmp_path / "federation.toml").write_text(re.sub("origins.*", "", here), encoding="utf-8")
     return tmp_path
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from ccesa import files
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import Unavailable
-from ccesa.service.store import Forgotten, Store, open_store, postgres, schema, sqlite
+from ccesa.service.errors import Forgotten, Unavailable
+from ccesa.service.store import Store, open_store, postgres, schema, sqlite
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 
@@ -602,7 +603,7 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
 
 
 def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     with pytest.raises(ConfigError, match="needs file locks"):
         open_store(f"sqlite:///{path}", hub=True)
     open_store(f"sqlite:///{path}").close()
@@ -660,3 +661,29 @@ def test_a_store_can_be_used_by_any_thread(store: Store):
     thread.start()
     thread.join()
     assert found == [store.series()]
+
+
+def test_saved_answers_are_counted(series):
+    series.claim(1, 0, "hub", {0: b"a", 3: b"b", 7: b"c"})
+    assert series.count_answered(1, 0) == (0, 0)
+    assert series.save(1, 0, "hub", {0: b"", 3: b"body"}, None)
+    assert series.count_answered(1, 0) == (len(series.answered(1, 0)), 1) == (2, 1)
+
+
+def test_only_claims_do_not_wait_for_the_disk(series):
+    lite = isinstance(series._database, sqlite.SQLite)
+    settings = {True: ("PRAGMA synchronous", 2, 1), False: ("SHOW synchronous_commit", "on", "off")}
+    look, durable, passing = settings[lite]
+    for begin, expected in (
+        (series._database.claiming, passing),
+        (series._database.writing, durable),
+        (series._database.claiming, passing),
+        (series._database.alone, durable),
+    ):
+        with begin() as run:
+            assert run(look) == [(expected,)]
+    series.claim(1, 0, "hub", {0: b"a"})
+    assert series.save(1, 0, "hub", {0: b"body"}, None)
+    if lite:
+        with series._database.reading() as run:
+            assert run(look) == [(durable,)]

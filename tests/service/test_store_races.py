@@ -72,7 +72,8 @@ class Model:
 
     def save(self, hub, _):
         owned = all(self.owners.get(client) == (hub.name, body) for client, body in hub.pending.items())
-        assert hub.save() is (not hub.pending or (owned and self.frozen is None))
+        can = not hub.pending or (owned and self.frozen is None)  # saving empties what is pending
+        assert hub.save() is can
 
     def release(self, hub, client):
         if self.owners.get(client, ("",))[0] == hub.name and client not in check(self.store, self.place):

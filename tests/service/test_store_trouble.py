@@ -10,7 +10,7 @@ import pytest
 
 import postgres as postgres_binaries
 from ccesa.errors import ConfigError
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store import open_store, postgres, replies, sqlite
 from store_hub import Process, check, number, opening
 

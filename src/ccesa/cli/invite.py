@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ccesa import files
+from ccesa.cli import options
 from ccesa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,13 +16,10 @@ if TYPE_CHECKING:
     from ccesa.service.store import Store
 
 _OPERATOR = "operator"
-_File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
-]
 
 
 def invite(
-    path: _File,
+    path: options.FederationFile,
     client: Annotated[
         int | None, typer.Option(help="Make a token for this client.", show_default=False)
     ] = None,

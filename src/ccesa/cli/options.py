@@ -1,6 +1,7 @@
 """Options that several commands have, each said once."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
@@ -77,6 +78,9 @@ FieldBits = Annotated[
 ]
 Threads = Annotated[
     int, typer.Option(min=0, help="Most clients that work at the same time; 0: as many as help.")
+]
+FederationFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 

@@ -1,22 +1,18 @@
 """``ccesa serve``: run a federation that sites take part in over HTTP."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ccesa.cli import options
 from ccesa.cli.importing import imported
 
 if TYPE_CHECKING:
     from ccesa.service import Hub
 
-_File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
-]
-
 
 def serve(
-    path: _File,
+    path: options.FederationFile,
     run: Annotated[
         str | None,
         typer.Option(
@@ -44,8 +40,7 @@ def serve(
     It can be killed at any moment and started again: rounds go on. Several of them share a federation where
     its store is PostgreSQL.
     """
-    from ccesa.service import Federation, Hub
-    from ccesa.service.operator import logs
+    from ccesa.service import Federation, Hub, logs
 
     federation = Federation.load(path)
     logs.set_up(log_format)

@@ -7,30 +7,27 @@ import json
 import math
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ccesa import labels
 from ccesa.errors import ConfigError
-from ccesa.service.store.rows import AuditRow
+from ccesa.service.errors import DamagedAudit
 
 #: What the first entry follows.
 START = bytes(32)
 
 
-class DamagedAudit(ConfigError):
-    """Raised for an audit log that is not as it was written.
+@dataclass(frozen=True, kw_only=True)
+class AuditRow:
+    """One entry of the audit log. ``hash`` is over the entry and the hash of the one before."""
 
-    Args:
-        place: Of the first entry that is wrong, from 0 on.
-        what: What is wrong with it.
-
-    Attributes:
-        place: Of the first entry that is wrong, from 0 on.
-    """
-
-    def __init__(self, place: int, what: str) -> None:
-        self.place = place
-        super().__init__(f"entry {place} of the audit log {what}")
+    place: int
+    time: float
+    kind: str
+    #: JSON with sorted keys.
+    body: str
+    hash: bytes
 
 
 def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) -> AuditRow:

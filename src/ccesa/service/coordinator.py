@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.errors import CcesaError, ConfigError
+from ccesa.errors import ConfigError
+from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
 
 
@@ -108,10 +109,6 @@ class Averaging(Coordinator):
         """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
-
-
-class CoordinatorFailed(CcesaError):
-    """Raised where a coordinator's own code raises, which is at fault; the hub waits, and asks it again."""
 
 
 @contextmanager

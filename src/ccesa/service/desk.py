@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from ccesa.errors import CcesaError
+from ccesa.service.status import State, Status
 from ccesa.wire import Data
+
+#: What an operator can do to the federation, and to a member.
+ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
     """What is open now; a new one is published whenever that changes."""
 
-    #: gathering, running, paused, over or stuck, as in ``Status``.
-    state: str
+    state: State
     #: The number of the series, from 1 on; 0 before the first. ``config`` encodes its first round.
     series: int
     config: bytes
-    #: Where the open exchange stands in its series, from 0 on; -1 where none is open yet.
+    #: Where the open exchange stands in its series, from 0 on; -1 where none is open.
     exchange: int
+    #: The last exchange of the series that was opened, be it closed or not; -1 before the first.
+    latest: int
     #: Envelopes by client id; made on demand, from any thread.
     requests: Mapping[int, bytes]
     #: The digest of the task if this exchange asks for vectors.
@@ -35,6 +39,11 @@ class View:
     question: int
     #: No longer replies than this are taken in this exchange.
     most_bytes: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be asked any more."""
+        return self.state == "over"
 
 
 class Taken(Enum):
@@ -57,17 +66,6 @@ class Receipt:
 
     taken: Taken
     reason: str = ""
-
-
-class Unavailable(CcesaError):
-    """Raised where the store cannot be reached; the database is at fault, or the way to it: try later."""
-
-
-class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
-
-    What was acknowledged is safe: start the hub again, and report the error.
-    """
 
 
 class Desk(Protocol):
@@ -101,7 +99,7 @@ class Desk(Protocol):
     def secret(self) -> bytes:
         """32 bytes that all hubs of this federation have in common and nobody else has."""
 
-    def status(self) -> Any:
+    def status(self) -> Status:
         """Return the newest ``Status``."""
 
     def alive(self) -> bool:
@@ -111,7 +109,7 @@ class Desk(Protocol):
         """Return why members cannot be served now, such as a store that is away; empty where they can."""
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Do what an operator asks: pause, resume, finish; set-aside and let-in of a client.
+        """Do what an operator asks: one of ``ACTIONS``, or of ``TO_MEMBERS`` to a client.
 
         Raises ConfigError for anything else, and Unavailable.
         """

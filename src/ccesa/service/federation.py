@@ -58,7 +58,7 @@ class HubTable(Part, frozen=True, kw_only=True):
             loopback addresses.
         pages: Origins of web pages whose clients may take part.
         spool: Folder for uploads in parts; by default one beside the file.
-        chunk_bytes: Replies above this size are sent in parts.
+        part_bytes: Replies above this size are sent in parts.
         certificate: File of a TLS certificate, if no proxy does TLS.
         key: File of its key.
         connections: The most connections at a time.
@@ -72,7 +72,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     spool: str = "spool"
-    chunk_bytes: int = 8 << 20
+    part_bytes: int = 8 << 20
     certificate: str | None = None
     key: str | None = None
     connections: int = 20_000
@@ -140,27 +140,20 @@ class Federation:
             raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
         if config is not None and guard_named(config.guard).chartered:
             raise ConfigError(f"rounds with guard = {config.guard} need a charter")
-        self.name, self.rounds, self.charter, self.question, self.dropout = (
-            name,
-            rounds,
-            charter,
-            question,
-            dropout,
-        )
+        self.name, self.rounds, self.charter = name, rounds, charter
+        self.question, self.dropout = question, dropout
         told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
         self.form = form_of(charter, told)
         self.attempts = attempts if charter is None else charter.attempts
-        self.policy, self.hub, self._folder, self._round = (
-            policy or Policy(),
-            hub or HubTable(),
-            Path(folder),
-            config,
-        )
+        self.policy, self.hub = policy or Policy(), hub or HubTable()
+        self._folder, self._round = Path(folder), config
         if charter is not None and charter.schema is not None and rounds > charter.attempts:
             raise ConfigError(
                 f"{rounds} rounds of statistics: under this charter a member sends its table at most "
                 f"{charter.attempts} time(s), whatever the question"
             )
+        if charter is not None and not self.hub.origins and self.hub.listen.endswith(":0"):
+            raise ConfigError("members sign the hub's address: choose a port to listen on, or say origins")
         if (self.hub.certificate is None) != (self.hub.key is None):
             raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
 
@@ -229,7 +222,7 @@ class Federation:
     @property
     def digest(self) -> bytes:
         """What the database of this federation is known by."""
-        return labels.digest(b"ccesa-service-1 federation", self.name.encode(), self.guard.encode())
+        return labels.digest(labels.FEDERATION, self.name.encode(), self.guard.encode())
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -287,14 +280,15 @@ class Federation:
             found = RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
-        of_a_model = isinstance(self.form, Arrays)
-        length = found.length if of_a_model else self.form.length(b"")
+        length = (
+            found.length if isinstance(self.form, Arrays) else self.form.length(b"")
+        )  # a model has its own
         own = msgspec.structs.replace(
             self.config(length), series_id=found.series_id, number=found.number, accept=found.accept
         )
         if found != own:
             raise ConfigError(
-                "the series in the store has other rounds than the federation's file, such as of more "
+                "the series in the store has other rounds than the federation's file has, such as more "
                 "clients: put the file back until it is over, or end it with --new-series"
             )
         return found

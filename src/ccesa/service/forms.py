@@ -4,7 +4,6 @@ Under a charter both sides derive it from their own copy; nothing of it comes fr
 the hub announces it: such a hub is trusted to follow the protocol.
 """
 
-import base64
 import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from ccesa import words
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, VectorError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS
+from ccesa.identity import in_base64
 from ccesa.parts import Part
 from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
@@ -122,7 +122,7 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
         return total
 
     def published(self, value: Any) -> Any:
-        return {"words": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(), "bits": self.bits}
+        return {"words": in_base64(np.ascontiguousarray(value).tobytes()), "bits": self.bits}
 
 
 class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
@@ -171,7 +171,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
         return quantizer.decode(total)
 
     def published(self, value: Any) -> Any:
-        return {"arrays": base64.b64encode(pack_arrays(value.arrays)).decode(), "weight": value.weight}
+        return {"arrays": in_base64(pack_arrays(value.arrays)), "weight": value.weight}
 
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
         arrays = unpack_arrays(payload)

@@ -1,9 +1,16 @@
-"""What can be seen of a federation: one record that the page, the metrics and ``/v1/status`` show.
+"""What can be seen of a federation: one record that the page, the metrics and ``/status`` show.
 
 No vector, share or key is in it, and nothing that would be secret from a member.
 """
 
+from typing import Literal
+
 import msgspec
+
+#: A federation waits for members, is in a round, held up by its operator, at its end, or in trouble.
+State = Literal["gathering", "running", "paused", "over", "stuck"]
+#: A member was heard of lately, or not, or is not asked any more.
+MemberState = Literal["present", "absent", "set aside"]
 
 
 class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,11 +23,11 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A member: ``state`` is "present", "absent" or "set aside"."""
+    """A member, whether it is here, and what is held against it."""
 
     client: int
     name: str
-    state: str
+    state: MemberState
     reason: str = ""
     blames: int = 0
     seen: float = 0.0
@@ -57,11 +64,11 @@ class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A federation as it is now: gathering, running, paused, over or stuck, and the reason for that."""
+    """A federation as it is now, and the reason for that."""
 
     name: str
     guard: str
-    state: str
+    state: State
     reason: str = ""
     #: Sums that are wanted in all, and those that are there.
     questions: int

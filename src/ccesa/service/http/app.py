@@ -16,16 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ccesa.identity import in_base64
-from ccesa.service.desk import Desk, Unavailable, View
+from ccesa.service import problems
+from ccesa.service.desk import Desk, View
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.http import asking, problems
+from ccesa.service.http import asking
 from ccesa.service.http.limits import Limits
 from ccesa.service.http.members import Members
-from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.replies import Replies
 from ccesa.service.http.spool import Spool
 from ccesa.service.http.tasks import Tasks
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import FRESH, Problem
 
 #: Version of this interface.
 VERSION = 1
@@ -50,7 +52,7 @@ class _Told:
         """Tell everyone what this hub runs, once there is a series after the one that they know."""
         after = asking.after(request)
         patience = self._patience(request)
-        view = await patience.until(lambda view: view.series > after or _is_over(view))
+        view = await patience.until(lambda view: view.series > after or view.is_over)
         return _json(self._described(view))
 
     def _described(self, view: View) -> dict[str, Any]:
@@ -61,7 +63,7 @@ class _Told:
             "version": VERSION,
             "charter": federation.charter.digest.hex() if federation.charter else None,
             "clients": federation.clients,
-            "chunk_bytes": federation.hub.chunk_bytes,
+            "part_bytes": federation.hub.part_bytes,
             "form": federation.form,
             "state": view.state,
             "series": view.series,
@@ -78,7 +80,7 @@ class _Told:
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
-            return series < view.series or _is_over(view)
+            return series < view.series or view.is_over
 
         def is_asked(view: View) -> bool:
             return series == view.series and view.exchange > after and client in view.requests
@@ -100,15 +102,11 @@ class _Told:
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
         patience = self._patience(request)
-        view = await patience.until(lambda view: view.question >= question or _is_over(view))
+        view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None
         if found is None:
             raise Problem("no-result", "ask again later", retry_after=5)
         return _json(found)
-
-
-def _is_over(view: View) -> bool:
-    return view.state == "over"
 
 
 def _envelope(view: View, envelope: bytes) -> Response:
@@ -146,7 +144,7 @@ def app(
     replies = Replies(desk, members, spool, limits, meters)
 
     async def on_problem(request: Request, error: Exception) -> Response:
-        problem = error if isinstance(error, Problem) else _made_of(error)
+        problem = problems.of_error(error)
         meters.refused(problem.name)
         return problem.response()
 
@@ -187,15 +185,6 @@ def _by_method(replies: Replies) -> Any:
         return await handlers[request.method](request)
 
     return reply
-
-
-def _made_of(error: Exception) -> Problem:
-    """Return what an error that is not a problem is told as."""
-    if isinstance(error, HTTPException):
-        return problems.of_status(error.status_code, error.headers)
-    if isinstance(error, Unavailable):
-        return Problem("unavailable", "the store cannot be reached", retry_after=5)
-    return Problem("internal", "the operator finds more in the log")
 
 
 def _pages(origins: tuple[str, ...]) -> list[Middleware]:

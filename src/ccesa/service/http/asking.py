@@ -10,8 +10,8 @@ from starlette.requests import Request
 from ccesa.service.desk import Desk, View
 from ccesa.service.http.connection import connection_of
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.problems import Problem
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import Problem
 
 _AFTER = re.compile("-1|[0-9]{1,9}", re.ASCII)
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)

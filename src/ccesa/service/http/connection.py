@@ -17,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from ccesa.service.http.limits import Door, Limits
-from ccesa.service.http.problems import Problem
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import Problem
 
 #: One read takes no more than this: so much of a body is there before anybody knows whose it is.
 _READ_BYTES = 1 << 16

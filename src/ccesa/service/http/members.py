@@ -28,8 +28,9 @@ from ccesa.service.federation import Federation
 from ccesa.service.http import asking
 from ccesa.service.http.connection import Connection, connection_of
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.problems import FRESH, Problem
-from ccesa.service.operator.logs import event
+from ccesa.service.logs import event
+from ccesa.service.problems import FRESH, Problem
+from ccesa.service.tokens import signed_text
 
 #: Seconds in which a challenge is to be answered, and by which clocks of hubs may differ.
 CHALLENGE_SECONDS = 120
@@ -48,17 +49,6 @@ class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     challenge: bytes
     origin: str
     signature: bytes
-
-
-def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:
-    """Return what a member signs to be given a session.
-
-    Args:
-        charter: Its digest.
-        origin: Scheme, host and port that the member talks to.
-        challenge: What that hub gave it.
-    """
-    return labels.frame(labels.SESSION, charter, origin.encode(), challenge)
 
 
 class Members:

@@ -14,9 +14,9 @@ from ccesa.service.http import asking
 from ccesa.service.http.connection import connection_of
 from ccesa.service.http.limits import Limits, Room
 from ccesa.service.http.members import Members
-from ccesa.service.http.problems import FRESH, Problem
 from ccesa.service.http.spool import Key, Spool
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
 
@@ -83,17 +83,14 @@ class Replies:
     def _checked(self, key: Key) -> View:
         """Return what is open, if it is the exchange that a reply is for.
 
-        Another hub may have opened an exchange of which this one is about to hear.
+        One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
         """
         view = self._desk.view
-        asked, here = key[:2], (view.series, view.exchange)
-        if asked == here and view.state != "over":
+        if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
-        if asked < here or view.state == "over":
+        if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
-        if asked in ((view.series, view.exchange + 1), (view.series + 1, 0)):
-            raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
-        raise Problem("not-found", "there is no such exchange")
+        raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "it has closed") -> Problem:
         wait = max(1.0, view.next_start - time.time()) if view.next_start else 1.0

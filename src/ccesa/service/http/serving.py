@@ -9,7 +9,7 @@ from uvicorn import Config, Server
 
 from ccesa.service.http.connection import Connection
 from ccesa.service.http.limits import Door, Limits
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 
 #: Files and sockets that a hub needs beside connections.
 _RESERVED = 256

@@ -8,6 +8,7 @@ import mmap
 import os
 from pathlib import Path
 
+from ccesa import files
 from ccesa.errors import ConfigError
 from ccesa.wire import Data
 
@@ -29,11 +30,9 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(self._lock)
-        except OSError:
-            self.close()
+            self._lock = files.lock(folder / "lock")  # systems without locks do not let mapped files be cut
+        except BlockingIOError:
             raise ConfigError(f"another hub uses {folder}: give each its own spool folder") from None
 
     def close(self) -> None:
@@ -90,11 +89,3 @@ class Appending:
         rest = memoryview(piece)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
-
-
-def _lock(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not on this system, on which open files cannot be cut
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

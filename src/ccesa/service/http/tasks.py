@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from ccesa.service.desk import Desk
 from ccesa.service.http.members import Members
-from ccesa.service.http.problems import Problem
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
+from ccesa.service.problems import Problem
 from ccesa.wire import Data
 
 _RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)

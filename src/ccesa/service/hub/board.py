@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import SUM, form_of_series, value_of
 from ccesa.service.hub.engine import Engine, Handed
@@ -206,8 +206,9 @@ class Board:
         await self._read(lambda: self._act(action, client, reason))
 
     def _act(self, action: str, client: int | None, reason: str) -> None:
-        if (client is None) != (action in ("pause", "resume", "finish")):
-            raise ConfigError(f"{action} is for {'members' if client is None else 'the whole federation'}")
+        known = ACTIONS if client is None else TO_MEMBERS
+        if action not in known:
+            raise ConfigError(f"an operator can {', '.join(known)} {'all' if client is None else 'a member'}")
         if client is not None and not 0 <= client < self._federation.clients:
             raise ConfigError(f"there is no member {client}")
         doing: dict[str, Callable[[], None]] = {
@@ -217,8 +218,6 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        if action not in doing:
-            raise ConfigError(f"an operator can {', '.join(doing)}")
         doing[action]()
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())

@@ -15,16 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ccesa.errors import CcesaError, LateMessage
-from ccesa.service.desk import Receipt, Taken, Unavailable, View
+from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence, elapsed
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
-from ccesa.service.operator.meters import Meters
+from ccesa.service.meters import Meters
 from ccesa.service.status import Status
-from ccesa.service.store import Forgotten, Store
+from ccesa.service.store import Store
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
@@ -200,7 +201,7 @@ class Engine:
     def _follow(self) -> None:
         """Be at the place of the log; where there is no replica, or one of another series, make one."""
         row = self._store.series()
-        changed, self._row = row != self._row, row
+        changed = row != self._row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
@@ -212,7 +213,7 @@ class Engine:
             changed = self._replica.follow() or changed
         if changed:  # what others have recorded since counts, for whoever opens the next exchange
             self._records.reload()
-            self._glance = 0.0
+            self._row, self._glance = row, 0.0  # not before: the store may go away in between
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return what became of each."""

@@ -11,14 +11,14 @@ import msgspec
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.presence import Presence, elapsed
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Replica
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange
 from ccesa.service.tasks import task_digest
@@ -157,9 +157,12 @@ class Leader:
         if closes:
             answered = self._store.answered(*place)
             for name, asked in replica.steps.values():
-                self._meters.step_closed(name, seconds, len(asked), len(asked - answered))
-                self._presence.fell_silent(set(asked - answered), now)
+                silent = asked - answered
+                faulty = len(silent & self._records.faulty)
+                self._meters.step_closed(name, seconds, len(asked), len(silent), faulty)
+                self._presence.fell_silent(set(silent), now)
                 if name == _LAST:
                     self._presence.came_through(set(asked & answered))
+            self._records.begin_exchange()
             self._store.close_exchange(*place, now)
         return closes

@@ -14,8 +14,8 @@ from ccesa.service.hub.blame import blamed
 from ccesa.service.hub.budget import spent
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica, Started
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, RoundRow
 
@@ -31,10 +31,16 @@ class Records:
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._meters = presence, meters
+        #: Who sent this hub what an honest client would not, in the open exchange.
+        self.faulty: set[int] = set()
 
     def reload(self) -> None:
         """Read what other hubs have written down."""
         self._agenda.reload()
+
+    def begin_exchange(self) -> None:
+        """Count faults anew: an exchange has opened."""
+        self.faulty = set()
 
     def write(self, replica: Replica, now: float) -> None:
         """Write down all rounds that a replica knows to be over; what was written before stays."""
@@ -66,6 +72,7 @@ class Records:
 
     def fault(self, client: int, reason: str) -> None:
         """Write down that a client sent what an honest one would not."""
+        self.faulty.add(client)
         event("refused", logging.WARNING, client=client, reason=reason)
         self.blame({client}, f"it sent what an honest client would not: {reason}")
 
@@ -80,13 +87,13 @@ class Records:
         """Know that clients were set aside, and say so."""
         self._presence.reload()
         for client in sorted(clients):
-            event("set aside", logging.WARNING, client=client, reason=reason)
+            event("set-aside", logging.WARNING, client=client, reason=reason)
 
     def audit(self, kind: str, now: float, **body: object) -> None:
         """Add an entry to the audit log, and a line to the other one."""
         self._store.audit(kind, json.loads(json.dumps(body)), now)
         short = {name: value for name, value in body.items() if isinstance(value, int | float | str)}
-        event(kind, logging.INFO, **short)
+        event(kind.replace(" ", "-"), logging.INFO, **short)
 
     def _put(self, replica: Replica, ended: Ended, now: float) -> None:
         """Write down one round, if no other hub was faster."""

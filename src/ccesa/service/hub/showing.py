@@ -8,9 +8,9 @@ from ccesa.service.hub.budget import spent
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica
-from ccesa.service.status import MemberStatus, RoundStatus, Status, StepStatus
+from ccesa.service.status import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus
 from ccesa.service.store import Store
-from ccesa.service.store.rows import RoundRow
+from ccesa.service.store.rows import Exchange, RoundRow
 
 #: Rounds that a status has at most: the latest.
 MOST_ROUNDS = 500
@@ -28,17 +28,23 @@ class Showing:
         self._presence, self._leader = presence, leader
         self._certificate = _certificate(federation.charter)
 
-    def state(self, replica: Replica | None) -> tuple[str, str]:
+    def state(self, replica: Replica | None) -> tuple[State, str]:
         """Return the state of the federation in a word, and the reason for it."""
         if self._leader.reason:
             return "stuck", self._leader.reason
-        if replica is None and (not self._agenda.pending or self._store.finishing()):
+        if replica is None and self._is_over():
             return "over", self._lost()
         if reason := self._store.paused():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.in_flight):
             return "gathering", ""
         return "running", ""
+
+    def _is_over(self) -> bool:
+        """Tell whether nothing is left; a hub that was started a moment ago has no replica of what runs."""
+        row = self._store.series()
+        runs = row is not None and not row.over
+        return not runs and (not self._agenda.pending or self._store.finishing())
 
     def _lost(self) -> str:
         lost = sorted(set(range(self._federation.rounds)) - self._agenda.answered)
@@ -48,41 +54,39 @@ class Showing:
         """Return what is open now."""
         state, _ = self.state(replica)
         opened = None if replica is None else replica.open
-        vectors = opened is not None and opened.question is not None
-        lasts = self._federation.policy.lasts(vectors)
         return View(
             state=state,
             series=0 if replica is None else replica.row.series,
             config=b"" if replica is None else replica.row.config,
             exchange=-1 if opened is None else opened.exchange,
+            latest=-1 if replica is None else replica.next - 1,
             requests={} if replica is None else replica.requests,
-            task=opened.task if opened is not None and vectors else None,
-            closes=0.0 if opened is None else opened.opened + lasts,
-            next_start=0.0
-            if replica is None or opened is None
-            else self._next_start(replica, opened.opened + lasts),
+            task=None if opened is None or opened.question is None else opened.task,
+            closes=self._closes(opened),
+            next_start=0.0 if replica is None or opened is None else self._next_start(replica, opened),
             question=max(self._agenda.answered, default=-1),
             most_bytes=0 if replica is None else replica.most_bytes,
         )
 
-    def _next_start(self, replica: Replica, closes: float) -> float:
+    def _closes(self, opened: Exchange | None) -> float:
+        """Return when the open exchange closes at the latest, if enough have answered by then."""
+        if opened is None:
+            return 0.0
+        return opened.opened + self._federation.policy.lasts(opened.question is not None)
+
+    def _next_start(self, replica: Replica, opened: Exchange) -> float:
         """Return when the next round starts at the latest, if those before it last as long as they may."""
-        return closes + replica.before_start * self._federation.policy.deadline
+        return self._closes(opened) + replica.before_start * self._federation.policy.deadline
 
     def status(self, replica: Replica | None, now: float) -> Status:
         """Return what there is to see."""
         state, reason = self.state(replica)
         opened = None if replica is None else replica.open
-        answered = (
-            self._store.answered(replica.row.series, opened.exchange)
-            if replica is not None and opened is not None
-            else set[int]()
-        )
-        asked = (
-            set[int]().union(*(one for _, one in replica.steps.values()))
-            if replica is not None
-            else set[int]()
-        )
+        asked, answered = set[int](), set[int]()
+        if replica is not None:
+            asked = asked.union(*(one for _, one in replica.steps.values()))
+        if replica is not None and opened is not None:
+            answered = self._store.answered(replica.row.series, opened.exchange)
         head = self._store.head()
         charter = self._federation.charter
         return Status(
@@ -96,7 +100,7 @@ class Showing:
             exchange=-1 if opened is None else opened.exchange,
             steps=[] if replica is None else _steps(replica, answered),
             opened=0.0 if opened is None else opened.opened,
-            closes=0.0 if opened is None else self.view(replica).closes,
+            closes=self._closes(opened),
             members=[
                 self._member(client, client in asked, client in answered, now)
                 for client in range(self._federation.clients)
@@ -112,7 +116,7 @@ class Showing:
 
     def _member(self, client: int, asked: bool, answered: bool, now: float) -> MemberStatus:
         row = self._presence.row(client)
-        here = "present" if self._presence.is_here(client, now) else "absent"
+        here: MemberState = "present" if self._presence.is_here(client, now) else "absent"
         return MemberStatus(
             client=client,
             name=self._federation.names[client],

@@ -7,12 +7,12 @@ import math
 import re
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from importlib import resources
-from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -21,15 +21,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ccesa.errors import ConfigError, shown
-from ccesa.service.desk import Desk, Unavailable
+from ccesa.service import problems
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk
+from ccesa.service.errors import Unavailable
+from ccesa.service.logs import event
+from ccesa.service.meters import Meters
 from ccesa.service.operator import events
-from ccesa.service.operator.logs import event
-from ccesa.service.operator.meters import Meters
+from ccesa.service.problems import Problem
 
 #: Pages that may be open at a time, and bytes that an action's body may have.
 MOST_VIEWERS, MOST_BYTES = 64, 4096
-#: What an operator can do to the federation, and to a member.
-ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
 #: These have to say why.
 _WITH_REASON = ("set-aside",)
 #: A member in a path: Python refuses to read thousands of digits.
@@ -57,14 +58,6 @@ def _digest(kind: str, text: str) -> str:
     return "sha256-" + b64encode(hashlib.sha256(inside[1].encode()).digest()).decode()
 
 
-def problem(status: int, name: str, title: str, detail: str = "", **headers: str) -> Response:
-    """Return a problem document (RFC 9457)."""
-    body = {"type": f"urn:ccesa:problem:{name}", "title": title, "status": status}
-    content = msgspec.json.encode(body | ({"detail": detail} if detail else {}))
-    named = {key.replace("_", "-"): value for key, value in headers.items()}
-    return Response(content, status, named, media_type="application/problem+json")
-
-
 def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()) -> Starlette:
     """Return the operator's side of a hub as an ASGI application.
 
@@ -86,27 +79,23 @@ def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()
         Route("/members/{client}/{action}", side.act, methods=["POST"]),
     ]
     guarded = Middleware(_Guarded, hosts=frozenset(hosts))
-    handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {HTTPException: _refused}
+    handlers = dict.fromkeys((Problem, HTTPException, Unavailable), _on_problem)
     return Starlette(routes=routes, middleware=[guarded], exception_handlers=handlers)
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
-    return problem(error.status_code, _named(error.detail), error.detail, **dict(error.headers or {}))
-
-
-def _named(title: str) -> str:
-    return title.lower().replace(" ", "-")
+async def _on_problem(request: Request, error: Exception) -> Response:
+    return problems.of_error(error).response()
 
 
 class _Guarded:
     """Answers only to names of this machine, and adds headers that keep other pages away."""
 
     HEADERS = (
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-        (b"cross-origin-opener-policy", b"same-origin"),
-        (b"cache-control", b"no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        ("Cache-Control", "no-store"),
     )
 
     def __init__(self, inner: ASGIApp, hosts: frozenset[str]) -> None:
@@ -115,14 +104,16 @@ class _Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *self.HEADERS]
+                headers = MutableHeaders(scope=message)
+                for name, value in self.HEADERS:
+                    headers.setdefault(name, value)
             await send(message)
 
         answer = self._inner
         if scope["type"] == "http" and scope["path"] not in _ANY_HOST and not self._ours(scope):
-            answer = problem(421, "misdirected", "Not a name of this machine")
+            answer = Problem("misdirected", "ask by an address, or add the name to hosts").response()
         elif scope["type"] == "http" and _is_of_another_page(Request(scope)):
-            answer = problem(403, "another-page", "Not for pages of others")
+            answer = Problem("another-page", "pages of others cannot look in here").response()
         await answer(scope, receive, with_headers)
 
     def _ours(self, scope: Scope) -> bool:
@@ -175,14 +166,14 @@ class _Operator:
     async def healthz(self, request: Request) -> Response:
         """Say whether this process works: the event loop does, or nobody would answer."""
         if not self._desk.alive():
-            return problem(503, "dead", "The engine has stopped", "restart this process")
+            raise Problem("dead", "restart this process")
         return Response(status_code=204)
 
     async def readyz(self, request: Request) -> Response:
         """Say whether members can be served: the store is there and what goes on is known."""
         trouble = self._desk.trouble()
         if trouble or not self._desk.alive():
-            return problem(503, "not-ready", "Not ready", shown(trouble), retry_after="5")
+            raise Problem("not-ready", shown(trouble) or "the engine has stopped", retry_after=5)
         return Response(status_code=204)
 
     async def events(self, request: Request) -> Response:
@@ -190,7 +181,7 @@ class _Operator:
         if request.method == "HEAD":
             return Response(headers=headers, media_type="text/event-stream")
         if self._viewers >= MOST_VIEWERS:
-            return problem(503, "too-many", "Too many pages are open", retry_after="10")
+            raise Problem("too-many", "close one", retry_after=10)
         return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
     async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
@@ -209,33 +200,30 @@ class _Operator:
         try:
             token = _token(request)
             if not token or not await self._desk.is_operator(token):
-                return self._stranger(action)
+                raise self._stranger(action)
             known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
             if not known:
-                return problem(404, "not-found", "Not Found")
+                raise Problem("not-found", "there is no such action")
             client = None if named is None else int(named)
             reason = await _reason(request, action)
-            if isinstance(reason, Response):
-                return reason
             await self._desk.act(action, client, reason)
         except ConfigError as error:
-            return problem(422, "refused", "This cannot be done", shown(str(error), 300))
+            raise Problem("refused", shown(str(error), 300)) from None
         except Unavailable:
             self._meters.store_away()
-            return problem(503, "unavailable", "The store is away: try again", retry_after="5")
+            raise
         self._meters.acted(action)
         event("operator-acted", action=action, client=client, reason=reason)
         return Response(status_code=204)
 
-    def _stranger(self, action: str) -> Response:
+    def _stranger(self, action: str) -> Problem:
         self._meters.refused("unauthorized")
         self._unlogged += 1
         if time.monotonic() - self._logged >= 1:  # whoever fails often does not fill a disk
             event("operator-refused", logging.WARNING, action=action, attempts=self._unlogged)
             self._logged, self._unlogged = time.monotonic(), 0
-        return problem(
-            401, "unauthorized", "Not the operator's token", www_authenticate='Bearer realm="operator"'
-        )
+        challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
+        return Problem("unauthorized", "this is not the operator's token", headers=challenge)
 
 
 def _token(request: Request) -> str:
@@ -243,17 +231,17 @@ def _token(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-async def _reason(request: Request, action: str) -> str | Response:
-    """Return the reason in an action's body, or the problem with it. No more is read than may be there."""
+async def _reason(request: Request, action: str) -> str:
+    """Return the reason in an action's body. No more is read than may be there."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
+    async for piece in request.stream():
+        body += piece
         if len(body) > MOST_BYTES:
-            return problem(413, "too-large", "Too much text", f"at most {MOST_BYTES} bytes")
+            raise Problem("too-large", f"at most {MOST_BYTES} bytes are taken here", most_bytes=MOST_BYTES)
     try:
         reason = msgspec.json.decode(body or b"{}", type=_Action).reason.strip()
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return problem(400, "malformed", "Not an action", 'expected JSON such as {"reason": "..."}')
+        raise Problem("malformed", 'expected JSON such as {"reason": "..."}') from None
     if action in _WITH_REASON and not reason:
-        return problem(422, "no-reason", "A reason is needed", "it goes into the audit log")
+        raise Problem("no-reason", "it goes into the audit log")
     return shown(reason, 200)

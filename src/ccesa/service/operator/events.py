@@ -63,8 +63,8 @@ def merged(old: Status, new: Status, told: dict[str, Any]) -> Status:
     return msgspec.structs.replace(new, members=[fresh.get(one.client, one) for one in old.members])
 
 
-def event(name: str, data: object) -> bytes:
-    """Return one event as it goes over the wire; JSON has no line breaks in it."""
+def sent(name: str, data: object) -> bytes:
+    """Return an event as it goes over the wire; JSON has no line breaks in it."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
@@ -78,20 +78,20 @@ async def follow(desk: Desk, stopping: Callable[[], bool] = lambda: False) -> As
     Yields:
         Events as bytes. Each has the hub's clock, ``now``.
     """
-    shown: Status = desk.status()
-    yield event("status", shown)
+    shown = desk.status()
+    yield sent("status", shown)
     quiet = 0.0
     while not stopping():
         await asyncio.sleep(PERIOD)
         quiet += PERIOD
-        newest: Status = desk.status()
+        newest = desk.status()
         told = {} if newest is shown else change(shown, newest)
         if told is None:
             shown, quiet = newest, 0.0
-            yield event("status", newest)
+            yield sent("status", newest)
         elif told:
             shown, quiet = merged(shown, newest, told), 0.0
-            yield event("change", told | {"now": newest.now})
+            yield sent("change", told | {"now": newest.now})
         elif quiet >= HEARTBEAT:
             quiet = 0.0
-            yield event("tick", {"now": newest.now})
+            yield sent("tick", {"now": newest.now})

@@ -37,7 +37,7 @@ def take_part(site: Site) -> Part[None]:
                 yield from fetch_results(line, found.question, site.results)
             site.tell(Event(kind="over", text="the federation is over"))
             return
-        number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.chunk_bytes)
+        number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.part_bytes)
         taking = Taking(site, line, number, agreed(site, found))
         if (yield from taking.run()):
             return

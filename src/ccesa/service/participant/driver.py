@@ -3,6 +3,7 @@ environment, and answers are read no further than the core asks for.
 """
 
 import contextlib
+import os
 import random
 import ssl
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ccesa import files
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, quoted
 from ccesa.extras import missing
@@ -28,11 +30,6 @@ from ccesa.service.participant.site import Contribute, Site
 
 if TYPE_CHECKING:
     import httpx
-
-try:
-    import fcntl
-except ImportError:  # a system without POSIX
-    fcntl = None  # type: ignore[assignment]
 
 #: Seconds to connect, and between two pieces of a body.
 _CONNECT, _SILENCE = 20.0, 60.0
@@ -248,11 +245,12 @@ def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMap
         yield set(), {}
         return
     memory = FolderMemory(folder)
-    with (folder / _LOCK).open("w") as lock:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"another process takes part with the memory in {folder}") from None
+    try:
+        lock = files.lock(folder / _LOCK)
+    except BlockingIOError:
+        raise ConfigError(f"another process takes part with the memory in {folder}") from None
+    try:
         memory.sweep(time.time())
         yield UsedOnce(memory, ROUND), TaskCounts(memory)
+    finally:
+        os.close(lock)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from ccesa import labels
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.identity import Identity, in_base64
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Tell, silent
+from ccesa.service.tokens import signed_text
 from ccesa.wire import Data
 
 #: Answers after which a call is repeated: none, too slow, too many, and what hubs and proxies say that are
@@ -43,8 +43,7 @@ class Member:
 
     def signature(self, challenge: bytes) -> bytes:
         """Sign a challenge of the hub at this address, in this federation and for nothing else."""
-        text = labels.frame(labels.SESSION, self.charter.digest, self.origin.encode(), challenge)
-        return self.identity.sign(text)
+        return self.identity.sign(signed_text(self.charter.digest, self.origin, challenge))
 
 
 @dataclass(kw_only=True)

@@ -33,14 +33,14 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     charter: str | None = None
     config: str | None = None
     form: Any = None
-    chunk_bytes: int = 8 << 20
+    part_bytes: int = 8 << 20
     #: The highest one that has an answer, or -1.
     question: int = -1
 
 
-def part_bytes_of(chunk_bytes: int) -> int:
+def part_bytes_of(told: int) -> int:
     """Return a size of parts that costs neither one call per byte nor all memory."""
-    return min(max(chunk_bytes, 1 << 16), 1 << 26)
+    return min(max(told, 1 << 16), 1 << 26)
 
 
 def next_series(site: Site, line: Line, after: int) -> Part[Announced]:

@@ -1,7 +1,7 @@
 """A federation's database: a log that every hub process follows, and what a hub knows beside it.
 
 Every method of a ``Store`` is one transaction. When it returns, what it did is durable; when it raises
-``ccesa.service.desk.Unavailable``, it was done or not, and the same call can be made again.
+``ccesa.service.errors.Unavailable``, it was done or not, and the same call can be made again.
 """
 
 from contextlib import ExitStack
@@ -12,10 +12,9 @@ from ccesa.service.store import schema
 from ccesa.service.store.database import Database
 from ccesa.service.store.log import Log
 from ccesa.service.store.people import People
-from ccesa.service.store.replies import Forgotten
 from ccesa.service.store.results import Results
 
-__all__ = ["Forgotten", "Store", "open_store"]
+__all__ = ["Store", "open_store"]
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 
 

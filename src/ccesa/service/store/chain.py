@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ccesa.service import audit
+from ccesa.service.audit import AuditRow
 from ccesa.service.store.database import Row, Run, reason_of
-from ccesa.service.store.rows import AuditRow
 
 
 def append(run: Run, kind: str, body: dict[str, Any], now: float) -> AuditRow:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ccesa.errors import ConfigError
 from ccesa.extras import missing
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store.database import Database, Row
 
 try:
@@ -39,9 +39,13 @@ class _Run:
             return [] if cursor.description is None else cursor.fetchall()
 
     def many(self, sql: str, rows: Iterable[Row]) -> int:
+        # One by one: in a pipeline of statements no timeout ends the transaction of a hub that stands still,
+        # and its locks would hold up all others.
+        sql, changed = self._sql(sql), 0
         with self._connection.cursor() as cursor:
-            cursor.executemany(self._sql(sql), rows)
-            return cursor.rowcount
+            for row in rows:
+                changed += cursor.execute(sql, row).rowcount
+        return changed
 
 
 class PostgreSQL(Database):

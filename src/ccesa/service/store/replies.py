@@ -6,7 +6,7 @@ own sum, and it saves answer and sum together. Closing waits for saves under way
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ccesa.errors import OrderError
+from ccesa.service.errors import Forgotten
 from ccesa.service.store.database import Database, Row, Run
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
@@ -37,14 +37,6 @@ _ANSWERS = (
 )
 #: What is found of a claim that another hub gave up in between.
 _RELEASED = ("", None, False)
-
-
-class Forgotten(OrderError):
-    """Raised where answers are asked for that were deleted with their round.
-
-    A hub that needs them is far behind: what it would make of an empty exchange is not what the others made
-    of it. It has to start over, from the first round that is not over.
-    """
 
 
 class _Fenced(Exception):

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from ccesa.errors import ConfigError
+from ccesa.service.audit import AuditRow
 from ccesa.service.store import chain
 from ccesa.service.store.database import Database, Run, reason_of
-from ccesa.service.store.rows import AuditRow, RoundRow
+from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
 #: Entries of the audit log that are read at a time.

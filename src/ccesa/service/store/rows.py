@@ -16,7 +16,7 @@ class SeriesRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """What the opening of an exchange decided; all servers of a series follow it."""
+    """What the opening of an exchange decided; all hubs follow it."""
 
     exchange: int
     #: Who is asked to take part in a round that starts with it, if one does.
@@ -31,7 +31,7 @@ class Exchange:
 
 
 class Claim(Enum):
-    """How a server fared that wanted to take a client's reply to an exchange."""
+    """How a hub fared that wanted to take a client's reply to an exchange."""
 
     #: It alone may take it now.
     OWN = "own"
@@ -85,18 +85,6 @@ class MemberRow:
     set_aside: str = ""
     #: When it was last heard of, in seconds since 1970; 0 for never.
     seen: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRow:
-    """One entry of the audit log. ``hash`` is over the entry and the hash of the one before."""
-
-    place: int
-    time: float
-    kind: str
-    #: JSON with sorted keys.
-    body: str
-    hash: bytes
 
 
 @dataclass(frozen=True, kw_only=True)

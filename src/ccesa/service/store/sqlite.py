@@ -10,13 +10,8 @@ from urllib.parse import quote
 
 from ccesa import files
 from ccesa.errors import ConfigError
-from ccesa.service.desk import Unavailable
+from ccesa.service.errors import Unavailable
 from ccesa.service.store.database import Database, Row
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - another system than POSIX
-    fcntl = None  # type: ignore[assignment]
 
 #: A commit is on the disk when it returns; what is deleted is overwritten; other processes are waited for.
 _SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON")
@@ -116,14 +111,11 @@ class SQLite(Database):
 
 def _locked(path: Path) -> int:
     """Lock a file beside the database until this process ends, or the handle is closed."""
-    if fcntl is None:
+    if not files.has_locks():
         raise ConfigError("a hub on SQLite needs file locks, which this system does not have; use PostgreSQL")
-    handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        return files.lock(f"{path}.lock")
+    except BlockingIOError:
         raise ConfigError(
             f"another hub process has {path}: SQLite is for one hub process; several share PostgreSQL"
         ) from None
-    return handle

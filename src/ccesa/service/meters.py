@@ -4,16 +4,17 @@ Labels have few values whatever others send: a value that is in no table here is
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from ccesa.service.status import Status
+from ccesa.service.problems import KINDS
+from ccesa.service.status import MemberState, State, Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
-STATES = ("gathering", "running", "paused", "over", "stuck")
-MEMBERS = ("present", "absent", "set aside")
+STATES, MEMBERS = get_args(State), get_args(MemberState)
 #: Why a round was lost: names of errors.
 LOST = (
     "TooFewClients",
@@ -27,29 +28,7 @@ LOST = (
     "VectorError",
 )
 #: Why a request was refused: names of problems.
-REFUSED = (
-    "busy",
-    "conflict",
-    "encoded",
-    "faulty",
-    "full",
-    "header-too-large",
-    "internal",
-    "late",
-    "length-required",
-    "malformed",
-    "method-not-allowed",
-    "no-result",
-    "not-found",
-    "range",
-    "series-over",
-    "stopping",
-    "timeout",
-    "too-large",
-    "unauthorized",
-    "unavailable",
-    "upload-offset",
-)
+REFUSED = tuple(KINDS)
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 

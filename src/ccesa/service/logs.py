@@ -23,15 +23,18 @@ FORMATS = ("text", "json")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
 #: No text is longer than this, and no list.
 _LONGEST, _MOST = 200, 16
-#: What is left out of texts: passwords in addresses, credentials, bytes as Python shows them, numbers of many
-#: digits in a row, and anything as long as a key in base64 or hexadecimal but for its beginning.
+#: What is left out of texts: bytes as Python shows them (first, before others take their quotes away),
+#: passwords in addresses, credentials, numbers of many digits in a row, and of anything as long as a key in
+#: base64 or hexadecimal all but its beginning.
 _LEFT_OUT = (
+    (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*\\?(?:'|\Z)|"(?:[^"\\]|\\.)*\\?(?:"|\Z))""", re.DOTALL), "(bytes)"),
     (re.compile(r"//[^/@\s]+@"), "//...@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+\S+"), r"\1 ..."),
-    (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))""", re.DOTALL), "(bytes)"),
     (re.compile(r"(?:[-+]?\d[\d.e+-]{4,}[\s,\]\[]+){3,}(?:[-+]?\d[\d.e+-]*)?"), "(numbers) "),
     (re.compile(r"(?<![\w+/-])(?=[a-z_+/-]*[A-Z0-9])([\w+/-]{8})[\w+/-]{16,}={0,2}", re.ASCII), r"\1..."),
 )
+#: The last word of a text that is cut: it may be the beginning of a key.
+_BROKEN_OFF = re.compile(r"[^\s.]*\Z")
 
 
 def event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
@@ -65,10 +68,13 @@ def plain(value: object) -> Any:
 
 
 def _text(text: str) -> str:
-    cut = text[: 10 * _LONGEST]  # patterns are for texts of bounded length
+    """Return text without what looks like a secret. What is not checked is not shown."""
+    checked = text[: 3 * _LONGEST]
     for pattern, instead in _LEFT_OUT:
-        cut = pattern.sub(instead, cut)
-    return shown(cut + text[10 * _LONGEST :], _LONGEST)
+        checked = pattern.sub(instead, checked)
+    if len(text) > 3 * _LONGEST:
+        checked = _BROKEN_OFF.sub("", checked) + "..."
+    return shown(checked, _LONGEST)
 
 
 def _list(values: Iterable[object]) -> list[Any] | str:

@@ -7,13 +7,16 @@ import math
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
+
+from ccesa.service.errors import Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 #: Nothing that is said to one client may be kept for another, or changed on its way.
 FRESH = {"Cache-Control": "no-store, no-transform"}
 
-#: What can be wrong: status and title, by the name in the problem's type.
+#: What can be wrong where sites ask: status and title, by the name in the problem's type.
 KINDS = {
     "malformed": (400, "This is not a request that can be understood"),
     "unauthorized": (401, "It is not known who asks"),
@@ -37,6 +40,16 @@ KINDS = {
     "full": (503, "There are too many connections"),
     "stopping": (503, "The hub is stopping"),
 }
+#: What can be wrong on the operator's port besides.
+OPERATORS = {
+    "another-page": (403, "Not for pages of others"),
+    "misdirected": (421, "Not a name of this machine"),
+    "no-reason": (422, "A reason is needed"),
+    "refused": (422, "This cannot be done"),
+    "dead": (503, "The engine has stopped"),
+    "not-ready": (503, "Not ready"),
+    "too-many": (503, "Too many pages are open"),
+}
 #: Names for refusals that the framework makes, by status.
 _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
@@ -45,7 +58,7 @@ class Problem(Exception):
     """A refusal, raised wherever it is found.
 
     Args:
-        name: One of ``KINDS``.
+        name: One of ``KINDS`` or ``OPERATORS``.
         detail: What happened and what to do, in our own words.
         retry_after: Seconds after which to try again.
         headers: Further headers of the answer.
@@ -62,7 +75,7 @@ class Problem(Exception):
         **members: Any,
     ) -> None:
         super().__init__(name)
-        self.name, (self.status, title) = name, KINDS[name]
+        self.name, (self.status, title) = name, (KINDS | OPERATORS)[name]
         self.headers = {**FRESH, **(headers or {})}
         self.document = {
             "type": f"urn:ccesa:problem:{name}",
@@ -89,8 +102,15 @@ class Problem(Exception):
         return b"\r\n".join([*head, b"", bytes(answer.body)])
 
 
-def of_status(status: int, headers: Any) -> Problem:
-    """Return the problem for a refusal that the framework makes."""
-    kept = {"Allow": headers["Allow"]} if headers and "Allow" in headers else {}
-    name = _BY_STATUS.get(status, "malformed")
-    return Problem(name, "see the description of the interface", headers=kept)
+def of_error(error: Exception) -> Problem:
+    """Return the problem that an error is told as; a mistake of ours, unless it is known to be none."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):  # the framework refuses what no route is for
+        headers = error.headers or {}
+        kept = {"Allow": headers["Allow"]} if "Allow" in headers else {}
+        name = _BY_STATUS.get(error.status_code, "malformed")
+        return Problem(name, "see the description of the interface", headers=kept)
+    if isinstance(error, Unavailable):
+        return Problem("unavailable", "the store cannot be reached", retry_after=5)
+    return Problem("internal", "the operator finds more in the log")
