@@ -16,6 +16,7 @@ from ccesa.protocol import messages as m
 from ccesa.service.participant import results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
 from ccesa.service.participant.line import Line
+from ccesa.service.tokens import new_token
 from played_hub import Played, PlayedHub, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
@@ -420,7 +421,7 @@ def result_of(value: object) -> list[dict]:
     said = {"question": 0, "outcome": "sum", "series": 1, "number": 0, "survivors": [1], "metrics": {}}
     body = json.dumps({**said, "head": "", "value": value}).encode()
     found: list[dict] = []
-    core = results.fetch_results(Line(token="mine"), 0, found.append)
+    core = results.fetch_results(Line(token=new_token()), 0, found.append)
     next(core)
     with pytest.raises(StopIteration):
         core.send(Answer(status=200, body=body))
