@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import SUM, value_of
+from ccesa.service.hub.agenda import SUM, form_of_series, value_of
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
@@ -137,13 +137,14 @@ class Board:
         row = self._store.total_of(question)
         if row is None:
             return None
+        form = form_of_series(self._federation, self._store, row.series)
         return {
             "question": question,
             "outcome": SUM,
             "series": row.series,
             "number": row.number,
             "survivors": list(row.survivors),
-            "value": self._federation.form.published(value_of(self._federation, self._store, row)),
+            "value": form.published(value_of(self._federation, self._store, row)),
             "metrics": row.metrics,
         }
 
