@@ -154,6 +154,7 @@ def test_with_many_records_everything_is_near_the_truth():
 def test_nothing_is_divided_by_a_count_that_may_be_noise():
     empty = SCHEMA.decode(SCHEMA.encode([], NOISE, seeded("empty")), 1, NOISE)
     assert all(one.numbers["age"].mean is one.numbers["age"].variance is None for one in empty.groups)
+    assert not any(one.numbers["age"].quantiles for one in empty.groups)
     assert any(one.records for one in empty.groups)
 
 

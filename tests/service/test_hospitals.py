@@ -75,6 +75,13 @@ def test_five_hospitals_count_together(tmp_path):
     assert [one["body"]["survivors"] for one in rounds] == [[0, 1, 2, 3, 4]]
 
 
+def test_a_table_with_other_columns_is_refused_before_anybody_counts_on_it(tmp_path):
+    hospitals = Hospitals(tmp_path, (EXAMPLE / "schema.toml").read_text())
+    (tmp_path / "data" / "north.csv").write_text("ward,sex\nsurgery,f\n")
+    said = hospitals.join("north").communicate(timeout=60)[1]
+    assert said == "ccesa: data/north.csv, line 1, column 'age': there 0 times, and once is expected\n"
+
+
 def test_five_hospitals_with_noise_that_hides_every_record(tmp_path):
     kept = [one for one in (EXAMPLE / "schema.toml").read_text().splitlines() if not one.startswith("least")]
     schema = "\n".join(['privacy_unit = "record"', "least_group = 1", *kept])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,10 +23,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
 
 from ccesa.service.desk import Receipt, Taken
-from ccesa.service.http import Limits
+from ccesa.service.http import Front, Limits
 from ccesa.service.http.limits import Door, Room
+from ccesa.service.http.serving import serve
 from desks import served
 from series_rounds import task_of
 from test_http import problem
@@ -70,6 +72,23 @@ def rest(plain: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(found)
+
+
+def test_a_front_that_cannot_listen_ends_the_others_in_order():
+    """A hub whose port is in use says so, and nothing else."""
+    ended = []
+
+    @asynccontextmanager
+    async def lifespan(_):
+        yield
+        ended.append(True)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listens = [f"127.0.0.1:{taken.getsockname()[1]}", "127.0.0.1:0"]
+        fronts = [Front(Starlette(lifespan=lifespan), listen) for listen in listens]
+        with pytest.raises(OSError, match="in use"):
+            asyncio.run(serve(*fronts))
+    assert ended == [True, True]
 
 
 def said(plain: socket.socket, *pieces: bytes, pause: float = 0.0) -> bytes:

@@ -330,6 +330,8 @@ def test_without_httpx_it_says_how_to_get_it(monkeypatch):
 def test_a_site_with_a_charter_needs_a_memory():
     with pytest.raises(ConfigError, match="needs a folder for its memory"):
         Participant("https://hub.example", charter=charter(5), identity=identity(0))
+    with pytest.raises(ConfigError, match="a charter and an identity go together"):
+        Participant("https://hub.example", charter=charter(5))
 
 
 def test_one_process_at_a_time_has_a_memory(tmp_path):
@@ -427,6 +429,18 @@ def test_a_token_that_others_can_read_is_refused(tmp_path):
         _, said = process.communicate(timeout=20)
     assert process.returncode == 2
     assert said == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
+
+
+def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
+    """Nobody counts on a site whose table has other columns, or whose results have no place."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "kept").write_text("precious")
+    asked = [f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
+    with join(tmp_path, *asked, "--results", "kept") as process:
+        assert process.communicate(timeout=20)[1] == "ccesa: kept is there already; it is never overwritten\n"
+    command = [sys.executable, "-m", "ccesa", "join", *asked, "--statistics", "kept"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=20).stderr
+    assert said == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 
 
 def test_the_function_that_a_command_names(tmp_path, monkeypatch):

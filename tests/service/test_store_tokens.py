@@ -46,7 +46,7 @@ def test_a_client_is_invited_beside_a_running_hub(path, store, tmp_path):
     done = run("invite", path, "--client", 3)
     assert (done.returncode, done.stderr) == (0, "")
     [token] = TOKEN.findall(done.stdout)
-    assert done.stdout == f"client-3: {token}\n"
+    assert done.stdout == f"{token}\n"  # so that a shell can keep it
     assert store.member_of(hashed(token)) == 3
     assert not store.is_operator(hashed(token))
     assert not any(token.encode() in file.read_bytes() for file in tmp_path.iterdir())
@@ -63,10 +63,10 @@ def test_an_operator_is_no_client(path, store):
 
 def test_all_get_files_that_only_the_owner_can_read(path, store, tmp_path):
     folder = tmp_path / "tokens"
-    folder.mkdir()
     [first] = TOKEN.findall(run("invite", path, "--client", 0).stdout)
     done = run("invite", path, "--all", "--to", folder)
     assert not TOKEN.search(done.stdout)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = sorted(folder.iterdir())
     assert [file.name for file in files] == [f"client-{client}.token" for client in range(1, 5)]
     for client, file in enumerate(files, 1):

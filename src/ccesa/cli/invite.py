@@ -61,7 +61,7 @@ def invite(
         elif client is not None:
             _invite(store, federation, [_checked(federation, client)], to)
         elif every:
-            _invite(store, federation, _without(store, federation), to)
+            _invite(store, federation, _without(store, federation), to, named=True)
         elif operator:
             _invite(store, federation, [None], to)
         else:
@@ -102,15 +102,23 @@ def _name(client: int | None) -> str:
 
 
 def _invite(
-    store: "Store", federation: "Federation", clients: Sequence[int | None], folder: Path | None
+    store: "Store",
+    federation: "Federation",
+    clients: Sequence[int | None],
+    folder: Path | None,
+    named: bool = False,
 ) -> None:
-    """Make tokens; files first, which are gone again where not all goes well."""
+    """Make tokens; files first, which are gone again where not all goes well.
+
+    One that was asked for by its name is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
+    """
     from ccesa.service.tokens import hashed, new_token
 
     made = {client: new_token() for client in clients}
     with ExitStack() as undone:
-        lines = [f"{_name(client)}: {token}" for client, token in made.items()]
+        lines = [f"{_name(client)}: {token}" if named else token for client, token in made.items()]
         if folder is not None:
+            folder.mkdir(mode=0o700, exist_ok=True)
             lines = []
             for client, token in made.items():
                 file = folder / f"{_name(client)}.token"

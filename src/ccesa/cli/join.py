@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ccesa import files
+from ccesa.charter import Charter
 from ccesa.cli import STOPPED
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, shown
@@ -52,7 +53,10 @@ _Statistics = Annotated[
 ]
 _Results = Annotated[
     Path | None,
-    typer.Option(help="New file for what the hub publishes, a line of JSON each.", show_default=False),
+    typer.Option(
+        help="New file for what the hub publishes, a line of JSON per sum; written when all is over.",
+        show_default=False,
+    ),
 ]
 _Memory = Annotated[
     Path | None,
@@ -96,10 +100,12 @@ def join(
 ) -> None:
     """Take part in a federation, until it is over.
 
-    With --charter nothing about a round is taken from the hub that the charter says. Stopping and starting
+    With --charter nothing that the charter says is taken from the hub. Stopping and starting
     again is safe at any moment: rounds in flight go on without you, and you are in the next one.
     """
-    contribute = _contribution(run, statistics)
+    contribute = _contribution(run, statistics, charter)
+    if results is not None and results.exists():
+        raise ConfigError(f"{results} is there already; it is never overwritten")
     published: list[dict[str, Any]] = []
     if memory is None and identity is not None:
         memory = identity.with_name(identity.name + ".memory")
@@ -125,16 +131,19 @@ def join(
         _print_reports(published)
 
 
-def _contribution(run: str | None, statistics: Path | None) -> Contribute:
+def _contribution(run: str | None, statistics: Path | None, charter: Path | None) -> Contribute:
     if run is not None and statistics is None:
         return imported(run)
     if run is None and statistics is not None:
-        return _counted(statistics)
+        return _counted(statistics, charter)
     raise ConfigError("say what you contribute: either --run MODULE:FUNCTION or --statistics CSV")
 
 
-def _counted(table: Path) -> Contribute:
-    """Return a function that contributes the records of a table, read anew for every question."""
+def _counted(table: Path, charter: Path | None) -> Contribute:
+    """Return a function that contributes the records of a table, read anew for every question.
+
+    A table without the charter's columns is refused before anybody counts on this site.
+    """
     if not table.is_file():
         raise ConfigError(f"there is no table {table}")
 
@@ -143,6 +152,8 @@ def _counted(table: Path) -> Contribute:
             raise ConfigError("this federation asks for no statistics: its charter has no [statistics]")
         return read_csv(table, schema)
 
+    if charter is not None:
+        next(contribute(Charter.load(charter).schema, 0), None)
     return contribute
 
 

@@ -30,7 +30,7 @@ import msgspec
 from ccesa import files, labels
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.errors import ConfigError, MalformedMessage, shown
+from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
 from ccesa.identity import is_printable
 from ccesa.parts import Part
@@ -154,6 +154,9 @@ class Federation:
             )
         if charter is not None and not self.hub.origins and self.hub.listen.endswith(":0"):
             raise ConfigError("members sign the hub's address: choose a port to listen on, or say origins")
+        for address in (self.hub.listen, self.hub.operate):
+            if not _is_address(address):
+                raise ConfigError(f"{quoted(address)} is not ADDRESS:PORT, as in 127.0.0.1:8470")
         if (self.hub.certificate is None) != (self.hub.key is None):
             raise ConfigError("TLS needs both a certificate and its key; or leave it to a proxy")
 
@@ -310,6 +313,11 @@ class Federation:
         if self.charter is None:
             raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
         return self.charter.config(length=self.charter.length or 1, series_id=bytes(32))
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdigit() and int(port) < 1 << 16
 
 
 def _round_of(table: dict[str, Any]) -> RoundConfig:

@@ -90,9 +90,15 @@ class _Cell:
             missing=self.one("", "records") - n,
             clipped=self.one(column.name, "clipped") if self.noise is None else None,
             histogram=tuple(_bins(column, bins)) if "histogram" in column.measures else (),
-            quantiles=tuple(_quantiles(column, bins)) if "quantiles" in column.measures else (),
+            quantiles=tuple(_quantiles(column, bins))
+            if "quantiles" in column.measures and self._is_clear(n)
+            else (),
             **self._moments(column, n),
         )
+
+    def _is_clear(self, n: Value) -> bool:
+        """Tell whether there is something to take a mean of, and not only noise."""
+        return n > (0 if self.noise is None else _CLEAR * self.noise)
 
     def _moments(self, column: Number, n: Value) -> dict[str, Any]:
         """Return sum, mean and variance, as far as they are asked for and can be said."""
@@ -100,7 +106,7 @@ class _Cell:
             return {}
         s, step = self.one(column.name, "sum"), Fraction(1, 10**column.places)
         found: dict[str, Any] = {"sum": (column.least * n + s) * _like(s, step)}
-        if n > (0 if self.noise is None else _CLEAR * self.noise):
+        if self._is_clear(n):
             mean = _clipped(_like(s, Fraction(1)) * s / n, 0, column.range)
             found["mean"] = (column.least + mean) * _like(s, step)
             if self.noise is not None:

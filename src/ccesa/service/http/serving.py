@@ -72,8 +72,16 @@ class Front(Server):
         if self.lifespan.should_exit:
             self.should_exit = True
             return
+        try:
+            self.servers = [await self._listening()]
+        except OSError:
+            await self.lifespan.shutdown()
+            raise
+        self.started = True
+
+    async def _listening(self) -> asyncio.Server:
         config = self.config
-        server = await asyncio.get_running_loop().create_server(
+        return await asyncio.get_running_loop().create_server(
             self._connect,
             host=config.host,
             port=config.port,
@@ -81,8 +89,6 @@ class Front(Server):
             backlog=config.backlog,
             ssl_handshake_timeout=self.limits.handshake_seconds if config.ssl else None,
         )
-        self.servers = [server]
-        self.started = True
 
     def _connect(self) -> Connection:
         state, shared = self.server_state, self.lifespan.state
@@ -122,6 +128,7 @@ async def serve(*fronts: Front) -> None:
         tasks = [asyncio.ensure_future(front.run_until_stopped()) for front in fronts]
         for task in tasks:
             task.add_done_callback(stop)
+        await asyncio.wait(tasks)  # where one cannot start, the others end in order
         await asyncio.gather(*tasks)
     finally:
         for one in signals:

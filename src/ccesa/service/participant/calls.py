@@ -97,7 +97,8 @@ Part = Generator[Call | Pause, Any, T]
 def read(answer: Answer, what: type[J]) -> J:
     """Return what an answer says in JSON; raise FaultyServer where it says something else."""
     if answer.status not in (200, 201):
-        raise FaultyServer(f"the hub answered {answer}")
+        hint = ", is it the right address and port?" if answer.status == 404 else ""
+        raise FaultyServer(f"the hub answered {answer}{hint}")
     try:
         return msgspec.json.decode(answer.body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

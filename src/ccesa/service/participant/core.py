@@ -35,7 +35,8 @@ def take_part(site: Site) -> Part[None]:
         if found.state == OVER:
             if site.results is not None:
                 yield from fetch_results(line, found.question, site.results)
-            site.tell(Event(kind="over", text="the federation is over"))
+            without = ", without a single sum" if found.question < 0 else ""
+            site.tell(Event(kind="over", text=f"the federation is over{without}"))
             return
         number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.part_bytes)
         taking = Taking(site, line, number, agreed(site, found))

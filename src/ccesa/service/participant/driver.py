@@ -90,7 +90,7 @@ class Participant:
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
-        if charter is not None and memory is None:
+        if charter is not None and identity is not None and memory is None:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             contribute=_nothing,

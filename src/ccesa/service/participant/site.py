@@ -62,7 +62,7 @@ class Site:
         if (self.charter is None) == (self.token is None):
             raise ConfigError("a participant has either a charter and an identity, or a token")
         if self.token is not None and not is_token(self.token):
-            raise ConfigError("this is not a token; `ccesa invite` prints one")
+            raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()

@@ -58,6 +58,7 @@ class Taking:
 
     def run(self) -> Part[bool]:
         """Follow the exchanges to the end of the series; tell whether this site wants no more."""
+        self._tell("waiting", f"waiting for a round of series {self._number}")
         try:
             return (yield from self._exchanges())
         finally:

@@ -84,7 +84,7 @@ def _check_guard(site: Site, found: Announced) -> None:
         )
     if site.charter is not None and found.charter != site.charter.digest.hex():
         raise ConfigError(
-            f"the hub has another charter ({shown(found.charter or 'none', 8)}...) than this site "
+            f"the hub has another charter ({shown((found.charter or 'none')[:8])}...) than this site "
             f"({site.charter.digest.hex()[:8]}..., serial {site.charter.serial}): compare the digests that "
             "`ccesa charter show` prints"
         )
