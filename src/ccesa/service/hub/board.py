@@ -218,7 +218,7 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        # Written down first: a kill in between leaves an entry too many, and never an action that nobody knows of.
+        # Written down first: a kill in between leaves an entry too many, never an action that nobody knows of.
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
         doing[action]()
