@@ -3,26 +3,28 @@
 import threading
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
-from ccesa import Harary, RoundConfig
+from ccesa import ConfigError, Harary, RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Taken
 from ccesa.service.federation import Federation
-from ccesa.service.forms import Statistics, Words
-from ccesa.service.hub.agenda import Agenda
+from ccesa.service.forms import Arrays, Statistics, Words
+from ccesa.service.hub.agenda import Agenda, value_of
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
+from ccesa.service.hub.replica import Replica
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
-from ccesa.service.tasks import task_digest
+from ccesa.service.tasks import pack_arrays, task_digest
 from ccesa.statistics import Number, Schema
 
 WORDS = 7
@@ -41,11 +43,11 @@ def federation(clients: int = 6, rounds: int = 3, form=None, least: int = 3, **p
 class Process:
     """What one hub process has, but for its addresses."""
 
-    def __init__(self, federation, store, name="hub") -> None:
+    def __init__(self, federation, store, name="hub", questions=None) -> None:
         self.presence = Presence(federation, store)
         self.view = self.status = None
         meters = Meters()
-        agenda = Agenda(federation, store, Questions("test"))
+        agenda = Agenda(federation, store, questions or Questions("test"))
         records = self.records = Records(federation, store, agenda, self.presence, meters)
         leader = Leader(federation, store, agenda, records, self.presence, meters, name)
         self.engine = Engine(
@@ -454,3 +456,34 @@ def test_who_was_silent_is_asked_again_after_a_while(tmp_path):
     presence.came_through({5})
     assert asked_after(1)
     store.close()
+
+
+def test_a_sum_means_what_it_meant_when_it_was_asked_for(tmp_path):
+    """With another number of clients numbers have another scale; the sums before keep theirs."""
+    model, changes = {"w": np.zeros(3, np.float32)}, {"w": np.full(3, 0.5, np.float32)}
+    payload = pack_arrays(model)
+
+    class Model(Questions):
+        def task(self, question):
+            return model
+
+    def files(clients, rounds, **form):
+        return federation(clients=clients, rounds=rounds, form=Arrays(clients=clients, **form))
+
+    def means(made):
+        told = [value_of(made, store, store.total_of(row.question)) for row in store.rounds()]
+        return [value.arrays["w"].tolist() for value in told]
+
+    store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
+
+    def run(made):
+        hub = Process(made, store, questions=Model())
+        drive(lambda: hub, Crowd(made, lambda i, task: made.form.vector(changes, payload, bytes(32))))
+        hub.stop()
+
+    run(files(6, rounds=1))
+    run(made := files(8, rounds=2))
+    assert means(made) == [pytest.approx([0.5] * 3, abs=1e-6)] * 2
+    store.begin_series(made.config(1).encode(), 1, form=msgspec.json.encode(made.form))
+    with pytest.raises(ConfigError, match="another form"):
+        Replica(files(8, 2, clip=3.0), store, store.series(), "hub")

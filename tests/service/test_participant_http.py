@@ -435,7 +435,7 @@ def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     """Nobody counts on a site whose table has other columns, or whose results have no place."""
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "kept").write_text("precious")
-    asked = ["http://127.0.0.1:9", *files(tmp_path, 0)]
+    asked = [f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
     with join(tmp_path, *asked, "--results", "kept") as process:
         assert process.communicate(timeout=20)[1] == "ccesa: kept is there already; it is never overwritten\n"
     command = [sys.executable, "-m", "ccesa", "join", *asked, "--statistics", "kept"]

@@ -13,7 +13,10 @@ from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.floor import Floor
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
+from ccesa.service.participant import results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
+from ccesa.service.participant.line import Line
+from ccesa.service.tokens import new_token
 from played_hub import Played, PlayedHub, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
@@ -411,3 +414,25 @@ def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
     sent = [one for client, _, reply in hub.sent if client == 2 for one in envelope.unpack(reply)]
     vectors = [(m.context_of(one), bytes(one)) for one in sent if m.has_vector(m.named(one))]
     assert len(dict(vectors)) == len(set(vectors))
+
+
+def result_of(value: object) -> list[dict]:
+    """What a site makes of a result that a hub publishes."""
+    said = {"question": 0, "outcome": "sum", "series": 1, "number": 0, "survivors": [1], "metrics": {}}
+    body = json.dumps({**said, "head": "", "value": value}).encode()
+    found: list[dict] = []
+    core = results.fetch_results(Line(token=new_token()), 0, found.append)
+    next(core)
+    with pytest.raises(StopIteration):
+        core.send(Answer(status=200, body=body))
+    return [one["value"] for one in found]
+
+
+def test_a_large_result_is_a_sum_and_nothing_that_grows_in_memory(monkeypatch):
+    monkeypatch.setattr(results, "MOST_REPORT", 300)
+    large = [{"words": "A" * 400, "bits": 32}, {"arrays": "A" * 400, "weight": 2.5}]
+    for value in [{"report": [[]]}, *large]:
+        assert result_of(value) == [value]
+    for value in [[[]] * 300, {"report": [[]] * 300}, {"words": [[]] * 300}]:
+        with pytest.raises(FaultyServer):
+            result_of(value)

@@ -402,6 +402,24 @@ def test_who_was_heard_of_by_a_clock_that_was_set_back_is_heard_of_now(store):
     assert [row.seen for row in store.members().values()] == [1400.0, 5000.0]
 
 
+def test_what_is_held_against_members_goes_with_their_names(store):
+    """Whoever has moved up in the next charter has done nothing."""
+    for names in (("a", "b", "c", "d"), ("a", "c", "d", "e"), ("c", "a")):
+        newest = store.series()
+        if newest is not None:
+            store.end_series(newest.series)
+        store.begin_series(b"config", 1, names=names)
+        if newest is None:
+            store.set_aside(1, "b has left")
+            store.set_aside(2, "c lies")
+            store.blame({0: 1, 3: 2}, "", 1.0)
+        known = {names[client]: (row.blames, row.set_aside) for client, row in store.members().items()}
+        expected = {"a": (1, ""), "b": (0, "b has left"), "c": (0, "c lies"), "d": (2, "")}
+        assert known == {name: held for name, held in expected.items() if name in names}
+    store.begin_series(b"other", 1, names=("x", "y"))  # one is running: nothing changes
+    assert len(store.members()) == 2
+
+
 def test_members_are_set_aside_and_let_in(store):
     store.seen({7: 5.0, 3: 6.0})
     store.seen({7: 4.0, 3: 8.0})

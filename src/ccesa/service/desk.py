@@ -80,7 +80,7 @@ class Desk(Protocol):
         """Hand a reply in. The buffer must not change before this returns."""
 
     def seen(self, client: int) -> None:
-        """Note that a client was heard of."""
+        """Note that a client was heard from."""
 
     async def task(self, digest: bytes) -> Data | None:
         """Return the payload of a task; whoever sends it holds on to this very object."""

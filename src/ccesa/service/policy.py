@@ -12,14 +12,14 @@ class Policy(Part, frozen=True, kw_only=True):
 
     Attributes:
         enough: The fraction of those asked that is enough after a while.
-        after: So long everyone is waited for; then ``enough`` of them do.
-        deadline: So long an exchange is open at most.
+        after: How long everyone is waited for; after that ``enough`` of them will do.
+        deadline: How long an exchange is open at most, if enough for a sum have answered.
         vector_after: As ``after``, for exchanges that ask for vectors: sites may have to train first.
         vector_deadline: As ``deadline``, for such exchanges.
-        gather: Before the first round of a series, so long all members are waited for.
-        absent: Whoever was not heard of for so long is not asked to take part in a new round.
-        faults: A member that was faulty, or blamed, so many times is set aside. One that is here, and left so
-            many rounds in a row without a word, is not asked for as long as ``absent``, then twice as long.
+        gather: How long all members are waited for before the first round of a series.
+        absent: A member that was not heard from for this long is not asked to take part in a new round.
+        faults: How many faults or blames set a member aside. One that is here, and has left that many rounds
+            in a row without a word, is not asked for as long as ``absent``, then twice as long.
 
     Raises:
         ConfigError: A number is out of range, or a deadline ends before its while.
@@ -61,7 +61,7 @@ class Policy(Part, frozen=True, kw_only=True):
         Args:
             asked: How many were asked.
             answered: How many have answered.
-            least: Fewer than so many survivors are not enough for a sum.
+            least: The fewest answers that are enough for a sum.
             seconds: How long it is open.
             vectors: Whether it asks for vectors.
 

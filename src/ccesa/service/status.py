@@ -9,7 +9,7 @@ import msgspec
 
 #: A federation waits for members, is in a round, held up by its operator, at its end, or in trouble.
 State = Literal["gathering", "running", "paused", "over", "stuck"]
-#: A member was heard of lately, or not, or is not asked any more.
+#: A member was heard from lately, or not, or is not asked any more.
 MemberState = Literal["present", "absent", "set aside"]
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ccesa import words
 from ccesa.errors import ConfigError
 from ccesa.service.coordinator import Coordinator, Result, asking
 from ccesa.service.federation import Federation
+from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.store import Store
 from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import pack_arrays, task_digest
@@ -83,10 +85,17 @@ class Agenda:
         return numbers
 
 
+def form_of_series(federation: Federation, store: Store, series: int) -> AnyForm:
+    """Return the form of a series: the federation's, unless its file or charter has changed since."""
+    told = store.form_of(series)
+    return form_of(None, msgspec.json.decode(told)) if told else federation.form
+
+
 def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
-    """Return what a sum says, in the form of the federation."""
+    """Return what a sum says, in the form of its series: another number of members is another scale."""
     payload = store.task(row.task)
     if payload is None:
         raise ConfigError(f"the store has no task of question {row.question}")
-    total = np.frombuffer(row.total, words.dtype(federation.form.bits)).copy()
-    return federation.form.value(total, len(row.survivors), payload, row.context)
+    form = form_of_series(federation, store, row.series)
+    total = np.frombuffer(row.total, words.dtype(form.bits)).copy()
+    return form.value(total, len(row.survivors), payload, row.context)

@@ -14,7 +14,7 @@ def blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
 
     Args:
         pairs: Of clients of whom one lied.
-        around: So many liars are around anyone at most; None where nobody knows.
+        around: The most liars that can be around anyone; None where nobody knows.
     """
     every = sorted({tuple(sorted(pair)) for pair in pairs})
     degrees = Counter(client for pair in every for client in set(pair))

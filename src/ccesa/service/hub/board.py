@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import SUM, value_of
+from ccesa.service.hub.agenda import SUM, form_of_series, value_of
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
@@ -101,7 +101,7 @@ class Board:
         return await _uninterrupted(told)
 
     def seen(self, client: int) -> None:
-        """Note that a client was heard of."""
+        """Note that a client was heard from."""
         self.presence.heard(client)
 
     async def task(self, digest: bytes) -> memoryview | None:
@@ -137,13 +137,14 @@ class Board:
         row = self._store.total_of(question)
         if row is None:
             return None
+        form = form_of_series(self._federation, self._store, row.series)
         return {
             "question": question,
             "outcome": SUM,
             "series": row.series,
             "number": row.number,
             "survivors": list(row.survivors),
-            "value": self._federation.form.published(value_of(self._federation, self._store, row)),
+            "value": form.published(value_of(self._federation, self._store, row)),
             "metrics": row.metrics,
         }
 
@@ -217,9 +218,10 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        doing[action]()
+        # Written down first: a kill in between leaves an entry too many, never an action that nobody knows of.
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
+        doing[action]()
 
     def close(self) -> None:
         """Let go of the store."""

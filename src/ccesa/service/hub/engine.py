@@ -69,7 +69,7 @@ class Engine:
         store: Its database, which no other thread uses through this object.
         leader: Decides, while this hub holds the lease.
         records: Writes down faults.
-        presence: Knows who was heard of.
+        presence: Knows who was heard from.
         showing: Makes what is published.
         publish: Takes each new view, and each new status.
         meters: Counts.
@@ -267,11 +267,13 @@ class Engine:
         """Publish what there is to see, now and then; a status of many members less often."""
         if elapsed(self._glance, now) < GLANCE:
             return
-        if self._status is None or elapsed(self._status_made, now) >= self._status_rest:
+        view = self._showing.view(self._replica)
+        rested = elapsed(self._status_made, now) >= self._status_rest
+        if self._status is None or rested or view.state != self._status.state:
             began = time.monotonic()
             self._status = self._showing.status(self._replica, now)
             self._status_made, self._status_rest = now, (time.monotonic() - began) / STATUS
-        self._publish(self._showing.view(self._replica), self._status)
+        self._publish(view, self._status)
         self._glance = now
 
 

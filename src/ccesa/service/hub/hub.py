@@ -142,7 +142,7 @@ class Hub:
 
     @property
     def _limits(self) -> http.Limits:
-        """A member that waits for something to change is heard of twice before it counts as absent."""
+        """A member that waits for something to change is heard from twice before it counts as absent."""
         wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
         return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
 

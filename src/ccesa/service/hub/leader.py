@@ -7,6 +7,8 @@ do no harm: every decision is made once, and whoever comes second follows the fi
 import logging
 import math
 
+import msgspec
+
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
 from ccesa.service.errors import Unavailable
@@ -94,7 +96,10 @@ class Leader:
             "series_id": config.series_id.hex(),
             "charter": None if charter is None else charter.digest.hex(),
         }
-        row = self._store.begin_series(config.encode(), len(pending), body, now)
+        made = self._federation
+        form = msgspec.json.encode(made.form)
+        row = self._store.begin_series(config.encode(), len(pending), body, now, made.names, form)
+        self._presence.reload()
         event("series", series=row.series, rounds=row.rounds)
         self._gathering = now
         return True

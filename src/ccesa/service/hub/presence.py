@@ -1,4 +1,4 @@
-"""Who is here: members that were heard of lately, at this hub or at another one, and are not set aside."""
+"""Who is here: members that were heard from lately, at this hub or at another one, and are not set aside."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def elapsed(since: float, now: float) -> float:
 
 
 class Presence:
-    """Knows when each member was heard of. ``heard`` is called from any thread, the rest by the engine."""
+    """Knows when each member was heard from. ``heard`` is called from any thread, the rest by the engine."""
 
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
@@ -33,7 +33,7 @@ class Presence:
         self.reload()
 
     def heard(self, client: int) -> None:
-        """Note that a member was heard of."""
+        """Note that a member was heard from."""
         self._heard[client] = self.now()
 
     def fell_silent(self, clients: set[int], now: float) -> None:
@@ -71,7 +71,7 @@ class Presence:
         self.rows = self._store.members()
 
     def seen(self, client: int) -> float:
-        """Return when a member was last heard of; 0 for never."""
+        """Return when a member was last heard from; 0 for never."""
         now, row = self.now(), self.rows.get(client)
         times = (self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
         return min(times, key=lambda one: elapsed(one, now))
@@ -87,7 +87,7 @@ class Presence:
         return set(range(self._federation.clients)) - aside
 
     def is_here(self, client: int, now: float) -> bool:
-        """Tell whether a member was heard of lately."""
+        """Tell whether a member was heard from lately."""
         return elapsed(self.seen(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:

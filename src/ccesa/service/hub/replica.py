@@ -10,13 +10,14 @@ import numpy as np
 
 from ccesa import words
 from ccesa.config import RoundConfig
-from ccesa.errors import FaultyClient, OrderError
+from ccesa.errors import ConfigError, FaultyClient, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule, numbered
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import ActiveServer, Server
 from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
+from ccesa.service.hub.agenda import form_of_series
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, SeriesRow
 from ccesa.wire import Data
@@ -48,6 +49,11 @@ class Replica:
     def __init__(self, federation: Federation, store: Store, row: SeriesRow, hub: str) -> None:
         self._federation, self._store, self.row, self.hub = federation, store, row, hub
         self.config = federation.decode(row.config)
+        if form_of_series(federation, store, row.series) != federation.form:
+            raise ConfigError(
+                "the series in the store has another form than the federation's file, so its sums mean "
+                "something else: put the file back until it is over, or end it with --new-series"
+            )
         over = {one.number for one in store.rounds() if one.series == row.series}
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)

@@ -15,7 +15,7 @@ from ccesa.service.status import MemberStatus, RoundStatus, Status
 
 #: Seconds between two looks at the status, and between signs of life while nothing changes.
 PERIOD, HEARTBEAT = 0.25, 15.0
-#: That a member was heard of again is news only after so many seconds; members poll all the time.
+#: That a member was heard from again is news only after so many seconds; members poll all the time.
 _STALE = 20.0
 _PLAIN = [name for name in Status.__struct_fields__ if name not in ("members", "rounds", "now")]
 

@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """So many seconds are to pass; whoever has many participants lets them differ a little."""
+    """A time to wait; whoever drives many participants lets their times differ a little."""
 
     seconds: float
 

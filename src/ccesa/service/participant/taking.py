@@ -28,7 +28,7 @@ from ccesa.wire import Data
 from ccesa.words import Vector
 
 _TASK_BYTES = 32
-#: So many rounds are known by their contexts; fewer are ever in flight.
+#: How many rounds are known by their contexts; fewer are ever in flight.
 _RECENT = 8
 #: The most characters of a reason from the hub or from the site's own function.
 _REASON = 500

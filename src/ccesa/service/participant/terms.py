@@ -65,7 +65,7 @@ def next_series(site: Site, line: Line, after: int) -> Part[Announced]:
 
 
 def pause_of(answer: Answer) -> int:
-    """Return the seconds until it is worth while to ask again."""
+    """Return the seconds after which it is worth asking again."""
     told = answer.number("retry-after")
     return 1 if told is None else min(told, _LONGEST)
 

@@ -4,8 +4,10 @@ They are part of the transaction of whoever appends them: a hub that is killed i
 neither.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ccesa.service import audit
 from ccesa.service.audit import AuditRow
@@ -33,6 +35,27 @@ def entry(row: Row) -> AuditRow:
     """Return a row of the table as an entry."""
     place, time, kind, body, digest = row
     return AuditRow(place=place, time=time, kind=kind, body=body, hash=digest)
+
+
+def seat(run: Run, names: Sequence[str]) -> None:
+    """Note who has which number; where that has changed, what is held against members goes with their names.
+
+    In a charter without one of them others have moved up, who have done nothing.
+    """
+    told = msgspec.json.encode(names)
+    noted = run("SELECT value FROM facts WHERE name = 'seats'")
+    if noted == [(told,)]:
+        return
+    before = msgspec.json.decode(noted[0][0]) if noted else names
+    places = {name: place for place, name in enumerate(names)}
+    rows = run("DELETE FROM members RETURNING client, blames, set_aside, seen")
+    kept = [(places.get(before[row[0]]), *row[1:]) for row in rows if row[0] < len(before)]
+    run.many(
+        "INSERT INTO members (client, blames, set_aside, seen) VALUES (?, ?, ?, ?)",
+        [row for row in kept if row[0] is not None],
+    )
+    run("DELETE FROM facts WHERE name = 'seats'")
+    run("INSERT INTO facts VALUES ('seats', ?)", told)
 
 
 def blame(run: Run, counts: Mapping[int, int], reason: str, now: float, limit: int) -> set[int]:

@@ -1,6 +1,6 @@
 """The log that all hubs follow: which series there are, and their exchanges, opened once and closed once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,18 @@ class Log(Replies):
             return _newest(run)
 
     def begin_series(
-        self, config: bytes, rounds: int, body: dict[str, Any] | None = None, now: float = 0.0
+        self,
+        config: bytes,
+        rounds: int,
+        body: dict[str, Any] | None = None,
+        now: float = 0.0,
+        names: Sequence[str] = (),
+        form: bytes = b"",
     ) -> SeriesRow:
         """Begin a series, unless one is running; return the one that runs now.
 
-        What ``body`` says about a new one goes into the audit log with it.
+        What ``body`` says about a new one goes into the audit log with it. ``names`` are its clients', and
+        ``form`` says what its sums mean, whatever a later file of the federation says.
         """
         with self._database.alone() as run:
             newest = _newest(run)
@@ -39,9 +46,18 @@ class Log(Replies):
                 series = 1 if newest is None else newest.series + 1
                 run("INSERT INTO series VALUES (?, ?, ?, 0, 0)", series, config, rounds)
                 newest = SeriesRow(series=series, config=config, rounds=rounds)
+                run("INSERT INTO facts VALUES (?, ?)", f"form of series {series}", form)
+                if names:
+                    chain.seat(run, names)
                 if body is not None:
                     chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
             return newest
+
+    def form_of(self, series: int) -> bytes:
+        """Return what the sums of a series mean, as ``begin_series`` was told; nothing for an unknown one."""
+        with self._database.reading() as run:
+            found = run("SELECT value FROM facts WHERE name = ?", f"form of series {series}")
+        return found[0][0] if found else b""
 
     def end_series(self, series: int, place: int | None = None) -> None:
         """Note that a series is over, and forget all of its answers; another one can begin.

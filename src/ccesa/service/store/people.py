@@ -30,7 +30,7 @@ class People:
     # Members
 
     def members(self) -> dict[int, MemberRow]:
-        """Return what is known of members by client id; those that were never heard of are not in it."""
+        """Return what is known of members by client id; those that were never heard from are not in it."""
         with self._database.reading() as run:
             rows = run("SELECT client, blames, set_aside, seen FROM members ORDER BY client")
         return {
@@ -39,7 +39,7 @@ class People:
         }
 
     def seen(self, times: Mapping[int, float]) -> None:
-        """Note when members were heard of; an older time changes nothing, but for that of another clock."""
+        """Note when members were heard from; an older time changes nothing, but for that of another clock."""
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, seen) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
@@ -140,7 +140,7 @@ class People:
             )
 
     def hubs(self, since: float) -> list[str]:
-        """Return the hubs that were heard of since then, by what stands before a slash; the leader first."""
+        """Return the names of hubs heard from since then, without what follows a slash; the leader first."""
         with self._database.reading() as run:
             names = {hub.partition("/")[0] for (hub,) in run("SELECT hub FROM hubs WHERE seen >= ?", since)}
             leaders = {hub for (hub,) in run("SELECT hub FROM lease")}

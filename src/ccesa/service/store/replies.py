@@ -157,7 +157,7 @@ class Replies:
             self._database.erase()
 
     def drop_claims(self, since: float) -> None:
-        """Delete the claims of hubs that were not heard of since then; saved answers stay."""
+        """Delete the claims of hubs that were not heard from since then; saved answers stay."""
         with self._database.writing() as run:
             # Claims are in open exchanges only, and nobody claims or saves while their rows are locked.
             run("SELECT exchange FROM exchanges WHERE closed IS NULL FOR UPDATE")

@@ -111,7 +111,7 @@ class Results:
         Args:
             row: The round. With an outcome it goes into the audit log, along with who is set aside.
             blamed: Each of these is blamed once more.
-            limit: Whoever has so many blames is set aside.
+            limit: How many blames set a client aside.
             promised: What the audit log says beside the round: on what it rests, and what was spent.
 
         Returns:

@@ -83,7 +83,7 @@ class MemberRow:
     blames: int = 0
     #: Why it is set aside; empty where it is not.
     set_aside: str = ""
-    #: When it was last heard of, in seconds since 1970; 0 for never.
+    #: When it was last heard from, in seconds since 1970; 0 for never.
     seen: float = 0.0
 
 
