@@ -80,7 +80,7 @@ class Leader:
             return False
 
     def hold(self, reason: str, now: float) -> None:
-        """Wait, for a reason that an operator has to know; it is logged once, and shown as long as it lasts."""
+        """Wait, for a reason that an operator has to know; it is logged once and shown while it lasts."""
         if reason != self.reason:
             event("stuck", logging.WARNING, reason=reason)
         self.reason, self._held = reason, now
