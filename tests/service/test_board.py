@@ -6,7 +6,7 @@ import threading
 
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub import board as boards
+from ccesa.service.hub import agenda
 from ccesa.service.hub.board import Board
 from ccesa.service.hub.presence import Presence
 from ccesa.service.store import open_store
@@ -75,14 +75,14 @@ def test_a_task_that_many_fetch_is_in_memory_once(tmp_path):
 
 
 def test_a_result_is_made_once_and_no_token_waits_for_it(tmp_path, monkeypatch):
-    let_go, made, value_of = threading.Event(), [], boards.value_of
+    let_go, made, value_of = threading.Event(), [], agenda.value_of
 
     def slowly(*args):
         made.append(1)
         let_go.wait(10)
         return value_of(*args)
 
-    monkeypatch.setattr(boards, "value_of", slowly)
+    monkeypatch.setattr(agenda, "value_of", slowly)
 
     async def use(board):
         results = [asyncio.ensure_future(board.result(0)) for _ in range(5)]

@@ -79,6 +79,8 @@ def test_words_are_taken_as_they_are():
     assert form.given(b"task") == b"task"
     published = form.published(form.value(vector, 2, b"", b""))
     assert base64.b64decode(published["words"]) == vector.tobytes()
+    assert form.in_words(vector) == "1 2 3"
+    assert Words(words=20).in_words(np.arange(20)).endswith(" 15 ... (20 words)")
     for wrong in ([1, 2], np.array([1, 2, 3], np.uint32), "abc", None):
         with pytest.raises(VectorError):
             form.vector(wrong, b"", b"")
@@ -96,6 +98,7 @@ def test_arrays_become_a_weighted_mean():
     assert mean.weight == 8.0
     assert np.allclose(mean.arrays["w"], -0.5, atol=1e-6)
     assert form.published(mean)["weight"] == 8.0
+    assert form.in_words(mean) == "w: (2, 2), norm 1\nweight: 8"
     with pytest.raises(VectorError, match="dict of arrays"):
         form.vector([1, 2], payload, b"")
     with pytest.raises(VectorError):

@@ -70,6 +70,9 @@ def test_five_hospitals_count_together(tmp_path):
     total = sum(hospitals.schema.encode(hospitals.rows(name)) for name in hospitals.names)
     report = str(hospitals.schema.decode(total, 5))
     assert [out.strip() for out in said] == [report.strip()] * 5
+    printed = done(tmp_path, "results", "federation.toml").splitlines()
+    assert printed[0] == "question 0: a sum over 5"
+    assert [line.strip() for line in printed[1:]] == [line.strip() for line in report.splitlines()]
     audit = done(tmp_path, "audit", "federation.toml", "--json")
     rounds = [one for one in json.loads(audit)["entries"] if one["kind"] == "round"]
     assert [one["body"]["survivors"] for one in rounds] == [[0, 1, 2, 3, 4]]

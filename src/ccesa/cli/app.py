@@ -13,6 +13,7 @@ from ccesa.cli.invite import invite
 from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
+from ccesa.cli.results import results
 from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
 from ccesa.crypto.kernels import kernel
@@ -33,6 +34,7 @@ app.command()(invite)
 app.command()(join)
 app.add_typer(ledger, name="ledger")
 app.command()(plan)
+app.command()(results)
 app.command()(serve)
 app.command()(simulate)
 

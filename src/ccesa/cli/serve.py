@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ccesa.cli import options
+from ccesa.cli import LOST, options
 from ccesa.cli.importing import imported
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def serve(
         str | None,
         typer.Option(help="Of this process, where several hubs share a store.", show_default=False),
     ] = None,
-    until_over: Annotated[bool, typer.Option("--until-over", help="End when all sums are there.")] = False,
+    until_over: Annotated[
+        bool, typer.Option("--until-over", help="End when all is over, with 3 if sums are missing.")
+    ] = False,
     new_series: Annotated[
         bool,
         typer.Option(
@@ -45,7 +47,11 @@ def serve(
     federation = Federation.load(path)
     logs.set_up(log_format)
     coordinator = None if run is None else imported(run)()
-    Hub(federation, coordinator, name=name, until_over=until_over, new_series=new_series).serve(_ready)
+    hub = Hub(federation, coordinator, name=name, until_over=until_over, new_series=new_series)
+    hub.serve(_ready)
+    if until_over and hub.missing:
+        typer.echo(f"ccesa: {hub.missing} of {federation.rounds} sums are missing", err=True)
+        raise typer.Exit(LOST)
 
 
 def _ready(hub: "Hub") -> None:

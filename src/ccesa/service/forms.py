@@ -25,6 +25,9 @@ from ccesa.service.tasks import pack_arrays, unpack_arrays
 from ccesa.statistics import Report, Schema
 from ccesa.words import Vector
 
+#: Numbers of a vector that people are shown.
+_SHOWN = 16
+
 
 class _Abstract(msgspec.StructMeta, ABCMeta):
     """Lets a struct have methods that each kind has to have."""
@@ -90,6 +93,14 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
             value: What ``value`` has returned.
         """
 
+    @abstractmethod
+    def in_words(self, value: Any) -> str:
+        """Return a result for people.
+
+        Args:
+            value: What ``value`` has returned.
+        """
+
 
 class Words(Form, frozen=True, kw_only=True, tag="words"):
     """A contribution is the vector itself, and so is the result.
@@ -123,6 +134,10 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
 
     def published(self, value: Any) -> Any:
         return {"words": in_base64(np.ascontiguousarray(value).tobytes()), "bits": self.bits}
+
+    def in_words(self, value: Any) -> str:
+        more = f" ... ({self.words} words)" if self.words > _SHOWN else ""
+        return " ".join(str(one) for one in value[:_SHOWN].tolist()) + more
 
 
 class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
@@ -173,6 +188,12 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     def published(self, value: Any) -> Any:
         return {"arrays": in_base64(pack_arrays(value.arrays)), "weight": value.weight}
 
+    def in_words(self, value: Any) -> str:
+        each = [
+            f"{name}: {np.shape(one)}, norm {np.linalg.norm(one):.6g}" for name, one in value.arrays.items()
+        ]
+        return "\n".join([*each, f"weight: {value.weight:g}"])
+
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
         arrays = unpack_arrays(payload)
         if isinstance(self.privacy, Mechanism):
@@ -215,7 +236,10 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
         return self.schema.decode(total, survivors, self._mechanism)
 
     def published(self, value: Any) -> Any:
-        return {"report": value.as_dict(), "text": str(value)}
+        return {"report": value.as_dict(), "text": self.in_words(value)}
+
+    def in_words(self, value: Any) -> str:
+        return str(value)
 
     @property
     def _mechanism(self) -> Mechanism | None:

@@ -99,3 +99,20 @@ def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
     form = form_of_series(federation, store, row.series)
     total = np.frombuffer(row.total, words.dtype(form.bits)).copy()
     return form.value(total, len(row.survivors), payload, row.context)
+
+
+def published(federation: Federation, store: Store, question: int) -> dict[str, Any] | None:
+    """Return what is published about a question, made of its sum; None as long as there is none."""
+    row = store.total_of(question)
+    if row is None:
+        return None
+    form = form_of_series(federation, store, row.series)
+    return {
+        "question": question,
+        "outcome": SUM,
+        "series": row.series,
+        "number": row.number,
+        "survivors": list(row.survivors),
+        "value": form.published(value_of(federation, store, row)),
+        "metrics": row.metrics,
+    }

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import SUM, form_of_series, value_of
+from ccesa.service.hub.agenda import published
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
 from ccesa.service.status import Status
@@ -126,27 +126,11 @@ class Board:
 
     def _result(self, question: int) -> dict[str, Any] | None:
         if self._published is None or self._published["question"] != question:
-            self._published = self._made(question)
+            self._published = published(self._federation, self._store, question)
         if self._published is None:
             return None
         head = self._store.head()
         return self._published | {"head": "" if head is None else head.hash.hex()}
-
-    def _made(self, question: int) -> dict[str, Any] | None:
-        """Return what is published about a question, made of its sum; that never changes."""
-        row = self._store.total_of(question)
-        if row is None:
-            return None
-        form = form_of_series(self._federation, self._store, row.series)
-        return {
-            "question": question,
-            "outcome": SUM,
-            "series": row.series,
-            "number": row.number,
-            "survivors": list(row.survivors),
-            "value": form.published(value_of(self._federation, self._store, row)),
-            "metrics": row.metrics,
-        }
 
     async def member_of(self, token: str) -> int | None:
         """Return whose token or session this is; None for nobody's."""
@@ -218,7 +202,7 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        # Written down first: a kill in between leaves an entry too many, never an action that nobody knows of.
+        # Written down first: a kill in between leaves an entry too many, never an action nobody knows of.
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
         doing[action]()

@@ -56,6 +56,8 @@ class Hub:
         self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
+        #: Sums that were not there when the hub ended.
+        self.missing = federation.rounds
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
@@ -134,6 +136,7 @@ class Hub:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
             await serve(*self._fronts)
             watching.cancel()
+            self.missing = board.status().questions - board.status().answered
         finally:
             await asyncio.to_thread(engine.stop)
             board.close()
