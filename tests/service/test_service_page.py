@@ -97,9 +97,7 @@ def test_the_file_shown_is_one(folder):
 def test_hub_and_sites_shown_run_as_they_stand(folder, capsys, monkeypatch):
     """The hub in a process, the sites in threads; they end with the federation."""
     monkeypatch.chdir(folder)
-    hub = subprocess.Popen(
-        [sys.executable, "-c", HUB], cwd=folder, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+    hub = subprocess.Popen([sys.executable, "-u", "-c", HUB], cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         found = re.search(r"sites: (http://\S+), page: http://", hub.stdout.readline())
         sites = [
