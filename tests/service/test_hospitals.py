@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ccesa import Admission, Identity, Ledger, Member
 from ccesa.statistics import Schema, read_csv
 from processes import free_ports
@@ -85,6 +87,7 @@ def test_a_table_with_other_columns_is_refused_before_anybody_counts_on_it(tmp_p
     assert said == "ccesa: data/north.csv, line 1, column 'age': there 0 times, and once is expected\n"
 
 
+@pytest.mark.service
 def test_five_hospitals_with_noise_that_hides_every_record(tmp_path):
     kept = [one for one in (EXAMPLE / "schema.toml").read_text().splitlines() if not one.startswith("least")]
     schema = "\n".join(['privacy_unit = "record"', "least_group = 1", *kept])

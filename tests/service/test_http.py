@@ -355,6 +355,7 @@ def test_the_size_of_a_reply_is_checked_before_it_is_read(standing):
         most = standing.desk.view.most_bytes
         answer = http.put(standing.path(), content=bytes(most + 1))
         assert (problem(answer), answer.json()["most_bytes"]) == ("too-large", most)
+    with standing.client() as http:  # of that body more came than a hub reads for nothing
         assert problem(http.put(standing.path(), content=iter([b"a", b"b"]))) == "length-required"
         packed = http.put(standing.path(), content=b"a", headers={"Content-Encoding": "gzip"})
         assert problem(packed) == "encoded"
