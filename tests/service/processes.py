@@ -67,7 +67,7 @@ class Place:
     store: str
     guard: str = "curious"
     clients: int = 20
-    rounds: int = 200
+    rounds: int = 5000
     hubs: int = 1
     policy: dict[str, float] = field(default_factory=dict)
     #: Whether hubs are ``ccesa serve`` as it is typed.

@@ -1,5 +1,6 @@
 """The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,27 +28,24 @@ class Agenda:
         #: What the coordinator said to results, by question: it is told each of them once.
         self._told: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
+        #: Questions that have a sum, and those that have none and may be asked once more, in their order.
+        self.answered: set[int] = set()
+        self.pending: list[int] = []
+        self._attempts: Counter[int | None] = Counter()
         self.reload()
 
     def reload(self) -> None:
-        """Read the rounds that are over, without their sums."""
+        """Read the rounds that are over, without their sums, and what is left to ask."""
         self.rounds = self._store.rounds()
-
-    @property
-    def answered(self) -> set[int]:
-        """Questions that have a sum."""
-        return {row.question for row in self.rounds if row.outcome == SUM and row.question is not None}
-
-    @property
-    def pending(self) -> list[int]:
-        """Questions that have no sum yet, and may be asked once more."""
-        answered, most = self.answered, self._federation.attempts
-        every = range(self._federation.rounds)
-        return [one for one in every if one not in answered and self.attempts(one) < most]
+        self._attempts = Counter(row.question for row in self.rounds)
+        summed = {row.question for row in self.rounds if row.outcome == SUM}
+        self.answered = {question for question in summed if question is not None}
+        every, most = range(self._federation.rounds), self._federation.attempts
+        self.pending = [one for one in every if one not in summed and self._attempts[one] < most]
 
     def attempts(self, question: int) -> int:
         """Return how often vectors were asked for about a question."""
-        return sum(row.question == question for row in self.rounds)
+        return self._attempts[question]
 
     def task(self, question: int) -> bytes:
         """Return what a question asks: the same bytes whenever it is asked."""
