@@ -23,20 +23,23 @@ export function pack(numbers: Float64Array, fieldBits: number): Bytes {
   const perWord = fieldsPerWord(fieldBits);
   const words = new Uint8Array(8 * wordsFor(numbers.length, fieldBits));
   const view = new DataView(words.buffer);
+  const shares = Float64Array.from({ length: perWord }, (_, field) => 2 ** (fieldBits * field - 32));
   for (let at = 0, byte = 0; at < numbers.length; byte += 8) {
-    let [low, high] = [0, 0]; // sums of up to 32 halves each: exact
-    const end = Math.min(at + perWord, numbers.length);
-    for (let shift = 0; at < end; at++, shift += fieldBits) {
+    let low = 0;
+    let high = 0;
+    const fields = Math.min(perWord, numbers.length - at);
+    for (let field = 0; field < fields; field++, at++) {
       const number = numbers[at]!;
-      if (shift >= 32) {
-        high += (number << (shift - 32)) >>> 0;
+      const shift = fieldBits * field;
+      if (shift < 32) {
+        low += (number << shift) >>> 0; // a sum of up to 16 halves: exact
+        high += Math.floor(number * shares[field]!);
       } else {
-        low += (number << shift) >>> 0;
-        high += Math.floor(number / 2 ** (32 - shift)) >>> 0;
+        high += number << (shift - 32);
       }
     }
-    view.setUint32(byte, low % HALF, true);
-    view.setUint32(byte + 4, (high + Math.floor(low / HALF)) % HALF, true);
+    view.setUint32(byte, low, true);
+    view.setUint32(byte + 4, high + Math.floor(low / HALF), true);
   }
   return words;
 }

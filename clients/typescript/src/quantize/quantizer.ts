@@ -133,9 +133,9 @@ export class Quantizer {
     const units = this.#units(sums.subarray(this.#values));
     const arrays = unflatten(sums, this.settings.shapes);
     arrays.forEach((values, array) => {
-      const step = (this.#bounds[array]! / this.levels) * (UNIT / units);
+      const [share, step] = [UNIT / units, this.#bounds[array]! / this.levels];
       for (let at = 0; at < values.length; at++) {
-        values[at] = values[at]! * step;
+        values[at] = values[at]! * share * step;
       }
     });
     return { arrays, weight: (units / UNIT) * this.#maxWeight };
