@@ -8,10 +8,22 @@ import { lists } from "./lists.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
+import { refused, refusedReplies } from "./refused.js";
 import { rosters } from "./roster.js";
+import { hybridRounds, rounds } from "./rounds.js";
 import { signatures } from "./signatures.js";
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
+  "accept_round.json": rounds,
+  "active_accept_round.json": rounds,
+  "active_round.json": rounds,
+  "hybrid_active_round.json": hybridRounds,
+  "hybrid_round.json": hybridRounds,
+  "refused.json": refused,
+  "refused_accept.json": refused,
+  "refused_active.json": refused,
+  "refused_replies.json": refusedReplies,
+  "round.json": rounds,
   "active_messages.json": activeMessages,
   "charters.json": charters,
   "graphs.json": graphs,
