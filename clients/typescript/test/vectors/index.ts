@@ -8,14 +8,19 @@ import { lists } from "./lists.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
-import { refused, refusedReplies } from "./refused.js";
+import { activeRefused, refused, refusedReplies } from "./refused.js";
 import { rosters } from "./roster.js";
 import { hybridRounds, rounds } from "./rounds.js";
+import { series } from "./series.js";
 import { signatures } from "./signatures.js";
+
+/** Files that refer to another one, whose content goes beside theirs. */
+export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,
   "active_accept_round.json": rounds,
+  "active_refused.json": activeRefused,
   "active_round.json": rounds,
   "hybrid_active_round.json": hybridRounds,
   "hybrid_round.json": hybridRounds,
@@ -33,5 +38,6 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "noise.json": noise,
   "quantizer.json": quantizer,
   "roster.json": rosters,
+  "series.json": series,
   "signatures.json": signatures,
 };
