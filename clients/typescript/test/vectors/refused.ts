@@ -39,7 +39,7 @@ export function exchanges(data: { parties?: Player[]; exchanges?: Scene[] }, com
 
 async function play(engine: Engine, player: Player, scene: Scene, compare: Compare): Promise<void> {
   const tasks = player.spent === undefined ? undefined : new OneTask(player.spent);
-  const client = await join(engine, player, tasks);
+  const client = await join(engine, player, { tasks });
   for (const [at, { request, reply }] of player.exchanges.slice(0, scene.after).entries()) {
     compare(reply, await client.receive(fromHex(request)), `exchange ${at}`);
   }
@@ -69,7 +69,7 @@ function joining(party: Party & { reason: string; error?: string }): Case {
   return {
     name: `joining: ${party.reason}`,
     run: async (engine) => {
-      const work = (): Promise<RoundClient> => join(engine, party, tasks);
+      const work = (): Promise<RoundClient> => join(engine, party, { tasks });
       await (party.error === undefined ? work() : refuses(party.error, work));
     },
   };
