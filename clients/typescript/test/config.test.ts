@@ -14,7 +14,8 @@ const maybe = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(one
 
 function graphs(clients: number, narrow: boolean): fc.Arbitrary<config.Graph> {
   const nothing = fc.constant(null);
-  const even = (high: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: Math.floor(high / 2) }).map((k) => 2 * k);
+  const half = (high: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: Math.floor(high / 2) });
+  const even = (high: number): fc.Arbitrary<number> => half(high).map((k) => 2 * k);
   const least = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T | null> => (narrow ? maybe(one) : nothing);
   return fc.oneof(
     fc

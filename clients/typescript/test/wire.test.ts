@@ -12,7 +12,10 @@ const integers = fc.oneof(
   fc.maxSafeNat(),
   fc.bigInt(2n ** 53n, 2n ** 64n - 1n),
 );
-const texts = fc.oneof(fc.string({ unit: "binary", maxLength: 40 }), fc.constantFrom("\ufeffmarked", "\u{1f600}".repeat(70)));
+const texts = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom("\ufeffmarked", "\u{1f600}".repeat(70)),
+);
 const leaves = fc.oneof(
   fc.constant(null),
   fc.boolean(),

@@ -1,12 +1,13 @@
 /** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
 
 import { join, le32, readLe32, type Bytes } from "../bytes.js";
-import { AGREEMENT_SIZES, largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
 import { setBytes } from "./sets.js";
 
-/** What limits depend on, by the page's letters: B, T and Q of the agreement, D neighbours, S of a set, P of a proof. */
+/** What limits depend on, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
 interface Sizes {
   readonly B: number;
   readonly T: number;
@@ -78,7 +79,7 @@ export interface Message<Name extends MessageName> {
 const AROUND = 96;
 
 function sizesOf(config: RoundConfig): Sizes {
-  const { keys: B, sealed: T, deposit: Q } = AGREEMENT_SIZES[config.agreement];
+  const { keyBytes: B, sealedBytes: T, depositBytes: Q } = agreementOf(config.agreement);
   const D = largestDegree(config);
   const P = 32 * Math.min((D + 1) * config.clients.toString(2).length, 2 * config.clients);
   return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
