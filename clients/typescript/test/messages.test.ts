@@ -76,7 +76,8 @@ test("other bytes are refused, or the encoding of another message", () => {
 test("a client beyond 2^32 - 1 and a context of another size are refused", () => {
   const write = (context: Bytes, client: number): Bytes =>
     messages.encodeMessage("confirm-reply", context, client, { signature: context });
-  for (const data of [write(new Uint8Array(32), 2 ** 32), write(new Uint8Array(31), 0), write(new Uint8Array(33), 0)]) {
+  for (const [size, client] of [[32, 2 ** 32], [32, -1], [31, 0], [33, 0]] as const) {
+    const data = write(new Uint8Array(size), client);
     assert.throws(() => messages.readMessage(data, "confirm-reply", 1024), MalformedMessage);
   }
 });

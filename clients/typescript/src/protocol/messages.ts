@@ -126,7 +126,7 @@ export function readMessage<Name extends MessageName>(data: Uint8Array, name: Na
   const context = reader.bytes();
   expect(context.length === 32, `${name}: expected a context of 32 bytes, got ${context.length}`);
   const client = reader.integer();
-  expect(client < 2 ** 32, `${name}: a client beyond 2^32 - 1`);
+  expect(0 <= client && client < 2 ** 32, `${name}: a client outside of 0 ... 2^32 - 1`);
   const read = Object.fromEntries(fields.map((field) => [field, reader.bytes()]));
   reader.end();
   return { context, client: Number(client), fields: read as Fields<Name> };
