@@ -6,6 +6,7 @@ import { graphs } from "./graphs.js";
 import { identities } from "./identities.js";
 import { lists } from "./lists.js";
 import { activeMessages, messages } from "./messages.js";
+import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
 import { rosters } from "./roster.js";
 import { signatures } from "./signatures.js";
@@ -17,6 +18,7 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "identities.json": identities,
   "lists.json": lists,
   "messages.json": messages,
+  "noise.json": noise,
   "quantizer.json": quantizer,
   "roster.json": rosters,
   "signatures.json": signatures,
