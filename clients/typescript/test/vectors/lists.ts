@@ -13,10 +13,14 @@ export interface Written {
   readonly reason?: string;
   readonly text: string;
   readonly error?: string;
+  readonly members?: unknown;
+  readonly seed?: string;
+  readonly holder?: string;
+  readonly digest?: string;
 }
 
 /** Return a case for each text, in both forms in which a file can be given. */
-export function texts<T extends Written>(
+export function texts<T extends Written = Written>(
   group: string,
   all: readonly T[],
   check: (text: string | Uint8Array, expected: T, engine: Engine) => unknown,
@@ -33,18 +37,18 @@ export function texts<T extends Written>(
 }
 
 /** Hold an admission list against its members. */
-export function checkList(text: string | Uint8Array, { members }: { members?: unknown }): void {
+export function checkList(text: string | Uint8Array, { members }: Written): void {
   const read = parseAdmissionList(text).map(({ name, key, comment }) => ({ name, public: toHex(key), comment }));
   equals(members, read, "members");
 }
 
-function checkFile(text: string | Uint8Array, { seed, holder }: { seed?: string; holder?: string }): void {
+function checkFile(text: string | Uint8Array, { seed, holder }: Written): void {
   const file = parseIdentityFile(text);
   same(seed ?? "", file.seed, "seed");
   equals(holder, file.name, "name");
 }
 
-async function checkCharter(text: string | Uint8Array, { digest }: { digest?: string }, engine: Engine): Promise<void> {
+async function checkCharter(text: string | Uint8Array, { digest }: Written, engine: Engine): Promise<void> {
   same(digest ?? "", (await parseCharter(text, engine)).digest, "digest");
 }
 
