@@ -3,6 +3,7 @@
 import math
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -600,6 +601,32 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
     beside.close()
     hub.close()
     open_store(f"sqlite:///{path}", hub=True).close()
+
+
+_COMMAND = """
+import sys
+from ccesa.service.store import open_store
+store = open_store(sys.argv[1])
+store.add_token(sys.argv[2].encode(), int(sys.argv[3]), "site")
+store.close()
+"""
+
+
+def test_a_hub_sees_what_every_command_beside_it_has_written(path):
+    """With a second store, as it has for its board: neither opening nor closing it gives up its locks."""
+    url = f"sqlite:///{path}"
+    hub, board = open_store(url, hub=True), open_store(url)
+    open_store(url).close()
+    for client in range(3):  # each would take itself for the last one, and take the log away under the hub
+        subprocess.run([sys.executable, "-c", _COMMAND, url, f"hash {client}", str(client)], check=True)
+        assert [store.member_of(f"hash {client}".encode()) for store in (hub, board)] == [client, client]
+    hub.begin_series(b"config", 2)
+    board.close()
+    hub.close()
+    with sqlite3.connect(path) as whole:
+        assert whole.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert whole.execute("SELECT count(*) FROM series").fetchall() == [(1,)]
+    whole.close()
 
 
 def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
