@@ -1,0 +1,33 @@
+/**
+ * What a client has to remember across rounds, tabs and crashes, so that no round is joined twice and no task is
+ * answered more often than agreed (3.3, 3.4). Every answer is durable when its promise is fulfilled, and two callers at
+ * the same time never both get the last one.
+ */
+
+import type { Bytes } from "./bytes.js";
+
+/** Rounds that were joined: 36 bytes each, the series id and the number. */
+export interface UsedRounds {
+  /** Remember the round; false if it was there before. */
+  claim(round: Bytes): Promise<boolean>;
+}
+
+/** How many vectors have left for each task. */
+export interface TaskCounts {
+  /** Count one more vector for the task, unless so many have left; false then, and nothing has changed. */
+  spend(task: Bytes, attempts: number): Promise<boolean>;
+}
+
+/** Of a ledger: what vectors with noise are charged to. */
+export interface Account {
+  /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
+  check(): Promise<void>;
+  /** Charge one vector, before it leaves and never back. Throws as check does. */
+  charge(round: Bytes): Promise<void>;
+}
+
+/** All that a participant remembers. */
+export interface Memory {
+  readonly usedRounds: UsedRounds;
+  readonly tasks: TaskCounts;
+}
