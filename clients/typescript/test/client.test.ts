@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { maskHere, type Masker } from "../src/crypto/masks.js";
 import { BudgetSpent, ConfigError, FaultyNeighbour, FaultyServer, OrderError, TaskSpent, VectorError } from "../src/errors.js";
@@ -538,6 +538,17 @@ test("a task of another size comes before a complaint under active, too", async 
   await assert.rejects(complaining.receive(SIGNED.requests[2]!), FaultyNeighbour);
   const aborting = await played(SIGNED, 2);
   await assert.rejects(aborting.receive(request(new Uint8Array(31))), FaultyServer);
+});
+
+test("no field of a request has bytes behind its last one", async () => {
+  const charter = await parseCharter(SIGNED.party.charter!, engine);
+  const config = decodeConfig(fromHex(SIGNED.party.config), charter);
+  const { context, client, fields } = decodeMessage(SIGNED.requests[1]!, "roster-request", config);
+  for (const [field, bytes] of [["keys", 1], ["keys", 64], ["root", 1], ["proof", 1], ["v1", 1]] as const) {
+    const longer = { ...fields, [field]: concat(fields[field], new Uint8Array(bytes)) };
+    const lying = await played(SIGNED, 1);
+    await assert.rejects(lying.receive(encodeMessage("roster-request", context, client, longer)), FaultyServer);
+  }
 });
 
 test("a task that is spent is no abort", async () => {
