@@ -8,9 +8,9 @@ from runners import PLATFORMS, Runner, in_chromium, in_node
 
 
 @pytest.fixture(scope="session", params=list(PLATFORMS))
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(request: pytest.FixtureRequest) -> Runner:
     """The clients on each platform in turn."""
-    yield request.getfixturevalue(request.param)
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from vectors.cases.common import Stream
 
 import ccesa.errors
 from attacks.hostile import HostileRound
@@ -16,7 +17,6 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, charter_of, federation_of, inputs, steps_under
 from runners import Runner
-from vectors.cases.common import Stream
 
 #: By name, a graph of eight to twelve clients that survives two dropouts; with thin masks only under curious.
 GRAPHS = {

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from vectors.cases.common import Stream
 
 from adversary import foreign_messages
 from adversary_tampering import TAMPERINGS
@@ -15,7 +16,6 @@ from ccesa.simulate.enrolment import new_client, new_server
 from mixed import KINDS, Scene
 from rounds import federation_of, inputs
 from runners import Runner
-from vectors.cases.common import Stream
 
 #: Requests per scene, and scenes in the default tests and in the long one.
 EACH, FEW, MANY = 40, 16, 260
