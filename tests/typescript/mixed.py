@@ -1,4 +1,4 @@
-"""Rounds of clients in Python, in Node and in a browser. Everything but encapsulations follows from a number."""
+"""Rounds of clients in Python, in Node and in a browser; all but encapsulations follows from a number."""
 
 import itertools
 from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pytest
 
@@ -42,7 +42,7 @@ class Node:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            ["node", str(built("build/test/runner-node.js"))],
+            [shutil.which("node") or "node", str(built("build/test/runner-node.js"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -100,7 +100,10 @@ def built(name: str) -> Path:
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
+    extensions_map: ClassVar = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
+    }
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -132,8 +135,8 @@ def in_node() -> Iterator[Runner]:
 def in_chromium() -> Iterator[Runner]:
     """Run clients in Debian's Chromium.
 
-    Playwright has an event loop for as long as a browser is open. It gets a thread of its own, so that other tests
-    of this process may have loops and browsers, too.
+    Playwright has an event loop for as long as a browser is open. It gets a thread of its own, so that other
+    tests of this process may have loops and browsers, too.
     """
     built("build/test/runner.js")
     with served(PACKAGE) as address, ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""The same requests, right and mutated, to the client in Python and to the one in TypeScript: the same answers."""
+"""The same requests, right and mutated, get the same answers from Python's client and TypeScript's."""
 
 from collections import Counter
 from random import Random
@@ -56,7 +56,7 @@ def replayed(scene: Scene, client: int, requests: list[bytes]) -> list[str]:
 def mutated(
     scene: Scene, asked: dict[int, list[bytes]], log: list[bytes], random: Random
 ) -> tuple[int, list]:
-    """Return requests to one client: right ones, then one that was meddled with, then the right ones again."""
+    """Return requests to one client: right ones, one that was meddled with, and the right ones again."""
     client = random.choice([i for i, requests in asked.items() if requests])
     place = random.randrange(len(asked[client]))
     world = SimpleNamespace(config=scene.config, setup=SimpleNamespace(clients=scene.config.clients), log=log)

@@ -1,4 +1,4 @@
-"""Every vector in Node and in Chromium: the client in TypeScript gives the same bytes and the same refusals."""
+"""Every vector holds in Node and in Chromium: TypeScript's client gives the same bytes and refusals."""
 
 import json
 
