@@ -2,15 +2,22 @@
 
 import type { Replay } from "./check.js";
 import { derivations } from "./derivations.js";
+import { graphs } from "./graphs.js";
 import { hybrid } from "./hybrid.js";
 import { masks } from "./masks.js";
+import { activeMessages, messages } from "./messages.js";
+import { rosters } from "./roster.js";
 import { sealing } from "./sealing.js";
 import { sharing } from "./sharing.js";
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
+  "active_messages.json": activeMessages,
   "derivations.json": derivations,
+  "graphs.json": graphs,
   "hybrid.json": hybrid,
   "masks.json": masks,
+  "messages.json": messages,
+  "roster.json": rosters,
   "sealing.json": sealing,
   "sharing.json": sharing,
 };
