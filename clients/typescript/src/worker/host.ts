@@ -3,6 +3,7 @@
 import { concat, wipe, type Bytes } from "../bytes.js";
 import { addMasks, checkMasks, type Bits, type Mask, type Masker } from "../crypto/masks.js";
 import type { Generator } from "../crypto/engine.js";
+import { discard } from "../crypto/keystreams.js";
 import { OrderError, Unsupported } from "../errors.js";
 import { cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
@@ -58,7 +59,9 @@ export class Workers {
         const asked = partOf(vector, at * PART, bits, generator, masks);
         const piece = vector.subarray(asked.from, asked.from + PART);
         try {
-          piece.set(await place.run({ job: "mask", asked }, told));
+          const masked = await place.run({ job: "mask", asked }, told);
+          piece.set(masked);
+          discard(masked);
         } catch (error) {
           if (!(error instanceof Unsupported)) throw error;
           await addMasks(piece, bits, generator, masks, { ...options, ...told, from: asked.from });
