@@ -1,4 +1,4 @@
-"""Vectors under their masks in Chromium: in workers, and where a page may have neither them nor WebAssembly."""
+"""Vectors under their masks in Chromium: in workers, and in a page that may have neither them nor wasm."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
