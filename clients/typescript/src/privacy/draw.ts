@@ -2,6 +2,7 @@
 
 import { wipe } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
+import { VectorError } from "../errors.js";
 import type { Row, Thresholds } from "./thresholds.js";
 
 /** Called between parts of long work with what is done of it, 0 to 1; may wait, so that a page stays alive. */
@@ -57,6 +58,9 @@ export async function drawWith(
 function drawPart(thresholds: Thresholds, fine: Float64Array, uniform: DataView): void {
   const cells = 2 ** thresholds.gridBits;
   for (let at = 0, byte = 0; at < fine.length; at++, byte += KEY) {
+    if (!Number.isSafeInteger(fine[at])) {
+      throw new VectorError(`nothing is drawn around ${fine[at]} fine steps`);
+    }
     const whole = Math.floor(fine[at]! / cells);
     const row = thresholds.row(fine[at]! - whole * cells);
     // The high 64 bits come first, each half little-endian.
