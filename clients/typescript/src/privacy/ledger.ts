@@ -3,7 +3,7 @@
  * Each is written down before it leaves and never taken back. One that would exceed the budget does not leave.
  */
 
-import { ascii, toHex, type Bytes } from "../bytes.js";
+import { toHex, type Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { BudgetSpent, ConfigError, DamagedLedger } from "../errors.js";
 import type { Account } from "../memory.js";
@@ -54,13 +54,19 @@ function isBudget({ epsilon, delta }: Budget): boolean {
   return epsilon > 0 && epsilon <= 50 && delta >= 1e-12 && delta < 1;
 }
 
-function isEntry(entry: Entry): boolean {
-  try {
-    checkPrivacy(entry.noise);
-  } catch {
-    return false;
+function isEntry({ round, scope, noise }: Entry): boolean {
+  return /^[0-9a-f]{72}$/.test(round) && /^[0-9a-f]{64}$/.test(scope) && typeof noise === "object" && noise !== null;
+}
+
+/** Refuse noise in a ledger that nobody can have charged. */
+function checkReleases(releases: readonly Release[]): void {
+  for (const { noise } of releases) {
+    try {
+      checkPrivacy(noise as PrivacyTable);
+    } catch (error) {
+      throw new DamagedLedger("the ledger has noise in it that promises more than it keeps", { cause: error });
+    }
   }
-  return /^[0-9a-f]{72}$/.test(entry.round) && /^[0-9a-f]{64}$/.test(entry.scope);
 }
 
 /** Return a line as it was written; whatever else it is, the ledger is damaged. */
@@ -161,7 +167,7 @@ export class Ledger {
   }
 
   async #sealed(seal: string, line: string): Promise<string> {
-    return toHex(await this.engine.sha256(ascii(`${seal}\n${line}`)));
+    return toHex(await this.engine.sha256(new TextEncoder().encode(`${seal}\n${line}`)));
   }
 
   async #read(): Promise<Book> {
@@ -174,6 +180,8 @@ export class Ledger {
     if (first === undefined || seal !== found) {
       throw new DamagedLedger(first === undefined ? "there is no ledger" : "the ledger is not as it was written");
     }
-    return { budget: parse(first, isBudget), entries: rest.map((line) => parse(line, isEntry)), seal };
+    const entries = rest.map((line) => parse(line, isEntry));
+    checkReleases(releasesOf(entries));
+    return { budget: parse(first, isBudget), entries, seal };
   }
 }

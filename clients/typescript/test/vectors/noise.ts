@@ -3,7 +3,7 @@
 import { concat, fromHex, littleEndian, toHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { epsilonOf } from "../../src/privacy/accounting.js";
-import { drawWith } from "../../src/privacy/draw.js";
+import { drawLargeWith, drawWith } from "../../src/privacy/draw.js";
 import { encodeWithKey, NoisyQuantizer, toFine } from "../../src/privacy/noisy.js";
 import { rotate, rotateBack, signBits } from "../../src/privacy/rotation.js";
 import { checkPrivacy, mechanismDigest, privacyEntries, privacyLength, type PrivacyTable } from "../../src/privacy/table.js";
@@ -70,16 +70,15 @@ async function rotation(engine: Engine, entry: any): Promise<void> {
   close(entry.values, vector, "rotated back");
 }
 
-/** Draw around integers of any size: only what is below 2^p of each goes through the draw. */
 async function draws(engine: Engine, entry: any): Promise<void> {
-  const cells = 2n ** BigInt(entry.grid_bits);
-  const small = entry.fine.every((value: unknown) => typeof value === "number");
-  const split = !small && entry.error === undefined;
-  const fine: bigint[] = entry.fine.map((value: number | string) => BigInt(value));
-  const numbers = Float64Array.from(fine, (value) => Number(split ? BigInt.asUintN(entry.grid_bits, value) : value));
-  await drawWith(engine, fromHex(entry.key), new Thresholds(entry.variance, entry.grid_bits), numbers);
-  const whole = (at: number): bigint => (split ? (fine[at]! - BigInt.asUintN(entry.grid_bits, fine[at]!)) / cells : 0n);
-  equals(entry.drawn.map(String), Array.from(numbers, (value, at) => String(BigInt(value) + whole(at))), "drawn");
+  const thresholds = new Thresholds(entry.variance, entry.grid_bits);
+  const drawn = await drawLargeWith(engine, fromHex(entry.key), thresholds, entry.fine.map(BigInt));
+  equals(entry.drawn.map(String), drawn.map(String), "drawn");
+  if (entry.fine.every((value: unknown) => typeof value === "number")) {
+    const fine = Float64Array.from(entry.fine);
+    await drawWith(engine, fromHex(entry.key), thresholds, fine);
+    equals(entry.drawn, Array.from(fine), "drawn as floats");
+  }
 }
 
 async function encoded(engine: Engine, entry: any, mechanisms: any): Promise<void> {
