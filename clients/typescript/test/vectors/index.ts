@@ -1,5 +1,13 @@
 /** Every file of `vectors/`, and what replays it. */
 
 import type { Replay } from "./check.js";
+import { graphs } from "./graphs.js";
+import { activeMessages, messages } from "./messages.js";
+import { rosters } from "./roster.js";
 
-export const REPLAYS: Readonly<Record<string, Replay>> = {};
+export const REPLAYS: Readonly<Record<string, Replay>> = {
+  "active_messages.json": activeMessages,
+  "graphs.json": graphs,
+  "messages.json": messages,
+  "roster.json": rosters,
+};
