@@ -1,0 +1,59 @@
+/** The admission list of a federation: a line for each member, before there is a charter (13.1). */
+
+import { checkIdentityKey } from "../crypto/signatures.js";
+import { ConfigError } from "../errors.js";
+import { keyOf, toBase64 } from "./base64.js";
+import { checkCharacters, checkName, linesOf } from "./characters.js";
+import type { Member } from "./charter.js";
+
+/** A member with what its line says besides. */
+export interface Admitted extends Member {
+  readonly comment: string;
+}
+
+/**
+ * Read an admission list.
+ * @param file Its text or its bytes, as they are.
+ * @throws ConfigError for anything but lines of a name, a public key and a comment.
+ */
+export function parseAdmissionList(file: string | Uint8Array): readonly Admitted[] {
+  const lines = linesOf(file, "the admission list");
+  const members = lines.filter((line) => !line.startsWith("#")).map(admitted);
+  checkDistinct(members);
+  return members;
+}
+
+function admitted(line: string): Admitted {
+  const [, name, key, comment = ""] = /^([^ ]+)(?: +([^ ]+)(?: +(.*))?)?$/.exec(line)!;
+  return { ...memberOf(name!, key ?? "", `the line of ${name}`), comment };
+}
+
+/**
+ * Return the member of a name and a key in base64.
+ * @throws ConfigError for what is no name, and for keys that are none or of small order.
+ */
+export function memberOf(name: string, key: string, what: string): Member {
+  return { name: checkName(name, what), key: checkedKey(keyOf(key, what), what) };
+}
+
+/** Refuse members of whom two have one name or one key. */
+export function checkDistinct(members: readonly Member[]): void {
+  for (const of of [(member: Member) => member.name, (member: Member) => toBase64(member.key)]) {
+    const seen = new Set<string>();
+    for (const member of members) {
+      if (seen.has(of(member))) {
+        throw new ConfigError(`the name or the key of ${member.name} is there twice`);
+      }
+      seen.add(of(member));
+    }
+  }
+}
+
+/**
+ * Return the line that admits a member, without a line end.
+ * @throws ConfigError for what is no name, no key or no comment.
+ */
+export function admissionLine(name: string, publicKey: Uint8Array, comment = ""): string {
+  const { key } = memberOf(name, toBase64(publicKey), "the member");
+  return [name, toBase64(key), checkCharacters(comment, "the comment")].join(" ").trimEnd();
+}
