@@ -1,7 +1,6 @@
 /** How a contribution becomes a vector. Under a charter the charter decides that, whatever the hub announces. */
 
 import type { Bytes } from "../bytes.js";
-import type { Charter } from "../charter/charter.js";
 import type { RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { ConfigError, FaultyServer, VectorError } from "../errors.js";
@@ -49,8 +48,7 @@ export const WORDS: Form = {
   given: (payload) => payload,
   vector: async (contribution, _, { config }) => {
     const Type = TYPES[config.bits];
-    // By its name and not by its class: another frame or Node's vm has classes of its own.
-    if (!ArrayBuffer.isView(contribution) || !(contribution instanceof Type) || contribution.length !== config.length) {
+    if (!(contribution instanceof Type) || contribution.length !== config.length) {
       throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
     }
     return new Uint8Array(contribution.buffer, contribution.byteOffset, contribution.byteLength).slice();

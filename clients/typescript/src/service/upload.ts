@@ -6,8 +6,8 @@ import { countIn, inWords, problemOf, type Answer } from "./answers.js";
 import type { Call, Line } from "./line.js";
 
 const TYPE = { "Content-Type": "application/octet-stream" };
-const SMALLEST_PART = 1 << 14;
-/** How often an upload may go back before it is given up; each part that gets through makes up for one. */
+const SMALLEST_PART = 256;
+/** How often an upload may go back, or stay where it is, before it is given up. */
 const MOST_BACK = 20;
 
 /** What became of a reply: it counts; it came too late; the hub found a mistake in it. */
@@ -75,8 +75,9 @@ async function inParts(
       await line.rest(answer, back++, began);
       at = await placeOf(line, path, reply);
     } else if (answer.status === 409 && problemOf(answer).name === "upload-offset") {
-      at = checkedPlace(problemOf(answer).fields["upload_offset"], reply);
-      back++;
+      const place = checkedPlace(problemOf(answer).fields["upload_offset"], reply);
+      back += place > at ? 0 : 1; // it is further where only the answer to a part was lost
+      at = place;
     } else {
       sent(reply.length);
       return answer;
