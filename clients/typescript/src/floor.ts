@@ -61,7 +61,7 @@ export function checkFloor(config: RoundConfig, floor: Floor): void {
   for (const name of Object.keys(DEFAULT_FLOOR) as (keyof Floor)[]) {
     // The other way round a limit that is not a number would hold.
     if (!(have[name] >= floor[name])) {
-      throw new ConfigError(`the client asks for ${name} of at least ${floor[name]}, the configuration has ${have[name]}`);
+      throw new ConfigError(`expected ${name} of at least ${floor[name]}, the configuration has ${have[name]}`);
     }
   }
 }

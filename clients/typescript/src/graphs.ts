@@ -1,7 +1,7 @@
 /** The assignment graph as one client draws it (docs/protocol.md, section 4). */
 
 import type { Bytes } from "./bytes.js";
-import type { RoundConfig } from "./config.js";
+import { maskRules, type RoundConfig } from "./config.js";
 import type { Engine } from "./crypto/engine.js";
 import { ConfigError } from "./errors.js";
 
@@ -14,10 +14,12 @@ export interface Neighbourhood {
 /** Tells by the rank of another member whether there is an edge. */
 type Test = (rank: number) => boolean;
 
+type Pair = readonly [number, number];
+
 const every: Test = () => true;
 
 /** Return E(key, x, y) of pairs (x, y). */
-async function words(engine: Engine, key: Uint8Array, pairs: readonly (readonly [number, number])[]): Promise<bigint[]> {
+async function words(engine: Engine, key: Uint8Array, pairs: readonly Pair[]): Promise<bigint[]> {
   const blocks = new DataView(new ArrayBuffer(16 * pairs.length));
   pairs.forEach(([x, y], at) => {
     blocks.setUint32(16 * at, x, true);
@@ -60,7 +62,8 @@ export async function neighbourhood(
   if (own < 0) {
     throw new ConfigError(`client ${client} is not in V1`);
   }
-  const { p, mask_p, degree, mask_degree } = { p: null, mask_p: null, degree: null, mask_degree: null, ...graph };
+  const { p, degree } = { p: null, degree: null, ...graph };
+  const { mask_p, mask_degree } = maskRules(graph);
   const below = p === null && mask_p === null ? undefined : await belowTest(engine, seed, v1, client);
   const near = degree === null && mask_degree === null ? undefined : await nearTest(engine, seed, v1.length, own);
   const edge = p !== null ? below!(p) : degree !== null && v1.length > degree + 1 ? near!(degree) : every;
@@ -85,7 +88,12 @@ async function belowTest(
 }
 
 /** Return the tests of circle distances, which are drawn by ranks. */
-async function nearTest(engine: Engine, seed: Uint8Array, size: number, own: number): Promise<(degree: number) => Test> {
+async function nearTest(
+  engine: Engine,
+  seed: Uint8Array,
+  size: number,
+  own: number,
+): Promise<(degree: number) => Test> {
   const position = await circlePositions(engine, seed, size);
   return (degree) => (rank) => {
     const apart = Math.abs(position[rank]! - position[own]!);

@@ -6,7 +6,7 @@ import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
 import { setBytes } from "./sets.js";
 
-/** What limits depend on, in the page's letters: B, T, Q of the agreement; D neighbours; m w; S of a set; P of a proof. */
+/** What limits depend on, by the page's letters: B, T and Q of the agreement, D neighbours, S of a set, P of a proof. */
 interface Sizes {
   readonly B: number;
   readonly T: number;
