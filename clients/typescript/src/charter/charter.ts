@@ -1,20 +1,11 @@
 /** The charter of a federation: who its members are, and all that they have agreed on (docs/protocol.md, 13.1). */
 
 import { equal, type Bytes } from "../bytes.js";
+import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold } from "../config.js";
 import type { Generator } from "../crypto/engine.js";
 import { ConfigError } from "../errors.js";
-
-/** The maps of 3.1. */
-export type Graph =
-  | { readonly type: "erdos-renyi"; readonly p: number; readonly mask_p: number | null }
-  | { readonly type: "harary"; readonly degree: number; readonly mask_degree: number | null }
-  | { readonly type: "complete"; readonly mask_p: number | null; readonly mask_degree: number | null };
-export type Threshold =
-  | { readonly type: "majority" }
-  | { readonly type: "linear"; readonly slope: number; readonly base: number }
-  | { readonly type: "fixed"; readonly t: number };
-export type PrivacyTable = object;
-export type Schema = object;
+import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
+import { levelsOf } from "../quantize/settings.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */
 export interface Member {
@@ -54,6 +45,8 @@ export interface Learning {
 
 /** All that a charter says. */
 export interface Articles {
+  readonly version: 2;
+  /** A site accepts the newest that it was given by hand. */
   readonly serial: number;
   /** Seconds since 1970; from then on no round is joined. */
   readonly expires: number;
@@ -62,15 +55,15 @@ export interface Articles {
   readonly graph: Graph;
   readonly threshold: Threshold;
   readonly generator: Generator;
-  readonly agreement: string;
-  readonly bits: 8 | 16 | 32 | 64;
+  readonly agreement: AgreementName;
+  readonly bits: Bits;
   readonly leastRoster: number;
   readonly minSurvivors: number;
   readonly attempts: number;
   readonly certificate: Certificate;
   readonly learning: Learning | null;
-  readonly privacy: PrivacyTable | null;
-  readonly statistics: Schema | null;
+  readonly privacy: object | null;
+  readonly statistics: object | null;
 }
 
 /** A charter that has been checked, with its digest. */
@@ -82,6 +75,34 @@ export interface Charter extends Articles {
    * @throws ConfigError for a key that is no member's.
    */
   place(publicKey: Uint8Array): number;
+}
+
+/** What holds between the articles of a charter, besides the limits of a configuration under it. */
+const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
+  ["least_roster is in 3 ... members", (a) => 3 <= a.leastRoster && a.leastRoster <= a.members.length],
+  ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
+  ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
+  ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
+];
+
+/**
+ * Refuse articles that cannot work together, or not safely.
+ * @throws ConfigError that says which.
+ */
+export function checkArticles(articles: Articles): void {
+  const { graph, threshold, generator, agreement, bits, minSurvivors, members } = articles;
+  const terms = { graph, threshold, generator, agreement, bits, minSurvivors, clients: members.length };
+  const any = { seriesId: new Uint8Array(32), number: 0, length: 1, accept: true, charter: new Uint8Array(32) };
+  const config = { version: 2, guard: "active", ...terms, ...any } as const;
+  checkConfig(config);
+  checkFloor(config, DEFAULT_FLOOR);
+  const broken = RULES.find(([, holds]) => !holds(articles));
+  if (broken !== undefined) {
+    throw new ConfigError(`not a charter: ${broken[0]}`);
+  }
+  if (articles.learning !== null) {
+    levelsOf(articles.learning.fieldBits, members.length);
+  }
 }
 
 /**

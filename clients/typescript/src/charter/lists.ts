@@ -33,7 +33,9 @@ function admitted(line: string): Admitted {
  * @throws ConfigError for what is no name, and for keys that are none or of small order.
  */
 export function memberOf(name: string, key: string, what: string): Member {
-  return { name: checkName(name, what), key: checkedKey(keyOf(key, what), what) };
+  const member = { name: checkName(name, what), key: keyOf(key, what) };
+  checkIdentityKey(member.key);
+  return member;
 }
 
 /** Refuse members of whom two have one name or one key. */

@@ -4,6 +4,7 @@
  */
 
 import { ConfigError } from "../errors.js";
+import { TomlTime } from "./toml-values.js";
 
 /** A number that an integer may stand for, and its limits. */
 export interface Limits {
@@ -45,7 +46,7 @@ export class Table {
 
   /** Read a key with a check of its own, or return null where it is missing. */
   optional<T>(key: string, check: (value: unknown, what: string) => T): T | null {
-    return this.read<T | null>(key, check, null as T | null) ?? null;
+    return this.has(key) ? this.read(key, check) : (this.#asked.add(key), null);
   }
 
   /** Read an integer within limits; a float is none. */
@@ -108,9 +109,10 @@ export function checkFloat(value: unknown, what: string, limits: Limits = {}): n
   if (typeof value !== "number" && typeof value !== "bigint") {
     throw new ConfigError(`${what} is not a number`);
   }
-  const number = Number(value);
+  // Zero has one encoding. An integer that no float holds is refused, and not taken for infinity.
+  const number = Number(value) + 0;
   const { least = -Infinity, most = Infinity } = limits;
-  if (!(least <= number && number <= most)) {
+  if (!(least <= number && number <= most) || (typeof value === "bigint" && !Number.isFinite(number))) {
     throw new ConfigError(`${what} is not in ${least} ... ${most}`);
   }
   return number;
@@ -155,7 +157,7 @@ export function checkArray<T>(
 
 /** Return a table of TOML, to be read. */
 export function checkTable(value: unknown, what: string): Table {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof TomlTime) {
     throw new ConfigError(`${what} is not a table`);
   }
   return new Table(value as Record<string, unknown>, what);

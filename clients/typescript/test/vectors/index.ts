@@ -1,9 +1,12 @@
 /** Every file of `vectors/`, and what replays it. */
 
 import type { Replay } from "./check.js";
+import { charters } from "./charters.js";
 import { derivations } from "./derivations.js";
 import { graphs } from "./graphs.js";
 import { hybrid } from "./hybrid.js";
+import { identities } from "./identities.js";
+import { lists } from "./lists.js";
 import { masks } from "./masks.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
@@ -11,12 +14,16 @@ import { quantizer } from "./quantizer.js";
 import { rosters } from "./roster.js";
 import { sealing } from "./sealing.js";
 import { sharing } from "./sharing.js";
+import { signatures } from "./signatures.js";
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "active_messages.json": activeMessages,
+  "charters.json": charters,
   "derivations.json": derivations,
   "graphs.json": graphs,
   "hybrid.json": hybrid,
+  "identities.json": identities,
+  "lists.json": lists,
   "masks.json": masks,
   "messages.json": messages,
   "noise.json": noise,
@@ -24,4 +31,5 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "roster.json": rosters,
   "sealing.json": sealing,
   "sharing.json": sharing,
+  "signatures.json": signatures,
 };
