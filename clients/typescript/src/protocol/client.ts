@@ -12,7 +12,7 @@ import {
   OrderError,
   WrongProof,
 } from "../errors.js";
-import { joinActive, joinCurious, type ActiveOptions, type ClientOptions } from "./joining.js";
+import { joinActive, joinCurious, type ActiveOptions, type ClientOptions, type Entry } from "./joining.js";
 import { sumAhead } from "./masking.js";
 import { CallersError, honest, type Round } from "./round.js";
 import type { State } from "./states.js";
@@ -29,7 +29,7 @@ interface Answered {
 }
 
 /**
- * A client of the guard `curious` in one round. Hand it every request of the server, and send what it returns.
+ * What clients of both guards are in one round. Hand it every request of the server, and send what it returns.
  *
  * It is in one state at a time, and moves on when a step has ended, never in the middle of one: what a step has drawn,
  * sealed or signed is handed out only together with the move, so nothing is drawn, sealed or masked twice for the same
@@ -39,7 +39,7 @@ interface Answered {
  *
  * Its state stays in this object, and cannot be taken elsewhere: a page or a process that ends leaves its rounds.
  */
-export class Client {
+export abstract class RoundClient {
   readonly #round: Round;
   readonly #steps: readonly Step[];
   readonly #left = new AbortController();
@@ -50,22 +50,10 @@ export class Client {
   #busy = false;
   #preparing: Promise<void> | null = null;
 
-  /** Use `join`, which checks everything first. */
-  protected constructor(round: Omit<Round, "signal">, state: State) {
+  protected constructor({ round, state }: Entry) {
     this.#round = Object.freeze({ ...round, signal: this.#left.signal });
     this.#steps = stepsOf(round.config);
     this.#state = state;
-  }
-
-  /**
-   * Join a round: check all that can be checked before any key is made.
-   *
-   * @throws ConfigError for a round below the client's limits, one that it has used, an id or a task that is none.
-   * @throws VectorError for a vector of another size than the round's.
-   */
-  static async join(options: ClientOptions): Promise<Client> {
-    const { round, state } = await joinCurious(options);
-    return new Client(round, state);
   }
 
   /** Whether the client has released its shares: nothing else is asked of it. */
@@ -204,8 +192,29 @@ export class Client {
   }
 }
 
-/** A client of the guard `active`, which holds a charter and an identity of its own. */
-export class ActiveClient extends Client {
+/** A client of the guard `curious`: it relies on a server that follows the protocol, and checks what it can alone. */
+export class Client extends RoundClient {
+  private constructor(entry: Entry) {
+    super(entry);
+  }
+
+  /**
+   * Join a round: check all that can be checked before any key is made.
+   *
+   * @throws ConfigError for a round below the client's limits, one that it has used, an id or a task that is none.
+   * @throws VectorError for a vector of another size than the round's.
+   */
+  static async join(options: ClientOptions): Promise<Client> {
+    return new Client(await joinCurious(options));
+  }
+}
+
+/** A client of the guard `active`, which holds a charter and an identity of its own: the server may lie. */
+export class ActiveClient extends RoundClient {
+  private constructor(entry: Entry) {
+    super(entry);
+  }
+
   /**
    * Join a round under a charter: check all that can be checked before any key is made.
    *
@@ -213,9 +222,8 @@ export class ActiveClient extends Client {
    *   does not have this identity, a task that is none.
    * @throws VectorError for a vector of another size than the round's.
    */
-  static override async join(options: ActiveOptions): Promise<ActiveClient> {
-    const { round, state } = await joinActive(options);
-    return new ActiveClient(round, state);
+  static async join(options: ActiveOptions): Promise<ActiveClient> {
+    return new ActiveClient(await joinActive(options));
   }
 }
 

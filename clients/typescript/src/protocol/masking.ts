@@ -1,15 +1,14 @@
 /** Step 2: the vector goes under its masks, once (docs/protocol.md, 3.4 and section 9). */
 
-import { equal, le32, wipe, type Bytes } from "../bytes.js";
+import { equal, wipe, type Bytes } from "../bytes.js";
 import { vectorBytes } from "../config.js";
 import { addStream } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
 import type { Mask } from "../crypto/masks.js";
 import { TaskSpent } from "../errors.js";
-import { hashed } from "../labels.js";
 import { checkTask, checkVector } from "./joining.js";
 import { callers, honest, roundKey, type Round, type Source } from "./round.js";
-import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, Usable } from "./states.js";
+import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
  * Return the masked vector, when the request has passed all its checks but those of the task.
@@ -31,7 +30,7 @@ export async function maskedVector(
 }
 
 /** Return the state in which all masks are summed that may be needed. */
-export async function sumAhead<S extends Accepted | AcceptedAmong>(round: Round, state: S): Promise<S> {
+export async function sumAhead(round: Round, state: Accepted | AcceptedAmong): Promise<State> {
   if (state.ahead !== null) {
     return state;
   }
@@ -46,11 +45,6 @@ export function rowsOf(round: Round, { row, threshold }: Usable, v2: readonly Op
   const others = v2.map(({ client, masked, row: theirs }): Held => ({ client, masked, row: theirs }));
   const rows = [...others, own].sort((a, b) => a.client - b.client);
   return { threshold, rows, secrets: rows.map((held) => held.row) };
-}
-
-/** Return the digest of V2 as this client knows it: packed ids, or a bitmap under `active`. */
-export function amongDigest(round: Round, v2: Bytes): Promise<Bytes> {
-  return hashed(round.engine, "maskedAmong", round.context, le32(round.client), v2);
 }
 
 async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {

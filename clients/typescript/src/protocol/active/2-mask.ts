@@ -1,9 +1,8 @@
 /** Step 2 of the guard `active`: the vector under masks with all neighbours in one V2, which is signed. */
 
-import { le32, type Bytes } from "../../bytes.js";
-import { hashed } from "../../labels.js";
+import { amongDigest, vectorDigest } from "../../crypto/keys.js";
 import { complaint, presentOf } from "../accusing.js";
-import { amongDigest, maskedVector, rowsOf } from "../masking.js";
+import { maskedVector, rowsOf } from "../masking.js";
 import { openAll } from "../opening.js";
 import { maskingText, receiptText } from "../roster.js";
 import { honest, sized, TASK_BYTES, type Round } from "../round.js";
@@ -38,8 +37,8 @@ async function masked(round: Round, state: Usable, present: readonly Opened[], s
   const { identity } = memberOf(round);
   const { v2, task } = signed;
   const vector = await maskedVector(round, state, present, task);
-  const digest = await hashed(engine, "maskedVector", context, le32(client), vector);
-  const among = await amongDigest(round, v2);
+  const digest = await vectorDigest(engine, vector, context, client);
+  const among = await amongDigest(engine, v2, context, client);
   const signature = await identity.sign(await maskingText(engine, { context, ...signed }));
   const receipt = await identity.sign(await receiptText(engine, { context, ...signed }, digest));
   const next = { kind: "SignedV2", ...rowsOf(round, state, present), signed } as const;

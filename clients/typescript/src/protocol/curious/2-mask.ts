@@ -1,9 +1,9 @@
 /** Step 2 of the guard `curious`: the masked vector, or a complaint where the shares come with the request. */
 
-import { le32, type Bytes } from "../../bytes.js";
-import { hashed } from "../../labels.js";
+import type { Bytes } from "../../bytes.js";
+import { amongDigest, vectorTag } from "../../crypto/keys.js";
 import { complaint, presentOf } from "../accusing.js";
-import { amongDigest, maskedVector, rowsOf } from "../masking.js";
+import { maskedVector, rowsOf } from "../masking.js";
 import { packIds, unpackIds } from "../messages.js";
 import { without } from "../neighbours.js";
 import { openAll } from "../opening.js";
@@ -26,14 +26,11 @@ export const maskAtOnce = step("Shared", "mask-at-once-request", async (round, s
 });
 
 async function masked(round: Round, state: Usable, v2: readonly Opened[], task: Bytes): Promise<Answer> {
+  const { engine, context, client } = round;
   const vector = await maskedVector(round, state, v2, task);
   const next = { kind: "Holding", ...rowsOf(round, state, v2) } as const;
-  const among = await amongDigest(round, packIds(next.rows.map(({ client }) => client)));
-  return answered(round, next, "mask-reply", { tag: await tagOf(round, vector), among, task, vector }, false);
-}
-
-/** The checksum of a masked vector: GMAC under a key that everybody knows. */
-async function tagOf({ engine, context, client }: Round, vector: Bytes): Promise<Bytes> {
-  const key = await hashed(engine, "maskedVector", context, le32(client));
-  return engine.gcmSeal(key.subarray(0, 16), new Uint8Array(12), new Uint8Array(0), vector);
+  const ids = packIds(next.rows.map((held) => held.client));
+  const among = await amongDigest(engine, ids, context, client);
+  const tag = await vectorTag(engine, vector, context, client);
+  return answered(round, next, "mask-reply", { tag, among, task, vector }, false);
 }
