@@ -5,8 +5,9 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
+import { toBase64 } from "../src/charter/base64.js";
 import { originOf } from "../src/service/address.js";
-import { fieldsOf, fromBase64, inWords, toBase64 } from "../src/service/answers.js";
+import { fieldsOf, fromBase64, inWords } from "../src/service/answers.js";
 import { HubAway, shown, Stopped } from "../src/service/errors.js";
 import { Line, sleep, type Call } from "../src/service/line.js";
 import { openSession } from "../src/service/session.js";

@@ -49,7 +49,7 @@ async function opened(folder: string): Promise<Files> {
     throw new Unsupported("files need Node 20.16 or newer; in a browser use indexedDbMemory");
   }
   const files = builtin("node:fs/promises") as Files;
-  await files.mkdir(folder, { recursive: true, mode: 0o700 });
+  await files.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable(folder));
   return files;
 }
 
@@ -62,11 +62,17 @@ async function made(files: Files, folder: string, name: string): Promise<boolean
     if ((error as { code?: string }).code === "EEXIST") {
       return false;
     }
-    throw new ConfigError(`the memory in ${folder} cannot be written`, { cause: error });
+    return unwritable(folder)(error);
   }
   await synced(file);
   await files.open(folder, "r").then(synced).catch(() => undefined); // Windows has no such thing for folders
   return true;
+}
+
+function unwritable(folder: string): (cause: unknown) => never {
+  return (cause) => {
+    throw new ConfigError(`the memory in ${folder} cannot be written`, { cause });
+  };
 }
 
 async function synced(file: File): Promise<void> {

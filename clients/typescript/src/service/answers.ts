@@ -57,12 +57,12 @@ export function fromBase64(text: string, most: number): Bytes {
   if (text.length > 4 * Math.ceil(most / 3) || text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
     throw new FaultyServer(`expected at most ${most} bytes in base64 from the hub, got something else`);
   }
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}
-
-/** Return bytes in base64, with padding. */
-export function toBase64(data: Uint8Array): string {
-  return btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
+  const characters = atob(text);
+  const data = new Uint8Array(characters.length);
+  for (let at = 0; at < data.length; at++) {
+    data[at] = characters.charCodeAt(at);
+  }
+  return data;
 }
 
 /** Return a header that is a whole number from 0 on, or null where it is not there or anything else. */

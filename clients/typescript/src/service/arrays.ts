@@ -21,7 +21,17 @@ const MOST_ARRAYS = 1 << 16;
 const MOST_SIDES = 32;
 
 /** The numbers of an array, the last index running fastest. */
-export type Numbers = InstanceType<(typeof TYPES)[keyof typeof TYPES]>;
+export type Numbers =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
 
 /** An array with its shape. */
 export interface NamedArray {

@@ -4,19 +4,31 @@ import type { Charter } from "../charter/charter.js";
 import { ConfigError } from "../errors.js";
 import type { Fields } from "./answers.js";
 import type { Announcement } from "./federation.js";
-import { arraysForm, WORDS, type Form } from "./forms.js";
+import { arraysForm, noisyForm, WORDS, type Form } from "./forms.js";
 import { shown } from "./errors.js";
+import type { Site } from "./site.js";
 
 /**
  * Return the form of contributions.
  *
- * @throws ConfigError for one that a hub without a charter announces and that does not exist.
+ * @throws ConfigError for one that a hub without a charter announces and that does not exist; for noise without an account,
+ *   and for an account without noise.
  */
-export function formOf({ charter }: { readonly charter: Charter | null }, told: Announcement): Form {
-  return charter === null ? announcedForm(told) : charteredForm(charter);
+export function formOf({ charter, account }: Pick<Site, "charter" | "account">, told: Announcement): Form {
+  const form = charter === null ? announcedForm(told) : charteredForm(charter);
+  if (form.noisy === true && account === undefined) {
+    throw new ConfigError("vectors of this federation have noise, which is charged: take part with an account of a ledger");
+  }
+  if (form.noisy !== true && account !== undefined) {
+    throw new ConfigError("whoever has a ledger takes part with noise only, and vectors of this federation have none");
+  }
+  return form;
 }
 
-function charteredForm({ learning, members }: Charter): Form {
+function charteredForm({ learning, members, privacy }: Charter): Form {
+  if (privacy !== null) {
+    return noisyForm(privacy);
+  }
   return learning === null ? WORDS : arraysForm({ ...learning, clients: members.length });
 }
 
@@ -29,6 +41,9 @@ const ANNOUNCED: Readonly<Record<string, (form: Fields, told: Announcement) => F
     return WORDS;
   },
   arrays: (form, { config }) => {
+    if ((form["privacy"] ?? null) !== null) {
+      throw new ConfigError("noise is taken from a charter only, and this hub has none");
+    }
     if (form["clients"] !== config?.clients) {
       throw new ConfigError("the hub's form is for another number of clients than its rounds");
     }

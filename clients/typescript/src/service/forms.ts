@@ -4,6 +4,8 @@ import type { Bytes } from "../bytes.js";
 import type { RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { ConfigError, FaultyServer, VectorError } from "../errors.js";
+import { NoisyQuantizer } from "../privacy/noisy.js";
+import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
 import { Quantizer } from "../quantize/quantizer.js";
 import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
@@ -25,6 +27,8 @@ export interface Form {
   given(payload: Bytes): unknown;
   /** Return the words of a contribution as bytes of their own; throws VectorError. */
   vector(contribution: unknown, payload: Bytes, purpose: Purpose): Promise<Bytes>;
+  /** Whether vectors have noise, which is charged. */
+  readonly noisy?: boolean;
   /** Under what vectors are counted, where that is not the task itself. */
   readonly counted?: Bytes;
 }
@@ -65,8 +69,8 @@ export interface ArraySettings {
 
 /** Return the form of a model's arrays, whose mean is wanted, with a weight or without. */
 export function arraysForm(settings: ArraySettings): Form {
-  const quantizerOf = (arrays: Arrays): Quantizer =>
-    new Quantizer({ ...settings, shapes: [...arrays.values()].map(({ shape }) => shape), rounding: "stochastic" });
+  const { clients, clip, maxWeight, fieldBits } = settings;
+  const agreed = { clients, clip, maxWeight, fieldBits, rounding: "stochastic" } as const;
   return {
     type: "arrays",
     check: check64,
@@ -74,11 +78,34 @@ export function arraysForm(settings: ArraySettings): Form {
     vector: async (contribution, payload, { config, engine }) => {
       const task = unpackArrays(payload);
       const [arrays, weight] = weighted(contribution);
-      const quantizer = quantizerOf(task);
+      const quantizer = new Quantizer({ ...agreed, shapes: shapesOf(task) });
       checkLength(quantizer.length, config);
       return quantizer.encode(inOrder(arrays, task), weight ?? 1, engine.random);
     },
   };
+}
+
+/** Return the form of a model's arrays with noise: every client counts one. */
+export function noisyForm(table: PrivacyTable): Form {
+  return {
+    type: "arrays",
+    noisy: true,
+    check: (config) => checkNoisyRound(table, config),
+    given: unpackArrays,
+    vector: async (contribution, payload, { context, engine }) => {
+      const task = unpackArrays(payload);
+      const [arrays, weight] = weighted(contribution);
+      if (weight !== null) {
+        throw new VectorError("with noise every client counts one: give no weight");
+      }
+      const quantizer = new NoisyQuantizer(engine, table, shapesOf(task));
+      return quantizer.encode(inOrder(arrays, task), context);
+    },
+  };
+}
+
+function shapesOf(arrays: Arrays): (readonly number[])[] {
+  return [...arrays.values()].map(({ shape }) => shape);
 }
 
 /** Refuse rounds whose words are not those of numbers in fields. */

@@ -2,8 +2,8 @@
 
 import type { Bytes } from "../bytes.js";
 import { checkCurrent, type Charter } from "../charter/charter.js";
-import { parseIdentityFile } from "../charter/lists.js";
-import { parseCharter } from "../charter/parse.js";
+import { parseIdentityFile } from "../charter/identity-file.js";
+import { parseCharter } from "../charter/text.js";
 import type { Engine } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
 import type { Masker } from "../crypto/masks.js";
@@ -316,5 +316,5 @@ async function charterOf(charter: string | Uint8Array | Charter | undefined, eng
 }
 
 async function identityOf(identity: Identity | string | undefined, engine: Engine): Promise<Identity | null> {
-  return typeof identity === "string" ? identityFromSeed(engine, parseIdentityFile(identity)) : (identity ?? null);
+  return typeof identity === "string" ? identityFromSeed(engine, parseIdentityFile(identity).seed) : (identity ?? null);
 }

@@ -9,7 +9,7 @@ import type { Line } from "./line.js";
 const WORDS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
 
 /** Words as a vector has them, and their sum. */
-export type Words = InstanceType<(typeof WORDS)[keyof typeof WORDS]>;
+export type Words = Uint8Array | Uint16Array | Uint32Array | BigUint64Array;
 
 /** What a sum says, by the form of the contributions. */
 export type ResultValue =

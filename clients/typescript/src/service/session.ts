@@ -1,10 +1,11 @@
 /** A session of a member: it signs the hub's challenge together with the charter and with the origin it talks to. */
 
 import { ascii, type Bytes } from "../bytes.js";
+import { toBase64 } from "../charter/base64.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { labelled } from "../labels.js";
-import { fieldsOf, fromBase64, inWords, problemOf, textOf, toBase64, type Answer } from "./answers.js";
+import { fieldsOf, fromBase64, inWords, problemOf, textOf, type Answer } from "./answers.js";
 import type { Line } from "./line.js";
 
 const SHORTEST_CHALLENGE = 16;

@@ -7,6 +7,7 @@ import type { TaskCounts } from "../memory.js";
 import { ActiveClient, Client } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
 import { MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
+import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { countIn, inWords } from "./answers.js";
 import { ContributionFailed, shown, Stopped } from "./errors.js";
@@ -29,6 +30,11 @@ interface Asked {
   readonly hint: Bytes | null;
 }
 
+/** Of a round that an earlier start was in: no fault of anybody's. */
+class JoinedBefore extends CcesaError {
+  override readonly name = "JoinedBefore";
+}
+
 /** Takes part in one series. */
 export class Taking {
   readonly #site: Site;
@@ -47,8 +53,7 @@ export class Taking {
     this.#form = form;
     this.#config = announced.config;
     this.#announced = announced;
-    const { usedRounds } = site.memory;
-    this.#series = new SeriesClient({ config: this.#config, client: (config) => this.#join(config), usedRounds });
+    this.#series = new SeriesClient({ config: this.#config, client: (config) => this.#join(config), engine: site.engine });
   }
 
   /** Take part until the series is over; secrets are dropped whatever happens. */
@@ -139,6 +144,10 @@ export class Taking {
       return;
     }
     this.#faults.add(error);
+    if (error instanceof JoinedBefore) {
+      this.#site.say("out", error.message);
+      return;
+    }
     const reason = shown(`${error.name}: ${error.message}`);
     this.#site.tell("fault", { reason, error, ...(round === undefined ? {} : { round }) });
     if (this.#site.strict) {
@@ -189,6 +198,9 @@ export class Taking {
   async #join(config: RoundConfig): Promise<Client> {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
+    if (!(await memory.usedRounds.claim(roundKey(config)))) {
+      throw new JoinedBefore(`out of round ${round}, which was joined before a new start`);
+    }
     const context = await contextOf(engine, config);
     const common = {
       config,
