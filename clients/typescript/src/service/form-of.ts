@@ -1,6 +1,7 @@
 /** Which form contributions have: by the charter where there is one, and by the hub's word where there is none. */
 
 import type { Charter } from "../charter/charter.js";
+import type { PrivacyTable } from "../privacy/table.js";
 import { ConfigError } from "../errors.js";
 import type { Fields } from "./answers.js";
 import type { Announcement } from "./federation.js";
@@ -27,7 +28,7 @@ export function formOf({ charter, account }: Pick<Site, "charter" | "account">, 
 
 function charteredForm({ learning, members, privacy }: Charter): Form {
   if (privacy !== null) {
-    return noisyForm(privacy);
+    return noisyForm(privacy as PrivacyTable);
   }
   return learning === null ? WORDS : arraysForm({ ...learning, clients: members.length });
 }
