@@ -20,6 +20,8 @@ export interface Terms {
   readonly agreement: AgreementName;
   readonly bits: Bits;
   readonly minSurvivors: number;
+  /** The words of every vector, where noise or statistics fix them (15.1, 16.3), else null. */
+  readonly length: number | null;
 }
 
 /** What a configuration under `active` says besides its charter. */
@@ -77,6 +79,9 @@ export function underCharter(terms: Terms, { seriesId, number, length, accept }:
   const agreed = { graph, threshold, generator, agreement, bits, minSurvivors, clients, charter: terms.digest };
   const config: RoundConfig = { version: 2, guard: "active", ...agreed, seriesId, number, length, accept };
   checkConfig(config);
+  if (terms.length !== null && terms.length !== length) {
+    throw new ConfigError(`a round of ${length} words, and vectors under the charter have ${terms.length}`);
+  }
   return config;
 }
 

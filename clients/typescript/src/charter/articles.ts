@@ -5,6 +5,7 @@
 
 import { AGREEMENT_SIZES, GRAPHS, graphValue, THRESHOLDS, thresholdValue, type AgreementName } from "../config.js";
 import { ConfigError } from "../errors.js";
+import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";
@@ -19,7 +20,6 @@ const STEPS = 6;
 type Article = readonly [
   key: string,
   read: (table: Table, key: string) => unknown,
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   value: (article: never) => Value | undefined,
 ];
 
@@ -92,6 +92,12 @@ const CHARTER: readonly Article[] = [
     (table, key) => table.optional(key, (value, what) => read(LEARNING, checkTable(value, what))),
     (part: Part | null) => part && valueOf(LEARNING, part),
   ],
+  [
+    "privacy",
+    (table, key) => table.optional(key, (value, what) => readPrivacy(checkTable(value, what))),
+    (privacy: PrivacyTable | null) => (privacy === null ? undefined : privacyEntries(privacy)),
+  ],
+  ["statistics", (table, key) => table.optional(key, (_, what) => table.refuse(`${what} cannot be read yet`)), () => undefined],
 ];
 
 type Part = Readonly<Record<string, never>>;

@@ -1,6 +1,6 @@
 /** Keys in base64 (RFC 4648, section 4): 32 bytes, with padding and with unused bits zero. */
 
-import type { Bytes } from "../bytes.js";
+import { ascii, type Bytes } from "../bytes.js";
 import { ConfigError } from "../errors.js";
 
 /** Return bytes in base64. */
@@ -17,5 +17,5 @@ export function keyOf(text: string, what: string): Bytes {
   if (!/^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/.test(text)) {
     throw new ConfigError(`${what} is not a key of 32 bytes in base64`);
   }
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return ascii(atob(text));
 }

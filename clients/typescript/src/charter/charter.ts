@@ -5,6 +5,7 @@ import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold 
 import type { Generator } from "../crypto/engine.js";
 import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
+import { privacyLength, type PrivacyTable } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */
@@ -62,12 +63,14 @@ export interface Articles {
   readonly attempts: number;
   readonly certificate: Certificate;
   readonly learning: Learning | null;
-  readonly privacy: object | null;
-  readonly statistics: object | null;
+  readonly privacy: PrivacyTable | null;
+  readonly statistics: { readonly privacyUnit: "none" | "record" } | null;
 }
 
 /** A charter that has been checked, with its digest. */
 export interface Charter extends Articles {
+  /** The words of every vector, where noise or statistics fix them, else null. */
+  readonly length: number | null;
   /** 32 bytes, which all sites compare by a way that the server does not control. */
   readonly digest: Bytes;
   /**
@@ -82,8 +85,17 @@ const RULES: readonly (readonly [what: string, holds: (articles: Articles) => bo
   ["least_roster is in 3 ... members", (a) => 3 <= a.leastRoster && a.leastRoster <= a.members.length],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
+  ["noise counts on clients that are there", (a) => a.privacy === null || a.privacy.honest <= honestAtLeast(a, a.privacy)],
+  ["noise is about records with statistics, and only there", (a) => a.privacy === null || (a.privacy.unit === "record") === (a.statistics !== null)],
+  ["statistics are about records with noise, and only there", (a) => a.statistics === null || (a.statistics.privacyUnit === "record") === (a.privacy !== null)],
   ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
 ];
+
+/** Return how many honest clients are in every sum (15.1). */
+function honestAtLeast({ graph, minSurvivors, certificate }: Articles, { against }: PrivacyTable): number {
+  const everyone = against === "follows" && graph.type === "complete";
+  return everyone ? minSurvivors - certificate.colluders : certificate.leastHonest;
+}
 
 /**
  * Refuse articles that cannot work together, or not safely.
@@ -114,6 +126,11 @@ export function checkCurrent(charter: Charter, now: number = Date.now() / 1000):
   if (!(now < charter.expires)) {
     throw new ConfigError(`the charter has expired at ${charter.expires} seconds since 1970`);
   }
+}
+
+/** Return the words of every vector, where noise or statistics fix them, else null. */
+export function lengthOf({ privacy }: Articles): number | null {
+  return privacy && privacyLength(privacy);
 }
 
 /** Return the place of a key among members. */

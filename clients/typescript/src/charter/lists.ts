@@ -40,14 +40,14 @@ export function memberOf(name: string, key: string, what: string): Member {
 
 /** Refuse members of whom two have one name or one key. */
 export function checkDistinct(members: readonly Member[]): void {
-  for (const of of [(member: Member) => member.name, (member: Member) => toBase64(member.key)]) {
-    const seen = new Set<string>();
-    for (const member of members) {
-      if (seen.has(of(member))) {
-        throw new ConfigError(`the name or the key of ${member.name} is there twice`);
-      }
-      seen.add(of(member));
+  const seen = new Set<string>();
+  for (const { name, key } of members) {
+    // No name has a space, so none is taken for a key.
+    const marks = [name, ` ${key.join()}`];
+    if (marks.some((mark) => seen.has(mark))) {
+      throw new ConfigError(`the name or the key of ${name} is there twice`);
     }
+    marks.forEach((mark) => seen.add(mark));
   }
 }
 

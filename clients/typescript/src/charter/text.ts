@@ -7,7 +7,7 @@ import { hashed } from "../labels.js";
 import { encode } from "../wire.js";
 import { articlesValue, readArticles } from "./articles.js";
 import { textOf } from "./characters.js";
-import { checkArticles, placeOf, type Articles, type Charter } from "./charter.js";
+import { checkArticles, lengthOf, placeOf, type Articles, type Charter } from "./charter.js";
 import { Table } from "./table.js";
 import { parseToml } from "./toml.js";
 
@@ -21,7 +21,8 @@ export async function parseCharter(file: string | Uint8Array, engine?: Engine): 
   const articles = readArticles(new Table(parseToml(textOf(file, "the charter")), "the charter"));
   checkArticles(articles);
   const digest = await hashed(engine ?? (await systemEngine()), "charter", encodeCharter(articles));
-  return Object.freeze({ ...articles, digest, place: (publicKey: Uint8Array) => placeOf(articles.members, publicKey) });
+  const place = (publicKey: Uint8Array): number => placeOf(articles.members, publicKey);
+  return Object.freeze({ ...articles, length: lengthOf(articles), digest, place });
 }
 
 /** Return the one encoding of a charter, over which its digest is. */
