@@ -1,31 +1,62 @@
-/** Adding keystreams to words, modulo 2 to the bits of a word: little-endian, as every engine of today is. */
+/** Adding keystreams to words modulo 2^bits, little-endian: with WebAssembly where that may run, else without. */
+
+import { vectorSum } from "./simd.js";
 
 /** How many bits a word has. */
 export type Bits = 8 | 16 | 32 | 64;
 
-/** Adds a stream to a sum of the same bytes, in place, with a sign. */
-type Adder = (sum: Uint8Array, stream: Uint8Array, sign: 1 | -1) => void;
+/** So many bytes of a vector are summed at a time: what is read and written meanwhile stays in the cache. */
+export const PIECE = 1 << 17;
+
+/** A piece of a vector, to which streams of as many bytes are added. */
+export interface Sum {
+  /** Where the piece is: it can be laid in and taken out. */
+  readonly piece: Uint8Array;
+  /** Add a stream to the first bytes of the piece, or take it away. */
+  add(stream: Uint8Array, bits: Bits, sign: 1 | -1): void;
+  /** Overwrite everything. */
+  wipe(): void;
+}
+
+const spare: Sum[] = [];
+
+/** Return a sum that nobody else has: the fastest kind that this platform allows. */
+export async function takeSum(): Promise<Sum> {
+  return spare.pop() ?? (await vectorSum(PIECE)) ?? plainSum();
+}
+
+/** Wipe a sum and keep it for the next one who needs it. */
+export function giveBack(sum: Sum): void {
+  sum.wipe();
+  spare.push(sum);
+}
+
+/** Return a sum that needs nothing but arrays. */
+export function plainSum(): Sum {
+  const piece = new Uint8Array(PIECE);
+  const copy = new Uint8Array(PIECE); // starts where words may start, wherever the stream does
+  return {
+    piece,
+    add(stream, bits, sign) {
+      copy.set(stream);
+      ADDERS[bits](piece.buffer, copy.buffer, stream.length, sign);
+    },
+    wipe() {
+      piece.fill(0);
+      copy.fill(0);
+    },
+  };
+}
+
+type Adder = (sum: ArrayBuffer, stream: ArrayBuffer, bytes: number, sign: 1 | -1) => void;
+type Words = Uint8Array | Uint16Array | Int32Array;
 
 const ADDERS: Readonly<Record<Bits, Adder>> = {
-  8: (sum, stream, sign) => addNarrow(sum, stream, sign),
-  16: (sum, stream, sign) => addNarrow(as(Uint16Array, sum), as(Uint16Array, stream), sign),
-  32: (sum, stream, sign) => addNarrow(as(Int32Array, sum), as(Int32Array, stream), sign),
-  64: (sum, stream, sign) => addWide(as(Uint32Array, sum), as(Uint32Array, stream), sign),
+  8: (sum, stream, bytes, sign) => addNarrow(new Uint8Array(sum, 0, bytes), new Uint8Array(stream), sign),
+  16: (sum, stream, bytes, sign) => addNarrow(new Uint16Array(sum, 0, bytes / 2), new Uint16Array(stream), sign),
+  32: (sum, stream, bytes, sign) => addNarrow(new Int32Array(sum, 0, bytes / 4), new Int32Array(stream), sign),
+  64: (sum, stream, bytes, sign) => addWide(new Uint32Array(sum, 0, bytes / 4), new Uint32Array(stream), sign),
 };
-
-/** Add a stream to a sum of as many bytes; both start where a word may start in memory, as fresh arrays do. */
-export function addStream(sum: Uint8Array, stream: Uint8Array, bits: Bits, sign: 1 | -1): void {
-  ADDERS[bits](sum, stream, sign);
-}
-
-type Words = Uint8Array | Uint16Array | Int32Array | Uint32Array;
-
-function as<W extends Words>(
-  type: { new (buffer: ArrayBufferLike, offset: number, length: number): W; BYTES_PER_ELEMENT: number },
-  bytes: Uint8Array,
-): W {
-  return new type(bytes.buffer, bytes.byteOffset, bytes.byteLength / type.BYTES_PER_ELEMENT);
-}
 
 function addNarrow(sum: Words, stream: Words, sign: 1 | -1): void {
   for (let at = 0; at < sum.length; at++) {

@@ -11,7 +11,7 @@ import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
 import type { Account, TaskCounts, UsedRounds } from "../memory.js";
-import { roundKey, type Round, type Source } from "./round.js";
+import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
 import type { Joined } from "./states.js";
 
 /** What clients of both guards are given. */
@@ -63,7 +63,7 @@ export interface Entry {
 }
 
 /** Of a vector that is about nothing in particular. */
-export const NO_TASK: Bytes = new Uint8Array(32);
+export const NO_TASK: Bytes = new Uint8Array(TASK_BYTES);
 
 const ATTEMPTS = 2;
 
@@ -139,10 +139,10 @@ export function checkVector(config: RoundConfig, vector: unknown): asserts vecto
 
 /** Refuse a task that is none, and no task where tasks are counted. */
 export function checkTask(task: unknown, tasks: TaskCounts | null): asserts task is Bytes {
-  if (!(task instanceof Uint8Array) || task.length !== NO_TASK.length) {
-    throw new ConfigError(`expected a task of ${NO_TASK.length} bytes`);
+  if (!(task instanceof Uint8Array) || task.length !== TASK_BYTES) {
+    throw new ConfigError(`expected a task of ${TASK_BYTES} bytes`);
   }
-  if (tasks !== null && equal(task, NO_TASK)) {
+  if (tasks !== null && task.every((byte) => byte === 0)) {
     throw new ConfigError("where tasks are counted, a vector needs one");
   }
 }

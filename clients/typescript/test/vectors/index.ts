@@ -11,10 +11,11 @@ import { masks } from "./masks.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
-import { refused, refusedReplies } from "./refused.js";
+import { activeRefused, refused, refusedReplies } from "./refused.js";
 import { rosters } from "./roster.js";
 import { hybridRounds, rounds } from "./rounds.js";
 import { sealing } from "./sealing.js";
+import { series } from "./series.js";
 import { sharing } from "./sharing.js";
 import { signatures } from "./signatures.js";
 
@@ -22,6 +23,7 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,
   "active_accept_round.json": rounds,
   "active_messages.json": activeMessages,
+  "active_refused.json": activeRefused,
   "active_round.json": rounds,
   "charters.json": charters,
   "derivations.json": derivations,
@@ -42,6 +44,7 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "roster.json": rosters,
   "round.json": rounds,
   "sealing.json": sealing,
+  "series.json": series,
   "sharing.json": sharing,
   "signatures.json": signatures,
 };

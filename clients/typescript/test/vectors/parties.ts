@@ -8,7 +8,7 @@ import { identityFromSeed } from "../../src/crypto/signatures.js";
 import type { Floor } from "../../src/floor.js";
 import type { TaskCounts, UsedRounds } from "../../src/memory.js";
 import { ActiveClient, Client, type RoundClient } from "../../src/protocol/client.js";
-import { NO_TASK } from "../../src/protocol/joining.js";
+import { NO_TASK, type CommonOptions } from "../../src/protocol/joining.js";
 import { equals, same, stream } from "./check.js";
 
 /** A client with its configuration, as `parties`, `clients` and `joining` have them. */
@@ -50,15 +50,15 @@ export class OneTask implements TaskCounts {
   }
 }
 
-/** Join as a party, with a memory of its task if it has one. */
-export async function join(engine: Engine, party: Party, tasks?: TaskCounts): Promise<RoundClient> {
+/** Join as a party, with what is given in place of its own. */
+export async function join(engine: Engine, party: Party, given: Partial<CommonOptions> = {}): Promise<RoundClient> {
   const common = {
     engine,
-    tasks,
     vector: fromHex(party.vector),
     task: party.task === undefined ? NO_TASK : fromHex(party.task),
-    random: await stream(engine, party.seed, 1 << 13),
+    random: await stream(engine, party.seed, 1 << 12),
     usedRounds: usedRounds(party.used_rounds),
+    ...given,
   };
   if (party.charter === undefined || party.identity === undefined) {
     const config = decodeConfig(fromHex(party.config));

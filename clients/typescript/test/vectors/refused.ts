@@ -39,7 +39,7 @@ export function exchanges(data: { parties?: Player[]; exchanges?: Scene[] }, com
 
 async function play(engine: Engine, player: Player, scene: Scene, compare: Compare): Promise<void> {
   const tasks = player.spent === undefined ? undefined : new OneTask(player.spent);
-  const client = await join(engine, player, tasks);
+  const client = await join(engine, player, { tasks });
   for (const [at, { request, reply }] of player.exchanges.slice(0, scene.after).entries()) {
     compare(reply, await client.receive(fromHex(request)), `exchange ${at}`);
   }
@@ -69,7 +69,7 @@ function joining(party: Party & { reason: string; error?: string }): Case {
   return {
     name: `joining: ${party.reason}`,
     run: async (engine) => {
-      const work = (): Promise<RoundClient> => join(engine, party, tasks);
+      const work = (): Promise<RoundClient> => join(engine, party, { tasks });
       await (party.error === undefined ? work() : refuses(party.error, work));
     },
   };
@@ -105,6 +105,38 @@ export const refused: Replay = (data) => [
   ),
 ];
 
+interface LiesAboutRound {
+  readonly round: string;
+  readonly client: number;
+  readonly requests: readonly { readonly reason: string; readonly step: string; readonly request: string; readonly error: string }[];
+  readonly complaints: readonly { readonly reason: string; readonly request: string; readonly reply: string }[];
+  readonly replies: readonly { readonly reason: string }[];
+}
+
+/** Replay what a lying server sends in a round of active_round.json. */
+export const activeRefused: Replay = (data: LiesAboutRound, { rounds }) => {
+  const { clients, steps, ...round } = rounds.find(({ name }: { name: string }) => name === data.round);
+  // Step by step, and nothing after the last.
+  const names: string[] = [...steps.map(({ step }: { step: string }) => step), "done"];
+  const exchanges = steps.map((step: { exchanges: { client: number }[] }) =>
+    step.exchanges.find(({ client }) => client === data.client),
+  );
+  const player: Player = { ...round, ...clients[data.client], exchanges };
+  const scene = (reason: string, step: string, what: Step): Case => ({
+    name: reason,
+    run: (engine) =>
+      play(engine, player, { party: data.round, reason, after: names.indexOf(step), steps: [what] }, same),
+  });
+  return [
+    ...data.requests.map(({ reason, step, request, error }) => scene(reason, step, { request, error })),
+    ...data.complaints.map(({ reason, request, reply }) => scene(reason, "mask", { request, reply })),
+    ...serverCases(data.replies),
+  ];
+};
+
 /** Count the replies that a server refuses. */
-export const refusedReplies: Replay = (data) =>
-  data.replies.map(({ reason }: { reason: string }) => ({ name: reason, side: "server", run: async () => undefined }));
+export const refusedReplies: Replay = (data) => serverCases(data.replies);
+
+function serverCases(replies: readonly { readonly reason: string }[]): Case[] {
+  return replies.map(({ reason }) => ({ name: reason, side: "server", run: async () => undefined }));
+}

@@ -10,13 +10,14 @@ import { bundleText, checkRoster, graphSeed } from "../roster.js";
 import { honest, sized, type Round } from "../round.js";
 import { unpackSet } from "../sets.js";
 import { answered, step } from "../step.js";
-import { checkSignature, memberOf, SIGNATURE_BYTES } from "./member.js";
+import { checkSignatures, cut, memberOf } from "./member.js";
 
 const ROOT_BYTES = 32;
 
 export const share = step("Advertised", "roster-request", async (round, state, fields) => {
   const neighbours = await neighboursOf(round, fields);
-  await checkSignatures(round, neighbours, fields.signatures);
+  const bundles = neighbours.map(({ client, keys }) => ({ client, text: bundleText(round.context, client, keys) }));
+  await checkSignatures(round, bundles, fields.signatures);
   await checkProof(round, state.own.keys, neighbours, fields);
   const threshold = checkNeighbours(round, state.own.keys, neighbours, neighbours.length);
   const { dealt, reply } = await deal(round, state, neighbours, threshold);
@@ -38,16 +39,6 @@ async function neighboursOf(round: Round, { v1, root, keys }: Fields<"roster-req
   return neighbours.map((other, at) => ({ client: other, masked: true, keys: cut(keys, agreement.keyBytes, at) }));
 }
 
-/** Point 6: each neighbour has signed its keys. */
-async function checkSignatures(round: Round, neighbours: readonly Neighbour[], signatures: Bytes): Promise<void> {
-  sized(signatures, SIGNATURE_BYTES * neighbours.length, "signatures");
-  await Promise.all(
-    neighbours.map(({ client, keys }, at) =>
-      checkSignature(round, client, bundleText(round.context, client, keys), cut(signatures, SIGNATURE_BYTES, at)),
-    ),
-  );
-}
-
 /** Point 7: the root has these keys, and of this client those that it has made. */
 function checkProof(
   { engine, context, client, config }: Round,
@@ -57,8 +48,4 @@ function checkProof(
 ): Promise<void> {
   const keys = new Map([[client, own], ...neighbours.map((other) => [other.client, other.keys] as const)]);
   return checkRoster(engine, { context, root, v1, clients: config.clients, keys, proof });
-}
-
-function cut(data: Bytes, size: number, at: number): Bytes {
-  return data.slice(size * at, size * (at + 1));
 }

@@ -8,7 +8,7 @@ import { honest, sized, type Round } from "../round.js";
 import { unpackSet } from "../sets.js";
 import type { Confirmed, Held } from "../states.js";
 import { answered, step } from "../step.js";
-import { checkSignature, SIGNATURE_BYTES } from "./member.js";
+import { checkSignatures } from "./member.js";
 
 export const unmask = step("Confirmed", "signed-unmask-request", async (round, state, fields) => {
   const v3 = new Set(unpackSet(state.v3, round.config.clients));
@@ -27,17 +27,15 @@ async function checkConfirmed(
 ): Promise<void> {
   const { engine, context } = round;
   sized(confirmed, survivors.length, "confirmed");
-  sized(signatures, SIGNATURE_BYTES * survivors.length, "signatures");
   honest(confirmed.every((flag) => flag <= 1), "expected flags of 0 or 1");
   const texts: readonly Bytes[] = [
     await maskingText(engine, { context, ...signed }),
     await confirmedText(engine, { context, ...signed }, v3),
   ];
-  await Promise.all(
-    survivors.map(({ client }, at) => {
-      const signature = signatures.slice(SIGNATURE_BYTES * at, SIGNATURE_BYTES * (at + 1));
-      return checkSignature(round, client, texts[confirmed[at]!]!, signature);
-    }),
+  await checkSignatures(
+    round,
+    survivors.map(({ client }, at) => ({ client, text: texts[confirmed[at]!]! })),
+    signatures,
   );
   const count = confirmed.filter((flag) => flag === 1).length;
   honest(count >= threshold, `expected ${threshold} confirmations, got ${count}`);

@@ -3,10 +3,10 @@
 import type { Bytes } from "../../bytes.js";
 import { verify } from "../../crypto/signatures.js";
 import { BadSignature } from "../../errors.js";
-import { honest, type Membership, type Round } from "../round.js";
+import { honest, sized, type Membership, type Round } from "../round.js";
 import { unpackSet } from "../sets.js";
 
-export const SIGNATURE_BYTES = 64;
+const SIGNATURE_BYTES = 64;
 
 /** Return the charter and the identity of a client of this guard. */
 export function memberOf({ membership }: Round): Membership {
@@ -16,14 +16,35 @@ export function memberOf({ membership }: Round): Membership {
   return membership;
 }
 
-/** Refuse a signature that is not the one of member j on the text. */
-export async function checkSignature(round: Round, j: number, text: Bytes, signature: Bytes): Promise<void> {
-  const { key } = memberOf(round).charter.members[j]!;
+/** Whose signature is expected on which text. */
+export interface Expected {
+  readonly client: number;
+  readonly text: Bytes;
+}
+
+/** Refuse signatures unless there is one for each, and all verify; the first that does not is named. */
+export async function checkSignatures(round: Round, expected: readonly Expected[], signatures: Bytes): Promise<void> {
+  sized(signatures, SIGNATURE_BYTES * expected.length, "signatures");
+  const verified = await Promise.all(expected.map((each, at) => verifies(round, each, cut(signatures, SIGNATURE_BYTES, at))));
+  const wrong = expected.find((_, at) => !verified[at]);
+  honest(wrong === undefined, `a signature of client ${wrong?.client} does not verify`);
+}
+
+async function verifies(round: Round, { client, text }: Expected, signature: Bytes): Promise<boolean> {
   try {
-    await verify(round.engine, key, text, signature);
+    await verify(round.engine, memberOf(round).charter.members[client]!.key, text, signature);
+    return true;
   } catch (error) {
-    throw error instanceof BadSignature ? new BadSignature(`of client ${j}: ${error.message}`) : error;
+    if (error instanceof BadSignature) {
+      return false;
+    }
+    throw error;
   }
+}
+
+/** Return one of the parts of this size that bytes consist of. */
+export function cut(data: Bytes, size: number, at: number): Bytes {
+  return data.slice(size * at, size * (at + 1));
 }
 
 /** Return a set within another one, with this client in it. */
