@@ -82,7 +82,7 @@ export interface Charter extends Articles {
 
 /** What holds between the articles of a charter, besides the limits of a configuration under it. */
 const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
-  ["least_roster is in 3 ... members", (a) => 3 <= a.leastRoster && a.leastRoster <= a.members.length],
+  ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
   ["noise counts on clients that are there", (a) => a.privacy === null || a.privacy.honest <= honestAtLeast(a, a.privacy)],

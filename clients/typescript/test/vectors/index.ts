@@ -19,6 +19,9 @@ import { series } from "./series.js";
 import { sharing } from "./sharing.js";
 import { signatures } from "./signatures.js";
 
+/** Files that refer to another one, whose content goes beside theirs. */
+export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
+
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,
   "active_accept_round.json": rounds,
