@@ -10,6 +10,7 @@ import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
 import { rosters } from "./roster.js";
 import { signatures } from "./signatures.js";
+import { statistics } from "./statistics.js";
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "active_messages.json": activeMessages,
@@ -22,4 +23,5 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "quantizer.json": quantizer,
   "roster.json": rosters,
   "signatures.json": signatures,
+  "statistics.json": statistics,
 };
