@@ -1,4 +1,4 @@
-"""statistics.json, by the package; the second implementation is the client for browsers, which replays it, too."""
+"""statistics.json, by the package; its second implementation is the client for browsers."""
 
 import msgspec
 import pytest

@@ -16,13 +16,14 @@ from ccesa.statistics.schema import Schema
 from ccesa.statistics.tally import tallied
 
 DESCRIPTION = (
-    "Section 16 of docs/protocol.md. schemas: what is agreed, with the encoding of all its keys, the words of "
-    "a vector, the numbers d and the quantities K; or the name of the refusal. counted: records of one "
-    "member, the numbers of its table by quantity, group and order, and its words without noise; or a "
-    "refusal. noisy: the same with noise from a key of 16 bytes, and the centres in fine steps. sums: sums of "
-    "words of so many members, and the sum of each number, with noise to ten digits; or a refusal. Schemas "
-    "and mechanisms are named by their place in the list. In a record null is an empty value. Numbers that "
-    "JSON does not have are text, and so are integers beyond 2^53, which many of its readers would round."
+    "Section 16 of docs/protocol.md. schemas: what is agreed, with the encoding of all its keys, the "
+    "words of a vector, the numbers d and the quantities K; or the name of the refusal. counted: "
+    "records of one member, the numbers of its table by quantity, group and order, and its words "
+    "without noise; or a refusal. noisy: the same with noise from a key of 16 bytes, and the centres in"
+    " fine steps. sums: sums of words of so many members, and the sum of each number, with noise to ten"
+    " digits; or a refusal. Schemas and mechanisms are named by their place in the list. In a record "
+    "null is an empty value. Numbers that JSON does not have are text, and so are integers beyond 2^53,"
+    " which many of its readers would round."
 )
 AGE: Case = {"name": "age", "lower": 0.0, "upper": 110.0}
 STAY: Case = {

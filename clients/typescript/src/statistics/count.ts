@@ -44,8 +44,7 @@ interface Counted {
   readonly clipped: boolean;
 }
 
-function counted(x: Decimal, { places, lower, upper, name }: NumberColumn): Counted {
-  const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
+function counted(x: Decimal, places: number, low: bigint, high: bigint): Counted {
   const { steps, rest } = inSteps(x, places);
   const below = steps < low || (steps === low && rest < 0);
   const above = steps > high || (steps === high && rest > 0);
@@ -54,6 +53,8 @@ function counted(x: Decimal, { places, lower, upper, name }: NumberColumn): Coun
 }
 
 function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
+  const { places, lower, upper, name } = column;
+  const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
   return (record) => {
     const text = textOf(record, column.name, missing);
     const cell = record[column.name];
@@ -64,7 +65,7 @@ function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: T
     if (x === null) {
       throw new VectorError(`column ${column.name} has something in it that is not a number`);
     }
-    return counted(x, column);
+    return counted(x, places, low, high);
   };
 }
 
