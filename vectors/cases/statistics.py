@@ -356,6 +356,8 @@ def _totals() -> list[tuple[int, int | None, str, int, bytes]]:
         (3, 0, "with noise", 5, noisy),
         (5, None, "nothing", 1, bytes(8)),
         (6, None, "as much as one member can have", 1, most),
+        (2, None, "the largest digit", 1, _set(large, _large(2**63 - 2**20))),
+        (2, None, "a larger digit", 1, _set(large, _large(2**63 - 2**20 + 1))),
         (0, None, "more records than a member has", 1, _set(one, {0: 10**6 + 1, 1: 5})),
         (0, None, "more values than records", 1, _set(one, {1: 6})),
         (0, None, "more clipped than there are", 1, _set(one, {2: 6})),
@@ -372,6 +374,11 @@ def _totals() -> list[tuple[int, int | None, str, int, bytes]]:
         (0, None, "more than 2^20 members", 2**20 + 1, one),
         (7, 6, "so many members that sums could overflow", 2**20, noisy),
     ]
+
+
+def _large(digit: int) -> dict[int, int]:
+    """Return words of the schema of large numbers: a total of one digit, and squares that fit it."""
+    return dict(enumerate([2**32, 2**32, 0, digit, 0, 0, 0, 0, 2**14, 0]))
 
 
 def _summed(place: int, members: int, encode: Callable[[Schema, int], words.Vector]) -> bytes:

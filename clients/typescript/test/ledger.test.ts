@@ -131,6 +131,15 @@ test("lines that nobody wrote are refused even under their seal", async () => {
   }
 });
 
+test("a budget that nobody wrote is refused even under its seal", async () => {
+  for (const line of ['{"epsilon":99,"delta":1e-6}', '{"epsilon":8,"delta":2}', "{}", "null"]) {
+    const store = new Kept();
+    const text = new TextEncoder().encode(`\n${line}`);
+    await store.append(line, Buffer.from(await engine.sha256(text)).toString("hex"), 0);
+    await assert.rejects(new Ledger(engine, store).spent(), DamagedLedger);
+  }
+});
+
 test("a ledger is about clients or about records", async () => {
   const ledger = await Ledger.create(engine, new Kept(), BUDGET);
   await (await ledger.account(NOISE)).charge(round(0));

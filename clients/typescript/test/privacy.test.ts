@@ -131,6 +131,7 @@ test("a promise is kept by what was planned, and not by a little less noise", ()
   for (const change of less) {
     assert.throws(() => checkPrivacy({ ...TABLE, ...change }), ConfigError);
   }
+  assert.throws(() => checkPrivacy({ ...TABLE, unit: "client" as never }), ConfigError);
   const release = [{ noise: TABLE, vectors: 10 }];
   const kept = epsilonOf(release, 1e-6, 8);
   assert.ok(deltaOf(release, kept, 8) <= fixed(1e-6, DIGITS));
@@ -186,6 +187,7 @@ test("thresholds are the same with few digits, which leave many of them open at 
     for (let phase = 0; phase < 2 ** gridBits; phase++) {
       assert.deepEqual(few.row(phase), many.row(phase));
     }
+    assert.deepEqual([few.digits > 172, many.digits], [true, 512]);
   }
 });
 
