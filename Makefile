@@ -30,7 +30,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install demo attack service-demo packages test test-random test-service test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
+.PHONY: help install client demo attack service-demo packages test test-random test-service test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -46,6 +46,20 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.native: $(VENV)/.installed $(NATIVE)
 	@$(call build_native,$(VENV))
 
+# The client for browsers and Node is built with its own tools. Without Node everything else runs.
+CLIENT := clients/typescript
+$(CLIENT)/node_modules/.installed: $(CLIENT)/package.json $(CLIENT)/package-lock.json
+	cd $(CLIENT) && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+$(CLIENT)/build/.built: $(CLIENT)/node_modules/.installed $(wildcard $(CLIENT)/tsconfig*.json) $(shell find $(CLIENT)/src $(CLIENT)/test -name '*.ts')
+	cd $(CLIENT) && npm run --silent build && npm run --silent build:test
+	@touch $@
+
+client:  ## build the client for browsers and Node, where there is Node
+	@if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory $(CLIENT)/build/.built; \
+	else echo "no npm: the client for browsers and Node is not built"; fi
+
 demo: install  ## train through secure aggregation, write demo-report.html
 	$(BIN)/ccesa demo
 
@@ -58,7 +72,7 @@ attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=
 packages:  ## a browser and a database for the tests of the service, from Debian; as root
 	.ci/packages
 
-test: install  ## the default tests; without chromium or postgresql: CCESA_WITHOUT_CHROMIUM=1 CCESA_WITHOUT_POSTGRES=1
+test: install client  ## the default tests; without chromium, postgresql or node: CCESA_WITHOUT_CHROMIUM=1 CCESA_WITHOUT_POSTGRES=1 CCESA_WITHOUT_NODE=1
 	@.ci/packages --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 

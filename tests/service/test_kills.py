@@ -49,6 +49,15 @@ def test_a_hub_that_is_killed_goes_on(tmp_path):
     assert [row.outcome for row in rows].count("sum") >= 3
 
 
+def test_finish_ends_a_federation_whose_database_others_have_read(tmp_path):
+    with Place(folder=tmp_path, store="sqlite:///a.db", clients=8) as place:
+        start(place)
+        go_on(place, 1)
+        finish(place)
+        place.wait_over(30)
+        check(place)
+
+
 @pytest.mark.service
 @pytest.mark.parametrize("guard", GUARDS)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])

@@ -3,6 +3,7 @@
 import math
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -600,6 +601,33 @@ def test_one_hub_has_a_file_and_commands_run_beside_it(path):
     beside.close()
     hub.close()
     open_store(f"sqlite:///{path}", hub=True).close()
+
+
+_COMMAND = """
+import sys
+from ccesa.service.store import open_store
+store = open_store(sys.argv[1])
+store.add_token(sys.argv[2].encode(), 3, "site")
+print(store.paused())
+store.close()
+"""
+
+
+def test_a_hub_and_every_command_beside_it_see_what_the_other_has_written(path):
+    """Though it opens and closes stores, as for its board, its locks say that it is there.
+
+    A command that does not know this removes the log when it ends, and what the hub saves then is lost.
+    """
+    url = f"sqlite:///{path}"
+    hub, board = open_store(url, hub=True), open_store(url)
+    open_store(url).close()
+    for name in ("first", "second", "third"):
+        hub.pause(name)
+        command = [sys.executable, "-c", _COMMAND, url, name]
+        assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == f"{name}\n"
+        assert [store.member_of(name.encode()) for store in (hub, board)] == [3, 3]
+    board.close()
+    hub.close()
 
 
 def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):

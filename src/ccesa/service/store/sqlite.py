@@ -77,12 +77,18 @@ class SQLite(Database):
             self._lock = None
 
     def _make_file(self, create: bool) -> None:
-        """SQLite gives its other files the permissions of this one."""
+        """Make the file where there is none; SQLite gives its other files the permissions of this one.
+
+        A file that is there is never opened except by SQLite. Closing any handle of it would end all locks
+        that this process has on it, and another process that closes its connection would then take itself
+        for the last one and remove the log, which this process would go on writing to, unseen by others.
+        """
         if not self._path.parent.is_dir():
             raise ConfigError(f"there is no folder {self._path.parent}")
-        if not create and not self._path.exists():
-            raise ConfigError(f"there is no database {self._path}; ccesa serve and ccesa invite make it")
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not self._path.exists():
+            if not create:
+                raise ConfigError(f"there is no database {self._path}; ccesa serve and ccesa invite make it")
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         files.check_private(self._path)
 
     def _connect(self) -> sqlite3.Connection:
