@@ -199,6 +199,7 @@ def _bad_numbers() -> list[Case]:
         {"quantiles": [0.5, 1.0]},
         {"quantiles": [0.5, 0.5]},
         {"quantiles": [0.5, 0.25]},
+        {"quantiles": ["nan", 0.5]},
         {"bins": [1]},
     ]
 

@@ -1,6 +1,7 @@
 /** What a round can be (docs/protocol.md, 3.1): fields of a configuration, their limits, and what follows from them. */
 
 import type { Bytes } from "./bytes.js";
+import { agreementOf, type AgreementName } from "./crypto/agreements.js";
 import type { Generator } from "./crypto/engine.js";
 import { ConfigError } from "./errors.js";
 
@@ -16,16 +17,13 @@ export type Threshold =
   | { readonly type: "linear"; readonly slope: number; readonly base: number }
   | { readonly type: "fixed"; readonly t: number };
 
-export type Bits = 8 | 16 | 32 | 64;
+export const BITS = [8, 16, 32, 64] as const;
+export const GENERATORS: readonly Generator[] = ["aes128-ctr", "chacha20"];
+export const AGREEMENTS: readonly AgreementName[] = ["x25519", "x25519-mlkem768"];
+
+export type { AgreementName };
+export type Bits = (typeof BITS)[number];
 export type Guard = "curious" | "active";
-
-/** Bytes of a client's keys (B), of a sealed text (T) and of a deposit (Q), by agreement (6.3). */
-export const AGREEMENT_SIZES = {
-  x25519: { keys: 64, sealed: 80, deposit: 0 },
-  "x25519-mlkem768": { keys: 1248, sealed: 1232, deposit: 48 },
-} as const;
-
-export type AgreementName = keyof typeof AGREEMENT_SIZES;
 
 /** What all parties of a round agree on (3.1). */
 export interface RoundConfig {
@@ -150,16 +148,16 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["series_id has 32 bytes", (c) => isDigest(c.seriesId)],
   ["number is in 0 ... 2^32 - 1", (c) => within(c.number, 0, LARGEST)],
   ["clients is in 3 ... 2^32 - 1", (c) => within(c.clients, 3, LARGEST)],
-  ["bits is 8, 16, 32 or 64", (c) => [8, 16, 32, 64].includes(c.bits)],
+  ["bits is 8, 16, 32 or 64", (c) => BITS.includes(c.bits)],
   ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, (LARGEST * 8) / c.bits)],
   ["graph is one of 3.1, for so many clients", (c) => isGraph(c.graph, c.clients)],
   ["a secret has at most 65520 holders", (c) => meanDegree(c) + 1 <= MOST_HOLDERS],
   ["guard is curious or active", (c) => ["curious", "active"].includes(c.guard)],
   ["threshold is one of 3.1, for such a graph", (c) => isThreshold(c.threshold, c)],
-  ["generator is aes128-ctr or chacha20", (c) => ["aes128-ctr", "chacha20"].includes(c.generator)],
-  ["agreement is x25519 or x25519-mlkem768", (c) => isAgreement(c.agreement)],
+  ["generator is one of 6.2", (c) => GENERATORS.includes(c.generator)],
+  ["agreement is one of 6.3", (c) => AGREEMENTS.includes(c.agreement)],
   ["accept is a boolean", (c) => typeof c.accept === "boolean"],
-  ["the agreement x25519-mlkem768 needs accept", (c) => c.accept || AGREEMENT_SIZES[c.agreement].deposit === 0],
+  ["an agreement with deposits needs accept", (c) => c.accept || agreementOf(c.agreement).depositBytes === 0],
   ["min_survivors is in 2 ... clients", (c) => within(c.minSurvivors, 2, c.clients)],
   ["charter has 32 bytes under active", (c) => c.guard !== "active" || isDigest(c.charter)],
   ["charter is null under curious", (c) => c.guard !== "curious" || c.charter === null],
@@ -168,10 +166,6 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
 
 function isDigest(data: unknown): boolean {
   return data instanceof Uint8Array && data.length === 32;
-}
-
-function isAgreement(name: unknown): boolean {
-  return typeof name === "string" && Object.hasOwn(AGREEMENT_SIZES, name);
 }
 
 /**

@@ -11,7 +11,7 @@ export class Float {
   constructor(readonly value: number) {}
 }
 
-/** What has an encoding: integers up to 2^64 - 1 (a bigint above 2^53 - 1), and maps that keep their order. */
+/** What has an encoding: integers in -2^63 ... 2^64 - 1 (a bigint beyond 2^53 - 1), and maps that keep their order. */
 export type Value =
   | null
   | boolean
@@ -38,6 +38,14 @@ const HEADERS = {
     [LONG, 0xce, 4],
     [2 ** 64, 0xcf, 8],
   ],
+  // The size of a negative integer x is -1 - x: how far it lies below the largest.
+  negative: [
+    [32, 0xe0, 0],
+    [0x80, 0xd0, 1],
+    [0x8000, 0xd1, 2],
+    [2 ** 31, 0xd2, 4],
+    [2 ** 63, 0xd3, 8],
+  ],
   text: [
     [32, 0xa0, 0],
     [0x100, 0xd9, 1],
@@ -63,18 +71,27 @@ const HEADERS = {
 
 type Kind = keyof typeof HEADERS;
 
-function header(kind: Kind, size: number | bigint): Bytes {
-  const form = size >= 0 ? HEADERS[kind].find(([beyond]) => size < beyond) : undefined;
-  if (form === undefined || (typeof size === "number" && !Number.isSafeInteger(size))) {
-    throw new ConfigError(`${size} has no encoding as the ${kind === "integer" ? "value" : "size"} of ${kind}`);
+function header(kind: Kind, size: bigint): Bytes {
+  const form = HEADERS[kind].find(([beyond]) => size < beyond);
+  if (form === undefined) {
+    throw new ConfigError(`${size} has no encoding as ${kind}`);
   }
   const [, first, bytes] = form;
   const out = new Uint8Array(1 + bytes);
-  out[0] = bytes === 0 ? first + Number(size) : first;
-  for (let at = bytes, rest = BigInt(size); at > 0; at--, rest >>= 8n) {
+  // Two's complement; the smallest header has the last five bits of a negative integer.
+  let rest = kind === "negative" ? ~size : size;
+  out[0] = bytes > 0 ? first : first + Number(kind === "negative" ? rest & 31n : rest);
+  for (let at = bytes; at > 0; at--, rest >>= 8n) {
     out[at] = Number(rest & 255n);
   }
   return out;
+}
+
+function integerBytes(value: number | bigint): Bytes {
+  if (typeof value === "number" && !Number.isSafeInteger(value)) {
+    throw new ConfigError(`${value} has no encoding as integer`);
+  }
+  return value < 0 ? header("negative", -1n - BigInt(value)) : header("integer", BigInt(value));
 }
 
 function textBytes(text: string): Bytes {
@@ -98,24 +115,24 @@ function* parts(value: Value): Generator<Uint8Array> {
   } else if (typeof value === "boolean") {
     yield new Uint8Array([value ? 0xc3 : 0xc2]);
   } else if (typeof value === "number" || typeof value === "bigint") {
-    yield header("integer", value);
+    yield integerBytes(value);
   } else if (typeof value === "string") {
     const text = textBytes(value);
-    yield header("text", text.length);
+    yield header("text", BigInt(text.length));
     yield text;
   } else if (value instanceof Uint8Array) {
-    yield header("bytes", value.length);
+    yield header("bytes", BigInt(value.length));
     yield value;
   } else if (value instanceof Float) {
     yield floatBytes(value.value);
   } else if (value instanceof Map) {
-    yield header("map", value.size);
+    yield header("map", BigInt(value.size));
     for (const [key, entry] of value as ReadonlyMap<string, Value>) {
       yield* parts(key);
       yield* parts(entry);
     }
   } else if (Array.isArray(value)) {
-    yield header("array", value.length);
+    yield header("array", BigInt(value.length));
     for (const entry of value as readonly Value[]) {
       yield* parts(entry);
     }
@@ -136,15 +153,14 @@ export function encode(value: Value): Bytes {
 /** Reads values off the front of bytes; anything but the one expected, in its shortest form, is MalformedMessage. */
 export class Reader {
   #at = 0;
-  readonly #view: DataView;
 
-  constructor(private readonly data: Uint8Array) {
-    this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  }
+  constructor(private readonly data: Uint8Array) {}
 
-  /** Read an integer; one above 2^53 - 1 is a bigint. */
+  /** Read an integer; one beyond 2^53 - 1 is a bigint. */
   integer(): number | bigint {
-    return this.#size("integer");
+    const negative = kindOf(this.#peek()) === "negative";
+    const value = negative ? -1n - this.#size("negative") : this.#size("integer");
+    return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   }
 
   text(): string {
@@ -183,6 +199,7 @@ export class Reader {
     }
     switch (kindOf(first)) {
       case "integer":
+      case "negative":
         return this.integer();
       case "text":
         return this.text();
@@ -220,36 +237,30 @@ export class Reader {
     return this.data.subarray(this.#at - count, this.#at);
   }
 
-  #size(kind: Kind): number | bigint {
+  #size(kind: Kind): bigint {
     const first = this.#peek();
     const at = HEADERS[kind].findIndex((form) => begins(form, first));
     const form = HEADERS[kind][at];
     if (form === undefined) {
       throw new MalformedMessage(`expected ${kind}, got the byte ${first}`);
     }
-    const [, head, bytes] = form;
-    this.#at++;
-    const size = bytes === 0 ? first - head : this.#number(bytes);
-    if (size < (HEADERS[kind][at - 1]?.[0] ?? 0)) {
+    const [beyond, head, bytes] = form;
+    const rest = this.#take(1 + bytes).subarray(1);
+    const number = rest.reduce((sum, byte) => 256n * sum + BigInt(byte), bytes > 0 ? 0n : BigInt(first - head));
+    const size = kind === "negative" ? BigInt.asUintN(bytes > 0 ? 8 * bytes : 5, ~number) : number;
+    if (size >= beyond || size < (HEADERS[kind][at - 1]?.[0] ?? 0)) {
       throw new MalformedMessage(`a header of ${kind} that is not the shortest`);
     }
     return size;
   }
 
-  #count(kind: Exclude<Kind, "integer">): number {
+  #count(kind: "text" | "bytes" | "array" | "map"): number {
     return Number(this.#size(kind));
   }
 
-  #number(bytes: number): number | bigint {
-    const at = this.#at;
-    const size = this.#take(bytes).reduce((sum, byte) => sum * 256 + byte, 0);
-    return Number.isSafeInteger(size) ? size : this.#view.getBigUint64(at);
-  }
-
   #float(): Float {
-    const at = this.#at;
-    this.#take(9);
-    const value = this.#view.getFloat64(at + 1);
+    const { buffer, byteOffset } = this.#take(9);
+    const value = new DataView(buffer, byteOffset + 1, 8).getFloat64(0);
     if (Number.isNaN(value)) {
       throw new MalformedMessage("a float that is not a number");
     }

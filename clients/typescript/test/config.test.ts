@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { toHex } from "../src/bytes.js";
+import { fromHex, toHex } from "../src/bytes.js";
 import * as config from "../src/config.js";
 import { ConfigError, MalformedMessage } from "../src/errors.js";
 import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../src/floor.js";
@@ -14,7 +14,8 @@ const maybe = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(one
 
 function graphs(clients: number, narrow: boolean): fc.Arbitrary<config.Graph> {
   const nothing = fc.constant(null);
-  const even = (high: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: Math.floor(high / 2) }).map((k) => 2 * k);
+  const half = (high: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: Math.floor(high / 2) });
+  const even = (high: number): fc.Arbitrary<number> => half(high).map((k) => 2 * k);
   const least = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T | null> => (narrow ? maybe(one) : nothing);
   return fc.oneof(
     fc
@@ -178,6 +179,9 @@ test("values outside of the limits are refused", () => {
       assert(!holds({ ...PLAIN, [field]: value } as config.RoundConfig), `${field} = ${JSON.stringify(value, String)}`);
     }
   }
+  assert(!holds({ ...PLAIN, accept: true, agreement: "x448" as "x25519" }));
+  assert.throws(() => config.encodeConfig({ ...PLAIN, minSurvivors: 1 }), ConfigError);
+  assert.throws(() => config.underCharter(termsOf(ACTIVE)!, { ...ACTIVE, length: 0 }), ConfigError);
   assert(!holds(null as unknown as config.RoundConfig) && !holds(7 as unknown as config.RoundConfig));
 });
 
@@ -222,6 +226,25 @@ test("each guard refuses the other's configurations, and active those of other c
   assert.throws(() => config.decodeConfig(config.encodeConfig(PLAIN), terms), MalformedMessage);
   const other = { ...ACTIVE, charter: new Uint8Array(32).fill(1) };
   assert.throws(() => config.decodeConfig(config.encodeConfig(other), terms), ConfigError);
+});
+
+test("more bytes than a configuration has are refused before they are read", () => {
+  assert.throws(() => config.decodeConfig(new Uint8Array(1025)), /at most 1024 bytes, got 1025/);
+  assert.throws(() => config.decodeConfig(new Uint8Array(1024)), /1023 bytes too many/);
+});
+
+test("under a charter integers outside of their limits are values, and anything else is another type", () => {
+  const terms = termsOf(ACTIVE)!;
+  const plain = toHex(config.encodeConfig(ACTIVE));
+  const read = (number: string): unknown =>
+    config.decodeConfig(fromHex(plain.replace("6e756d62657200", `6e756d626572${number}`)), terms);
+  assert.deepEqual(read("07"), { ...ACTIVE, number: 7 });
+  for (const integer of ["ff", "d080", "d1ff00", "d3ffffffff00000000", "cf0000000100000000", "cfffffffffffffffff"]) {
+    assert.throws(() => read(integer), ConfigError, integer);
+  }
+  for (const other of ["d005", "d0ff", "cf0000000000000005", "c3", "cb4014000000000000", "c0", "a0", "c400", "90"]) {
+    assert.throws(() => read(other), MalformedMessage, other);
+  }
 });
 
 test("a round of a series differs in its number alone", () => {

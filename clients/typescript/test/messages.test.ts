@@ -35,7 +35,7 @@ const bytes = (least: number, most: number): fc.Arbitrary<Bytes> =>
 
 const anyMessage = fc
   .constantFrom(...NAMES)
-  .chain((name) => fc.tuple(fc.constant(name), fieldsOf(name), bytes(32, 32), fc.integer({ min: 0, max: 2 ** 32 - 1 })));
+  .chain((name) => fc.tuple(fc.constant(name), fieldsOf(name), bytes(32, 32), fc.maxSafeNat().map((k) => k % 2 ** 32)));
 
 function fieldsOf(name: messages.MessageName): fc.Arbitrary<messages.Fields<typeof name>> {
   const names: readonly string[] = messages.MESSAGES[name].fields;
@@ -74,8 +74,10 @@ test("other bytes are refused, or the encoding of another message", () => {
 });
 
 test("a client beyond 2^32 - 1 and a context of another size are refused", () => {
-  const write = (context: Bytes, client: number): Bytes => messages.encodeMessage("confirm-reply", context, client, { signature: context });
-  for (const data of [write(new Uint8Array(32), 2 ** 32), write(new Uint8Array(31), 0), write(new Uint8Array(33), 0)]) {
+  const write = (context: Bytes, client: number): Bytes =>
+    messages.encodeMessage("confirm-reply", context, client, { signature: context });
+  for (const [size, client] of [[32, 2 ** 32], [32, -1], [31, 0], [33, 0]] as const) {
+    const data = write(new Uint8Array(size), client);
     assert.throws(() => messages.readMessage(data, "confirm-reply", 1024), MalformedMessage);
   }
 });
@@ -115,7 +117,7 @@ test("a message above its limit is refused before it is read", () => {
 });
 
 test("headers have the sizes of the page's tables", () => {
-  const rows = new Map([...PAGE.matchAll(/^\| `([a-z-]+)` \| (\d+) \| (\d+) \| [^|]*\| [^|]*\|$/gm)].map((row) => [row[1]!, row]));
+  const rows = rowsOfPage(5);
   const fixed: Readonly<Record<string, number>> = { number: 4, tag: 16, keys: 64, signature: 64, receipt: 64 };
   const perNeighbour = ["neighbours", "masked", "sealed", "accused", "deposits", "dropped", "commitments", "vector"];
   const apart = [...perNeighbour, "v1", "v2", "v3", "signatures", "confirmed", "proof"];
@@ -128,7 +130,7 @@ test("headers have the sizes of the page's tables", () => {
     );
     const fields = Object.fromEntries(Object.entries(sizes).map(([field, size]) => [field, new Uint8Array(size)]));
     const data = messages.encodeMessage(name, new Uint8Array(32), 0, fields as messages.Fields<typeof name>);
-    assert.equal(data.length, Number(rows.get(name)![2]), name);
+    assert.equal(data.length, Number(rows.get(name)![0]), name);
   }
 });
 

@@ -9,10 +9,15 @@ import { decode, encode, Float, type Value } from "../src/wire.js";
 
 const integers = fc.oneof(
   fc.constantFrom(0, 127, 128, 255, 256, 65535, 65536, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER),
-  fc.maxSafeNat(),
+  fc.constantFrom(-1, -32, -33, -128, -129, -32768, -32769, -(2 ** 31), -(2 ** 31) - 1, -(2n ** 63n)),
+  fc.maxSafeInteger(),
   fc.bigInt(2n ** 53n, 2n ** 64n - 1n),
+  fc.bigInt(-(2n ** 63n), -(2n ** 53n)),
 );
-const texts = fc.oneof(fc.string({ unit: "binary", maxLength: 40 }), fc.constantFrom("\ufeffmarked", "\u{1f600}".repeat(70)));
+const texts = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom("\ufeffmarked", "\u{1f600}".repeat(70)),
+);
 const leaves = fc.oneof(
   fc.constant(null),
   fc.boolean(),
@@ -77,6 +82,7 @@ function readOrRefused(data: Uint8Array): Value | undefined {
 // Each header that could have been shorter, at the largest size for which it is not.
 const LONGER = [
   ...["cc7f", "cd00ff", "ce0000ffff", "cf00000000ffffffff"],
+  ...["d0e0", "d1ff80", "d2ffff8000", "d3ffffffff80000000"],
   ...[`d91f${"61".repeat(31)}`, `da00ff${"61".repeat(255)}`, `db0000ffff${"61".repeat(65535)}`],
   ...[`c500ff${"00".repeat(255)}`, `c60000ffff${"00".repeat(65535)}`],
   ...[`dc000f${"c0".repeat(15)}`, `dd0000ffff${"c0".repeat(65535)}`],
@@ -86,7 +92,7 @@ const OTHERS = {
   "nothing at all": "",
   "the byte that msgpack never uses": "c1",
   "a signed integer": "d005",
-  "a negative integer": "ff",
+  "signed integers": "d07f",
   "a float of 32 bits": "ca3f800000",
   "an extension": "d40105",
   "a float that is not a number": "cb7ff8000000000000",
@@ -110,8 +116,8 @@ test("longer forms and other bytes are refused", () => {
 });
 
 test("what has no encoding is refused", () => {
-  const nothing = [-1, 0.5, NaN, Infinity, 2 ** 53, -1n, 2n ** 64n, "\ud800", undefined, {}, Symbol.iterator];
-  for (const value of nothing) {
+  const numbers = [0.5, NaN, Infinity, 2 ** 53, -(2 ** 53), -(2n ** 63n) - 1n, 2n ** 64n];
+  for (const value of [...numbers, "\ud800", undefined, {}, Symbol.iterator]) {
     assert.throws(() => encode(value as Value), ConfigError, String(value));
   }
 });

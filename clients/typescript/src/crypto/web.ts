@@ -14,6 +14,9 @@ export const PKCS8 = {
 /** The base point: what a private key agrees on with it is its public key. */
 export const BASE_POINT: Bytes = Uint8Array.of(9, ...new Uint8Array(31));
 
+/** Node's WebCrypto refuses a longer info, and the hybrid agreement has one. */
+const INFO_BYTES = 1024;
+
 /** Blocks of AES are one call each; so many are under way at a time. */
 const CALLS = 256;
 
@@ -48,11 +51,30 @@ function hashes(subtle: SubtleCrypto): Pick<Primitives, "sha256" | "hkdf"> {
       return new Uint8Array(await subtle.digest("SHA-256", data as Bytes));
     },
     async hkdf(secret, info, bytes) {
+      if (info.length > INFO_BYTES || bytes === 0) {
+        return hkdfByHmac(subtle, secret, info, bytes);
+      }
       const key = await subtle.importKey("raw", secret as Bytes, "HKDF", false, ["deriveBits"]);
       const how = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(0), info: info as Bytes };
       return new Uint8Array(await subtle.deriveBits(how, key, 8 * bytes));
     },
   };
+}
+
+/** Return what HKDF gives, from its definition (RFC 5869). */
+async function hkdfByHmac(subtle: SubtleCrypto, secret: Uint8Array, info: Uint8Array, bytes: number): Promise<Bytes> {
+  const hmac = async (key: Bytes, text: Uint8Array): Promise<Bytes> => {
+    const own = await subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    return new Uint8Array(await subtle.sign("HMAC", own, text as Bytes));
+  };
+  const extracted = await hmac(new Uint8Array(32), secret);
+  const blocks: Bytes[] = [];
+  for (let k = 1; 32 * (k - 1) < bytes; k++) {
+    blocks.push(await hmac(extracted, concat(blocks.at(-1) ?? new Uint8Array(0), info, Uint8Array.of(k))));
+  }
+  const out = concat(...blocks).slice(0, bytes);
+  wipe(extracted, ...blocks);
+  return out;
 }
 
 function curves(

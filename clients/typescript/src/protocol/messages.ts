@@ -1,12 +1,13 @@
 /** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
 
 import { join, le32, readLe32, type Bytes } from "../bytes.js";
-import { AGREEMENT_SIZES, largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
 import { setBytes } from "./sets.js";
 
-/** What limits depend on, by the page's letters: B, T and Q of the agreement, D neighbours, S of a set, P of a proof. */
+/** What limits depend on, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
 interface Sizes {
   readonly B: number;
   readonly T: number;
@@ -78,7 +79,7 @@ export interface Message<Name extends MessageName> {
 const AROUND = 96;
 
 function sizesOf(config: RoundConfig): Sizes {
-  const { keys: B, sealed: T, deposit: Q } = AGREEMENT_SIZES[config.agreement];
+  const { keyBytes: B, sealedBytes: T, depositBytes: Q } = agreementOf(config.agreement);
   const D = largestDegree(config);
   const P = 32 * Math.min((D + 1) * config.clients.toString(2).length, 2 * config.clients);
   return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
@@ -125,7 +126,7 @@ export function readMessage<Name extends MessageName>(data: Uint8Array, name: Na
   const context = reader.bytes();
   expect(context.length === 32, `${name}: expected a context of 32 bytes, got ${context.length}`);
   const client = reader.integer();
-  expect(client < 2 ** 32, `${name}: a client beyond 2^32 - 1`);
+  expect(0 <= client && client < 2 ** 32, `${name}: a client outside of 0 ... 2^32 - 1`);
   const read = Object.fromEntries(fields.map((field) => [field, reader.bytes()]));
   reader.end();
   return { context, client: Number(client), fields: read as Fields<Name> };
