@@ -6,6 +6,7 @@
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
 import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
+import { readSchema, schemaEntries, type Schema } from "../statistics/schema.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";
@@ -97,7 +98,11 @@ const CHARTER: readonly Article[] = [
     (table, key) => table.optional(key, (value, what) => readPrivacy(checkTable(value, what))),
     (privacy: PrivacyTable | null) => (privacy === null ? undefined : privacyEntries(privacy)),
   ],
-  ["statistics", (table, key) => table.optional(key, (_, what) => table.refuse(`${what} cannot be read yet`)), () => undefined],
+  [
+    "statistics",
+    (table, key) => table.optional(key, (value, what) => readSchema(checkTable(value, what))),
+    (schema: Schema | null) => (schema === null ? undefined : schemaEntries(schema)),
+  ],
 ];
 
 type Part = Readonly<Record<string, never>>;
