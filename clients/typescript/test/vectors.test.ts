@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import type { Case } from "./vectors/check.js";
-import { REPLAYS } from "./vectors/index.js";
+import { BESIDE, REPLAYS } from "./vectors/index.js";
 
 // From build/test, where this file runs.
 const FOLDER = new URL("../../../../vectors/", import.meta.url);
@@ -35,6 +35,10 @@ after(() => {
   console.log(["| file | client's | passed | failed | server's |", "|---|--:|--:|--:|--:|", ...lines].join("\n"));
 });
 
+function contentOf(file: string | undefined): unknown {
+  return file === undefined ? undefined : JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"));
+}
+
 async function failureOf(vector: Case): Promise<string[]> {
   try {
     await vector.run(engine);
@@ -48,7 +52,7 @@ for (const file of FILES) {
   test(file, async () => {
     const replay = REPLAYS[file];
     assert(replay !== undefined, `${file} has no replay`);
-    const cases = replay(JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")));
+    const cases = replay(contentOf(file), contentOf(BESIDE[file]));
     const own = cases.filter(({ side }) => side !== "server");
     const failures: string[] = [];
     for (const vector of own) {
