@@ -331,6 +331,7 @@ test("many vectors with noise have about their mean", async () => {
 
 test("noise for another number of values, or another sum, is refused", async () => {
   assert.throws(() => new NoisyQuantizer(engine, TABLE, [[7]]), ConfigError);
+  assert.throws(() => new NoisyQuantizer(engine, { ...TABLE, unit: "record" }, [[8]]), ConfigError);
   assert.throws(() => new NoisyQuantizer(engine, { ...TABLE, honest: 13 }, [[8]]), ConfigError);
   const coder = new NoisyQuantizer(engine, TABLE, [[8]]);
   await assert.rejects(coder.decode(new Uint8Array(16), new Uint8Array(32), 0), VectorError);
