@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from playwright.sync_api import BrowserContext, Page
 
 from ccesa.service.federation import Federation
 from ccesa.service.participant.driver import Participant
@@ -64,6 +65,7 @@ class Hub:
         )
         waits = {
             "gather": 20,
+            "enough": 0.8,
             "after": 5,
             "deadline": 10,
             "vector_after": 5,
@@ -190,6 +192,37 @@ class NodeSite:
         self._process.wait(20)
         self._process.stdin.close()
         self._process.stdout.close()
+
+
+class PageSite:
+    """A participant in a tab of a browser."""
+
+    def __init__(self, context: BrowserContext, address: str, hub: Hub, client: int, **options: Any) -> None:
+        self.page = opened(context, address)
+        told = {**hub.told(client), "memory": f"client-{client}", **options}
+        self.page.evaluate("async said => { globalThis.site = await start(said) }", told)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("events")
+
+    def wait_for(self, stage: str, seconds: float = 30) -> None:
+        """Wait until the site has said that it is this far."""
+        far = "stage => events.some(event => event.stage === stage)"
+        self.page.wait_for_function(far, arg=stage, timeout=1000 * seconds)
+
+    def ended(self, seconds: float = 60) -> dict[str, Any]:
+        """Return the last that it said."""
+        self.page.wait_for_function("events.at(-1)?.event === 'ended'", timeout=1000 * seconds)
+        return self.events[-1]
+
+
+def opened(context: BrowserContext, address: str) -> Page:
+    """Open a tab that can take part."""
+    page = context.new_page()
+    page.goto(f"{address}/test/service/site.html")
+    page.wait_for_function("globalThis.start !== undefined")
+    return page
 
 
 class PythonSite(threading.Thread):

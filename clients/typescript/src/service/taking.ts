@@ -17,6 +17,8 @@ import type { Site } from "./site.js";
 import { fetchTask, type Task } from "./tasks.js";
 import { send } from "./upload.js";
 
+/** The messages whose last field is a masked vector. */
+const MASKED: ReadonlySet<string> = new Set<MessageName>(["mask-reply", "signed-mask-reply"]);
 /** How much of a masked vector is shown. */
 const SHOWN = 64;
 /** The most bytes of an envelope, whatever a hub's configuration would allow. */
@@ -178,7 +180,7 @@ export class Taking {
   #counted(reply: Bytes): void {
     for (const message of unpackEnvelope(reply)) {
       const round = [...this.#clients].find(([, client]) => equal(client.context, contextIn(message)))?.[0];
-      if (round !== undefined && nameOf(message).endsWith("mask-reply")) {
+      if (round !== undefined && MASKED.has(nameOf(message))) {
         const vector = message.subarray(message.length - vectorBytes(this.#config));
         this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
       }
