@@ -176,6 +176,7 @@ const BAD_DOCUMENTS = [
   "[[a.b]]\n[a]\nb.c = 1",
   "a.b = 1\n[a]",
   "[a]\nb.c = 1\n[a.b]",
+  "[a.b.c]\n[a]\nb.d = 1\n[a.b]",
   "[a",
   "[a]]",
   "[[a]",

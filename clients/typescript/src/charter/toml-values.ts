@@ -64,10 +64,10 @@ function character(scanner: Scanner, code: number): string {
 
 // Strings of several lines come first, as they begin like empty ones. Line ends are LF here, so that what is left of
 // the controls but tabs is refused everywhere.
-const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""(?!")/y;
-const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''(?!')/y;
-const BASIC = /"(?!"")([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
-const LITERAL = /'(?!'')([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;
+const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""/y;
+const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''/y;
+const BASIC = /"([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
+const LITERAL = /'([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;
 
 /** Read a string of one line, or return undefined: what a key may be. */
 export function readLine(scanner: Scanner): string | undefined {

@@ -94,7 +94,6 @@ export async function verify(
   text: Uint8Array,
   signature: Uint8Array,
 ): Promise<void> {
-  sized(signature, 64, "a signature", BadSignature);
   const y = toHex(coordinate(signature.subarray(0, 32)));
   if (SMALL_ORDER.has(y) || NOT_REDUCED.has(y)) {
     throw new BadSignature("a signature has a point of small order");

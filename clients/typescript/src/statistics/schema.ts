@@ -121,6 +121,9 @@ function readCategory(value: unknown, what: string): CategoryColumn {
   const table = checkTable(value, what);
   const column = { name: table.read("name", label), values: list(table, "values", label) };
   table.end();
+  if (column.values.length === 0) {
+    throw new ConfigError(`${what}: there are no values`);
+  }
   if (column.values.includes(OTHER) || column.values.includes(MISSING)) {
     throw new ConfigError(`${what}: ${OTHER} and ${MISSING} are labels of every category, and no values`);
   }
@@ -150,8 +153,11 @@ export function readSchema(table: Table): Schema {
   return schema;
 }
 
-function checkColumns({ numbers, categories, groupBy }: Schema): void {
+function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
   differing([...numbers, ...categories].map(({ name }) => name), "[statistics]: the names of columns");
+  if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
+    throw new ConfigError("[statistics]: what stands for a missing value is no value of a category");
+  }
   const grouped = groupBy.map((name) => categories.find((category) => category.name === name));
   if (grouped.length > 3 || grouped.includes(undefined)) {
     throw new ConfigError("[statistics]: group_by has up to 3 names of categories");
