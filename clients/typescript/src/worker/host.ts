@@ -3,7 +3,8 @@
 import { concat, wipe, type Bytes } from "../bytes.js";
 import { addMasks, checkMasks, type Bits, type Mask, type Masker } from "../crypto/masks.js";
 import type { Generator } from "../crypto/engine.js";
-import { OrderError } from "../errors.js";
+import { discard } from "../crypto/keystreams.js";
+import { OrderError, Unsupported } from "../errors.js";
 import { cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
@@ -54,9 +55,17 @@ export class Workers {
     const progress = together(vector.length, options.progress);
     const parts = Array.from({ length: Math.ceil(vector.length / PART) }, (_, at) =>
       this.inTurn(async (place) => {
+        const told = { progress: progress(), ...(signal && { signal }) };
         const asked = partOf(vector, at * PART, bits, generator, masks);
-        const here = { progress: progress(), ...(signal && { signal }) };
-        vector.set(await place.run({ job: "mask", asked }, here), asked.from);
+        const piece = vector.subarray(asked.from, asked.from + PART);
+        try {
+          const masked = await place.run({ job: "mask", asked }, told);
+          piece.set(masked);
+          discard(masked);
+        } catch (error) {
+          if (!(error instanceof Unsupported)) throw error;
+          await addMasks(piece, bits, generator, masks, { ...options, ...told, from: asked.from });
+        }
       }),
     );
     const failed = (await Promise.allSettled(parts)).find((end) => end.status === "rejected");
