@@ -4,7 +4,8 @@
  */
 
 import { fromHex, toHex, type Bytes } from "../src/bytes.js";
-import { parseCharter, type Charter } from "../src/charter/index.js";
+import type { Charter } from "../src/charter/charter.js";
+import { parseCharter } from "../src/charter/text.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
@@ -43,7 +44,7 @@ export type Command =
   | { readonly op: "prepare"; readonly id: string }
   | { readonly op: "forget"; readonly id: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
-  | { readonly op: "vectors"; readonly file: string; readonly data: unknown };
+  | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
   receive(request: Uint8Array): Promise<Bytes>;
@@ -70,7 +71,7 @@ export async function handle(command: Command): Promise<unknown> {
     case "replay":
       return replayed(engine, command.part, command.requests);
     case "vectors":
-      return counted(engine, REPLAYS[command.file]?.(command.data) ?? []);
+      return counted(engine, REPLAYS[command.file]?.(command.data, command.beside) ?? []);
   }
 }
 
@@ -123,7 +124,7 @@ async function joinedRound(
     return Client.join({ ...options, client: part.client });
   }
   const identity = await identityFromSeed(engine, fromHex(part.identity ?? ""));
-  return ActiveClient.join({ ...options, charter, identity, tasks: null });
+  return ActiveClient.join({ ...options, charter, identity });
 }
 
 async function inSeries(engine: Engine, part: SeriesPart): Promise<Driven> {
