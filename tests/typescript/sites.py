@@ -51,11 +51,16 @@ class Hub:
     words: int = WORDS
     policy: dict[str, float] = field(default_factory=dict)
     options: str = ""
+    #: What a charter says besides, such as learning; then it says the form, too.
+    agreed: dict[str, Any] = field(default_factory=dict)
+    #: A module with a coordinator that is called Mine.
+    coordinator: str = ""
 
     def __post_init__(self) -> None:
         listen, operate = _free_ports(2)
         self.url = f"http://127.0.0.1:{listen}"
-        self.charter = charter(self.clients, bits=32, min_survivors=3)
+        self.charter = charter(self.clients, **{"bits": 32, "min_survivors": 3, **self.agreed})
+        (self.folder / "mine.py").write_text(self.coordinator)
         (self.folder / "charter.toml").write_text(str(self.charter))
         agreed = (
             'charter = "charter.toml"'
@@ -72,6 +77,7 @@ class Hub:
             "vector_deadline": 10,
             "absent": 20,
         } | self.policy
+        form = "" if self.agreed else f'[form]\ntype = "words"\nwords = {self.words}\nbits = 32'
         policy = "\n".join(f"{name} = {value}" for name, value in waits.items())
         self.file = self.folder / "federation.toml"
         self.file.write_text(
@@ -80,10 +86,7 @@ name = "mixed sites"
 rounds = {self.rounds}
 question = "how many"
 {agreed}
-[form]
-type = "words"
-words = {self.words}
-bits = 32
+{form}
 [policy]
 {policy}
 [hub]
@@ -102,8 +105,9 @@ operate = "127.0.0.1:{operate}"
     @contextmanager
     def running(self) -> Iterator["Hub"]:
         command = [sys.executable, "-m", "ccesa", "serve", str(self.file)]
+        command += ["--run", "mine:Mine"] * bool(self.coordinator)
         with (self.folder / "hub.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         try:
             self._wait_up(process)
             yield self
@@ -244,10 +248,12 @@ class PythonSite(threading.Thread):
 
 
 @contextmanager
-def sites(hub: Hub, node: Sequence[int], **options: Any) -> Iterator[dict[int, NodeSite]]:
-    """Start sites in Node, and one in Python for every other client; wait for those in Python at the end."""
+def sites(
+    hub: Hub, node: Sequence[int], own: dict[int, dict[str, Any]] | None = None, **options: Any
+) -> Iterator[dict[int, NodeSite]]:
+    """Start sites in Node, some with options of their own, and one in Python for every other client."""
     with ExitStack() as stack:
-        made = {client: NodeSite(hub, client, **options) for client in node}
+        made = {client: NodeSite(hub, client, **options, **(own or {}).get(client, {})) for client in node}
         for one in made.values():
             stack.callback(one.close)
             stack.callback(one.stop)

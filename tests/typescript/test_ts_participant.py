@@ -5,6 +5,9 @@ import time
 import pytest
 
 from browser import chromium
+from ccesa.charter.charter import Learning
+from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.statistics import Category, Number, Schema
 from runners import PACKAGE, built, served
 from series_rounds import GUARDS
 from sites import Hub, NodeSite, PageSite, PythonSite, opened, sites
@@ -71,6 +74,91 @@ def test_a_site_that_stops_says_so_and_the_others_go_on(tmp_path):
         assert made[0].ended() == {"event": "ended", "with": "stopped"}
         assert made[1].ended() == OVER
     assert [0 in survivors for survivors in hub.survivors()][-1] is False
+
+
+@pytest.mark.typescript
+def test_a_round_goes_on_without_a_site_whose_function_fails_and_a_strict_one_ends(tmp_path):
+    hub = Hub(folder=tmp_path, guard="active", rounds=2)
+    why = "ContributionFailed: the site's own function failed: Error: no data today"
+    own = {0: {"fails": [0]}, 1: {"fails": [1], "strict": True}}
+    with hub.running(), sites(hub, [0, 1], own) as made:
+        assert made[0].ended() == OVER
+        assert "{with}: {text}".format_map(made[1].ended()) == why
+    (fault,) = [one for one in made[0].events if one["event"] == "fault"]
+    assert (fault["round"], fault["reason"]) == (0, why)
+    assert hub.survivors() == [(1, 2, 3, 4, 5), (0, 2, 3, 4, 5)]
+
+
+# What a charter says of contributions
+
+MODEL = """
+import numpy as np
+from ccesa.service.coordinator import Averaging
+
+class Mine(Averaging):
+    def __init__(self):
+        super().__init__({"weights": np.zeros((3, 4), np.float32), "bias": np.zeros(4)})
+"""
+SCHEMA = Schema(
+    name="beds",
+    least_group=1,
+    numbers=(Number(name="age", lower=0, upper=120, measures=("count", "sum")),),
+    categories=(Category(name="ward", values=("surgery", "births")),),
+    group_by=("ward",),
+)
+
+
+def only_in_node(hub: Hub, **options) -> list[NodeSite]:
+    """Run all sites in Node, with what each is told by its number."""
+    with hub.running():
+        made = [
+            NodeSite(hub, client, **{name: of(client) for name, of in options.items()})
+            for client in range(hub.clients)
+        ]
+        assert [site.ended() for site in made] == [OVER] * hub.clients, made[0].events[-5:]
+    return made
+
+
+@pytest.mark.typescript
+def test_models_are_averaged_by_what_the_charter_says(tmp_path):
+    agreed = {"bits": 64, "learning": Learning(clip=1.0, max_weight=10.0)}
+    hub = Hub(folder=tmp_path, guard="active", clients=4, rounds=1, agreed=agreed, coordinator=MODEL)
+    made = only_in_node(hub, results=lambda client: True)
+    (result,) = [one for one in made[0].events if one["event"] == "result"]
+    assert result["value"]["weight"] == pytest.approx(10)
+    expected = sum(weight * weight / 10 for weight in (1, 2, 3, 4)) / 10
+    for array in result["value"]["arrays"].values():
+        assert array["data"] == pytest.approx([expected] * len(array["data"]), abs=1e-4)
+
+
+@pytest.mark.typescript
+def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_path):
+    demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
+    noise = chosen(demand, clients=6, honest=5, dimension=16)
+    agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
+    hub = Hub(folder=tmp_path, guard="active", rounds=1, agreed=agreed, coordinator=MODEL)
+
+    def budget(client: int) -> dict[str, float]:
+        return {"epsilon": 0.1 if client == 2 else 8.0, "delta": 1e-6}
+
+    made = only_in_node(hub, budget=budget)
+    assert any("BudgetSpent" in one["reason"] for one in made[2].events if one["event"] == "fault")
+    assert [bool(site.said("summed")) for site in made] == [True, True, False, True, True, True]
+
+
+@pytest.mark.typescript
+def test_tables_are_counted_by_the_schema_of_the_charter(tmp_path):
+    agreed = {"bits": 64, "statistics": SCHEMA}
+    hub = Hub(folder=tmp_path, guard="active", clients=4, rounds=1, agreed=agreed)
+
+    def records(client: int) -> list[dict]:
+        return [{"age": 10 * client + n, "ward": ("surgery", "births")[n % 2]} for n in range(client + 1)]
+
+    made = only_in_node(hub, records=records, results=lambda client: True)
+    (result,) = [one for one in made[0].events if one["event"] == "result"]
+    assert result["survivors"] == [0, 1, 2, 3]
+    assert "births" in result["value"]["text"]
+    assert sum(group["records"] for group in result["value"]["report"]["groups"]) == 10
 
 
 # In a browser

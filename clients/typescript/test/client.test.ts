@@ -5,16 +5,27 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { maskHere, type Masker } from "../src/crypto/masks.js";
-import { BudgetSpent, ConfigError, FaultyServer, OrderError, TaskSpent, VectorError } from "../src/errors.js";
+import { BudgetSpent, ConfigError, FaultyNeighbour, FaultyServer, OrderError, TaskSpent, VectorError } from "../src/errors.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
-import { NO_TASK } from "../src/protocol/joining.js";
+import { joinCurious, NO_TASK } from "../src/protocol/joining.js";
+import { maskedVector, sumAhead } from "../src/protocol/masking.js";
+import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
+import type { Round } from "../src/protocol/round.js";
+import type { Accepted } from "../src/protocol/states.js";
 import { parseCharter } from "../src/charter/text.js";
 import { identityFromSeed, type Identity } from "../src/crypto/signatures.js";
-import { ACCEPT, ACTIVE, engine, HARARY, HYBRID, played, vectors, watched, type Player } from "./players.js";
+import type { PrivacyTable } from "../src/privacy/table.js";
+import { ACCEPT, ACTIVE, engine, HARARY, HYBRID, played, SIGNED, vectors, watched, type Player } from "./players.js";
 import { OneTask } from "./vectors/parties.js";
+
+/** Noise that a round of nine words of 32 bits has no room for. */
+const NOISE: PrivacyTable = {
+  ...{ epsilon: 8, delta: 1e-6, rounds: 10, norm: 1, against: "follows", honest: 3, dimension: 9 },
+  ...{ variance: 4096, gridBits: 4, bound: 100, fieldBits: 64, fails: -40 },
+};
 
 /** By player: the place of the request for the vector. */
 const MASK: readonly (readonly [Player, number])[] = [
@@ -425,6 +436,9 @@ test("a client is what it was asked to be, or nothing", async () => {
   assert.equal(client.context.length, 32);
   client.context.fill(0);
   assert(!zero(client.context));
+  for (const wrong of [new ArrayBuffer(60), undefined, "bytes"]) {
+    await assert.rejects(client.receive(wrong as unknown as Bytes), ConfigError);
+  }
   const refused: readonly (readonly [object, typeof ConfigError | typeof VectorError])[] = [
     [{ attempts: 0 }, ConfigError],
     [{ attempts: 1.5 }, ConfigError],
@@ -435,6 +449,7 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ vector: [1, 2, 3] }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
+    [{ privacy: NOISE }, ConfigError],
   ];
   for (const [given, error] of refused) {
     await assert.rejects(Client.join({ ...options, ...given } as typeof options), error);
@@ -481,6 +496,59 @@ test("no bytes make a client do anything but answer, refuse or leave", async () 
     }),
     { numRuns: 60, seed: 1 },
   );
+});
+
+test("masks ahead are the same in words of all sizes, over pieces of a vector", async () => {
+  const { config } = await lone();
+  for (const [bits, length] of [[8, 300_001], [16, 70_003], [32, 65_537], [64, 33_000]] as const) {
+    const { round, state } = await lone({ ...config, bits, length });
+    const [v2, task] = [state.opened.slice(1), new Uint8Array(32)];
+    const plain = await maskedVector(round, state, v2, task);
+    const ahead = (await sumAhead(round, state)) as Accepted;
+    assert.equal(await sumAhead(round, ahead), ahead);
+    assert(Buffer.from(await maskedVector(round, ahead, v2, task)).equals(plain));
+    assert(!Buffer.from(ahead.ahead!.sum).equals(plain));
+  }
+});
+
+/** Return a round and a state after accept with three neighbours, one of them without masks. */
+async function lone(config?: RoundConfig): Promise<{ round: Round; state: Accepted; config: RoundConfig }> {
+  const given = config ?? decodeConfig(fromHex(ACCEPT.party.config));
+  const vector = engine.random((given.length * given.bits) / 8);
+  const { round } = await joinCurious({ config: given, client: 2, vector, task: NO_TASK, engine });
+  const opened = [0, 1, 3, 5].map((client) => {
+    const masked = client !== 3;
+    return { client, masked, row: engine.random(64), maskKey: masked ? engine.random(16) : null };
+  });
+  const own = { work: { vector, task: NO_TASK }, selfSecret: engine.random(32), row: engine.random(64), threshold: 3 };
+  const state: Accepted = { kind: "Accepted", ...own, opened, accused: [], ahead: null, secrets: [] };
+  return { round: { ...round, signal: new AbortController().signal }, state, config: given };
+}
+
+test("a task of another size comes before a complaint under active, too", async () => {
+  const charter = await parseCharter(SIGNED.party.charter!, engine);
+  const config = decodeConfig(fromHex(SIGNED.party.config), charter);
+  const name = "mask-among-at-once-request";
+  const { context, client, fields } = decodeMessage(SIGNED.requests[2]!, name, config);
+  const sealed = fields.sealed.map((byte, at) => (at === 0 ? byte ^ 1 : byte));
+  const request = (task: Bytes): Bytes => encodeMessage(name, context, client, { ...fields, sealed, task });
+  const complaining = await played(SIGNED, 2);
+  await complaining.receive(request(new Uint8Array(32)));
+  assert(complaining.fault instanceof FaultyNeighbour);
+  await assert.rejects(complaining.receive(SIGNED.requests[2]!), FaultyNeighbour);
+  const aborting = await played(SIGNED, 2);
+  await assert.rejects(aborting.receive(request(new Uint8Array(31))), FaultyServer);
+});
+
+test("no field of a request has bytes behind its last one", async () => {
+  const charter = await parseCharter(SIGNED.party.charter!, engine);
+  const config = decodeConfig(fromHex(SIGNED.party.config), charter);
+  const { context, client, fields } = decodeMessage(SIGNED.requests[1]!, "roster-request", config);
+  for (const [field, bytes] of [["keys", 1], ["keys", 64], ["root", 1], ["proof", 1], ["v1", 1]] as const) {
+    const longer = { ...fields, [field]: concat(fields[field], new Uint8Array(bytes)) };
+    const lying = await played(SIGNED, 1);
+    await assert.rejects(lying.receive(encodeMessage("roster-request", context, client, longer)), FaultyServer);
+  }
 });
 
 test("a task that is spent is no abort", async () => {

@@ -83,7 +83,12 @@ const near = (size: number): fc.Arbitrary<Bytes> =>
   fc.oneof({ weight: 8, arbitrary: octets(size) }, octets(Math.max(0, size - 1)), octets(size + 1), octets(0));
 
 property("sha256", 50, [octets(0, 300)], (e, data) => e.sha256(data));
-property("hkdf", 50, [short, fc.oneof(short, octets(1000, 4000)), fc.integer({ min: 0, max: 8161 })], (e, secret, info, n) => e.hkdf(secret, info, n));
+property(
+  "hkdf",
+  50,
+  [short, fc.oneof(short, octets(1000, 4000)), fc.integer({ min: 0, max: 8161 })],
+  (e, secret, info, bytes) => e.hkdf(secret, info, bytes),
+);
 property("x25519PublicKey", 20, [near(32)], (e, key) => e.x25519PublicKey(key));
 property("x25519", 20, [near(32), fc.array(near(32), { maxLength: 3 })], (e, key, keys) => e.x25519(key, keys));
 property("ed25519PublicKey", 20, [near(32)], (e, seed) => e.ed25519PublicKey(seed));

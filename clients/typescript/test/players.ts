@@ -44,6 +44,8 @@ export const HARARY = player("refused.json", "harary");
 export const ACCEPT = player("refused_accept.json", "accept");
 /** With *accept*, under `active`; its vector goes with request 3. */
 export const ACTIVE = player("refused_accept.json", "active, accept");
+/** Without *accept*, under `active`; its vector goes with request 2. */
+export const SIGNED = player("refused_active.json", "active, harary");
 /** With *accept* and the hybrid agreement; its vector goes with request 3. */
 export const HYBRID = player("hybrid_round.json", "hybrid");
 

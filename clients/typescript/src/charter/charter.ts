@@ -87,14 +87,14 @@ const RULES: readonly (readonly [what: string, holds: (articles: Articles) => bo
   ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
-  ["noise counts on clients that are there", (a) => a.privacy === null || a.privacy.honest <= honestAtLeast(a, a.privacy)],
+  ["noise counts on no more honest clients than there are", (a) => (a.privacy?.honest ?? 0) <= honestAtLeast(a)],
   ["noise about records needs statistics", (a) => a.privacy?.unit !== "record" || a.statistics !== null],
   ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
 ];
 
 /** Return how many honest clients are in every sum (15.1). */
-function honestAtLeast({ graph, minSurvivors, certificate }: Articles, { against }: PrivacyTable): number {
-  const everyone = against === "follows" && graph.type === "complete";
+function honestAtLeast({ graph, minSurvivors, certificate, privacy }: Articles): number {
+  const everyone = privacy?.against === "follows" && graph.type === "complete";
   return everyone ? minSurvivors - certificate.colluders : certificate.leastHonest;
 }
 

@@ -87,7 +87,7 @@ export function checkIdentityKey(key: Uint8Array): void {
   }
 }
 
-/** Refuse a signature that does not verify by 13.1, with a key that `checkIdentityKey` has passed. Throws BadSignature. */
+/** Refuse a signature that does not verify (13.1) with a key that `checkIdentityKey` let pass. Throws BadSignature. */
 export async function verify(
   engine: Engine,
   publicKey: Uint8Array,
