@@ -105,15 +105,13 @@ interface Work {
 }
 
 /**
- * Add all masks to one piece; each stream is asked for before the one in hand is added. The next stream overwrites the
- * memory of the one before; those of the last piece have none after them.
+ * Add all masks to one piece, a stream at a time. The next stream overwrites the memory of the one before; those of the
+ * last piece have none after them.
  */
 async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last: boolean): Promise<void> {
   sum.piece.set(piece);
-  let coming = streams[0]?.next(piece.length);
   for (const [at, { sign }] of masks.entries()) {
-    const stream = await coming!;
-    coming = streams[at + 1]?.next(piece.length);
+    const stream = await streams[at]!.next(piece.length);
     sum.add(stream, bits, sign);
     if (last) wipe(stream);
     discard(stream);
