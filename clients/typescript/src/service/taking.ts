@@ -111,14 +111,17 @@ export class Taking {
     if (hint !== null) {
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostTaskBytes);
     }
+    const reply = await this.#received(envelope);
+    this.#series.faults.forEach((error, round) => this.#fault(error, round));
+    return reply;
+  }
+
+  async #received(envelope: Bytes): Promise<Bytes> {
     try {
-      if (!this.#concerns(envelope)) {
-        this.#site.say("out", "out of the rounds in flight, in the next that starts");
-        return EMPTY;
+      if (this.#concerns(envelope)) {
+        return await this.#series.receive(envelope);
       }
-      const reply = await this.#series.receive(envelope);
-      this.#series.faults.forEach((error, round) => this.#fault(error, round));
-      return reply;
+      this.#site.say("out", "out of the rounds in flight, in the next that starts");
     } catch (error) {
       if (this.#site.signal.aborted) {
         throw new Stopped("stopped");
@@ -127,8 +130,8 @@ export class Taking {
         throw error;
       }
       this.#fault(error);
-      return EMPTY;
     }
+    return EMPTY;
   }
 
   /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
