@@ -1,7 +1,8 @@
-"""Federations of real processes with sites in Node, in Chromium and in Python, and a hub that is ``ccesa serve``."""
+"""Federations with sites in Node, in Chromium and in Python, and a hub that is ``ccesa serve``."""
 
 import hashlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -139,7 +140,9 @@ operate = "127.0.0.1:{operate}"
         rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
         for row in rows:
             task = store.task_of(row.question)
-            expected = sum(contribution(client, task, self.words).astype(np.uint64) for client in row.survivors)
+            expected = sum(
+                contribution(client, task, self.words).astype(np.uint64) for client in row.survivors
+            )
             assert np.array_equal(np.frombuffer(row.total, np.uint32), expected.astype(np.uint32))
         store.close()
         return [row.survivors for row in rows]
@@ -151,7 +154,7 @@ class NodeSite:
     def __init__(self, hub: Hub, client: int, **options: Any) -> None:
         told = {**hub.told(client), "memory": str(hub.folder / f"memory-{client}"), **options}
         self._process = subprocess.Popen(
-            ["node", str(built("build/test/service/site-node.js"))],
+            [shutil.which("node") or "node", str(built("build/test/service/site-node.js"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -44,6 +44,7 @@ export type Command =
   | { readonly op: "prepare"; readonly id: string }
   | { readonly op: "forget"; readonly id: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
+  | { readonly op: "replay-series"; readonly part: SeriesPart; readonly requests: readonly string[] }
   | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
@@ -69,7 +70,9 @@ export async function handle(command: Command): Promise<unknown> {
     case "forget":
       return driven.delete(command.id);
     case "replay":
-      return replayed(engine, command.part, command.requests);
+      return replayed(() => joined(engine, command.part), command.requests);
+    case "replay-series":
+      return replayed(() => inSeries(engine, command.part), command.requests);
     case "vectors":
       return counted(engine, REPLAYS[command.file]?.(command.data, command.beside) ?? []);
   }
@@ -88,10 +91,10 @@ function known(id: string): Driven {
   return client;
 }
 
-async function replayed(engine: Engine, part: Part, requests: readonly string[]): Promise<Outcome[]> {
-  let client: Client;
+async function replayed(join: () => Promise<Driven>, requests: readonly string[]): Promise<Outcome[]> {
+  let client: Driven;
   try {
-    client = await joined(engine, part);
+    client = await join();
   } catch (error) {
     return [refusal(error)];
   }
