@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { toHex, type Bytes } from "../src/bytes.js";
+import { concat, toHex, type Bytes } from "../src/bytes.js";
 import { toBase64 } from "../src/charter/base64.js";
 import type { Charter } from "../src/charter/charter.js";
 import { parseCharter } from "../src/charter/text.js";
@@ -57,6 +57,8 @@ test("arrays that are at odds with themselves are refused, and so are other byte
     [["a", "<f4", [2 ** 52, 4], none]],
     [["a", "<f4", [0, 2 ** 52, 2 ** 52], none]],
     [["a", "<f4", [0, 2n ** 64n - 1n], none]],
+    [["a", "<f4", [-1, -1], four]],
+    [["a", "<f4", [-(2 ** 52), 0], none]],
     [["a", "<f4", new Array<number>(33).fill(1), four]],
     [[1, "<f4", [1], four]],
     Array.from({ length: 2 ** 16 + 1 }, (_, at) => [String(at), "<f4", [0], none]),
@@ -73,6 +75,16 @@ test("arrays that are at odds with themselves are refused, and so are other byte
       }
     }),
   );
+});
+
+test("a task that is a long list of something else is refused at once, before anything is made of it", () => {
+  const maps = new Uint8Array(2 ** 22).fill(0x80);
+  for (const head of [[0xdd, 0, 0x40, 0, 0], [0x91, 0xdd, 0, 0x40, 0, 0]]) {
+    const list = Uint8Array.from(head);
+    const began = performance.now();
+    assert.throws(() => unpackArrays(concat(list, maps)), MalformedMessage);
+    assert.ok(performance.now() - began < 2000, "it was read to its end");
+  }
 });
 
 // Vectors

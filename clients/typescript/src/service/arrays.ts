@@ -2,7 +2,7 @@
 
 import type { Bytes } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";
-import { decode, encode, type Value } from "../wire.js";
+import { encode, Reader } from "../wire.js";
 
 const TYPES = {
   "<f4": Float32Array,
@@ -48,26 +48,27 @@ export type Arrays = ReadonlyMap<string, NamedArray>;
  * @throws MalformedMessage for bytes that are none, and for arrays that are at odds with themselves.
  */
 export function unpackArrays(payload: Uint8Array): Arrays {
-  const list = decode(payload);
-  if (!Array.isArray(list) || list.length > MOST_ARRAYS) {
-    throw new MalformedMessage("expected a task with arrays in it, got something else");
-  }
+  // Entry by entry, so that nothing is made of a list that is none: a byte of it would be an object of a hundred.
+  const reader = new Reader(payload);
   const arrays = new Map<string, NamedArray>();
-  for (const entry of list as readonly Value[]) {
-    const [name, array] = unpacked(entry);
+  for (let left = countOf(reader, MOST_ARRAYS); left > 0; left--) {
+    const [name, array] = unpacked(reader);
     if (arrays.has(name)) {
       throw new MalformedMessage("a task has two arrays of one name");
     }
     arrays.set(name, array);
   }
+  reader.end();
   return arrays;
 }
 
-function unpacked(entry: Value): [string, NamedArray] {
-  const [name, type, shape, data] = Array.isArray(entry) && entry.length === 4 ? (entry as readonly Value[]) : [];
-  if (typeof name !== "string" || typeof type !== "string" || !isShape(shape) || !(data instanceof Uint8Array)) {
+function unpacked(reader: Reader): [string, NamedArray] {
+  if (reader.array() !== 4) {
     throw new MalformedMessage("an array of a task is not [name, type, shape, bytes]");
   }
+  const [name, type] = [reader.text(), reader.text()];
+  const shape = Array.from({ length: countOf(reader, MOST_SIDES) }, () => sideOf(reader));
+  const data = reader.bytes();
   if (!Object.hasOwn(TYPES, type)) {
     throw new MalformedMessage(`an array of a task is not of one of the types ${Object.keys(TYPES).join(", ")}`);
   }
@@ -78,11 +79,24 @@ function unpacked(entry: Value): [string, NamedArray] {
   if (!Number.isSafeInteger(8 * bounded) || data.length !== size * Type.BYTES_PER_ELEMENT) {
     throw new MalformedMessage("an array of a task has another number of bytes than its shape");
   }
-  return [name, { shape, data: new Type(new Uint8Array(data).buffer) }];
+  return [name, { shape, data: new Type(data.buffer) }];
 }
 
-function isShape(value: Value | undefined): value is readonly number[] {
-  return Array.isArray(value) && value.length <= MOST_SIDES && value.every((side) => typeof side === "number");
+/** Read the head of a list of at most so many entries. */
+function countOf(reader: Reader, most: number): number {
+  const count = reader.array();
+  if (count > most) {
+    throw new MalformedMessage(`a task has a list of ${count} entries, more than ${most}`);
+  }
+  return count;
+}
+
+function sideOf(reader: Reader): number {
+  const side = reader.integer();
+  if (typeof side !== "number" || side < 0) {
+    throw new MalformedMessage(`an array of a task has a side of ${side}`);
+  }
+  return side;
 }
 
 /** Return arrays as a task has them: what a coordinator in this language would hand to a hub. */
