@@ -14,7 +14,7 @@ import { engineSource, nodeSource, webSource, type Source } from "../src/crypto/
 import { addMasks, maskHere, type Bits, type Mask, type Masker } from "../src/crypto/masks.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { vectorSum } from "../src/crypto/simd.js";
-import { ConfigError, OrderError, VectorError } from "../src/errors.js";
+import { CcesaError, ConfigError, OrderError, VectorError } from "../src/errors.js";
 import { Workers } from "../src/worker/host.js";
 
 const BITS = [8, 16, 32, 64] as const;
@@ -188,6 +188,15 @@ test("keys stay with the caller", async () => {
 test("a job in a worker fails with the error that it would have here", async () => {
   const wrong = { part: new Uint8Array(3), from: 0, bits: 32, generator: "aes128-ctr", keys: new Uint8Array(0), signs: [] };
   await assert.rejects(workers.run("mask", wrong as never), VectorError);
+});
+
+test("a worker that gives back less than it got leaves nothing of the vector without masks", async () => {
+  const own = new Workers(1);
+  const [place] = (own as unknown as { places: { run: (order: { asked: { part: Bytes } }) => Promise<Bytes> }[] }).places;
+  place!.run = async ({ asked: { part } }) => part.slice(0, 64);
+  const vector = new Uint8Array(1 << 20).fill(7);
+  await assert.rejects(own.mask(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1)), CcesaError);
+  assert.ok(vector.every((byte) => byte === 0));
 });
 
 test("closed workers take no more jobs, and end those that they have", async () => {

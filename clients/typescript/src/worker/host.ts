@@ -3,7 +3,7 @@
 import { concat, wipe } from "../bytes.js";
 import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
 import { discard } from "../crypto/keystreams.js";
-import { OrderError, Unsupported } from "../errors.js";
+import { CcesaError, OrderError, Unsupported } from "../errors.js";
 import { cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
@@ -59,6 +59,9 @@ export class Workers {
         const asked = { part: piece.slice(), from, bits, generator, ...packed(masks) };
         try {
           const masked = await place.run({ job: "mask", asked }, told);
+          if (masked.length !== piece.length) {
+            throw new CcesaError("a worker gave a part of another size: what is left of the vector has no masks");
+          }
           piece.set(masked);
           discard(masked);
         } catch (error) {
