@@ -7,7 +7,7 @@ import fc from "fast-check";
 
 import { toBase64 } from "../src/charter/base64.js";
 import { originOf } from "../src/service/address.js";
-import { fieldsOf, fromBase64, inWords } from "../src/service/answers.js";
+import { fieldsOf, fromBase64, inWords, numberOf, textOf } from "../src/service/answers.js";
 import { HubAway, shown, Stopped } from "../src/service/errors.js";
 import { Line, sleep, type Call } from "../src/service/line.js";
 import { openSession } from "../src/service/session.js";
@@ -188,6 +188,9 @@ test("JSON of any shape is an object or refused", () => {
   }
   assert.throws(() => fieldsOf(Uint8Array.of(0x7b, 0xff, 0x7d)), FaultyServer);
   assert.deepEqual(fieldsOf(ascii('{"a":1}')), { a: 1 });
+  const deep = fieldsOf(ascii(`{"a":${"[".repeat(400_000)}${"]".repeat(400_000)}}`));
+  assert.throws(() => textOf(deep, "a"), FaultyServer);
+  assert.throws(() => numberOf(deep, "a", 0), FaultyServer);
 });
 
 test("base64 is what was written, or refused", () => {

@@ -38,7 +38,7 @@ export function fieldsOf(body: Uint8Array): Fields {
 export function textOf(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value !== "string") {
-    throw new FaultyServer(`expected a text as "${name}" from the hub, got ${shown(JSON.stringify(value), 40)}`);
+    throw new FaultyServer(`expected a text as "${name}" from the hub, got ${briefly(value)}`);
   }
   return value;
 }
@@ -47,9 +47,14 @@ export function textOf(fields: Fields, name: string): string {
 export function numberOf(fields: Fields, name: string, least: number): number {
   const value = fields[name];
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
-    throw new FaultyServer(`expected a number as "${name}" from the hub, got ${shown(JSON.stringify(value), 40)}`);
+    throw new FaultyServer(`expected a number as "${name}" from the hub, got ${briefly(value)}`);
   }
   return value;
+}
+
+/** Return a value for people; one with others in it only by its kind, as it may be deeper than can be written down. */
+function briefly(value: unknown): string {
+  return typeof value === "object" && value !== null ? "a list or an object" : shown(JSON.stringify(value), 40);
 }
 
 /** Return the bytes of a text in base64 with its padding; throws FaultyServer for another, or for more bytes. */
