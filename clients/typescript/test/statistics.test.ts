@@ -58,6 +58,13 @@ test("what is no decimal is none, and floats are what they are written as", () =
   assert.deepEqual(decimalOf(2.675), { digits: 2675n, exponent: -3 });
   assert.deepEqual(decimalOf(1e21), { digits: 1n, exponent: 21 });
   assert.equal(decimalOf(Infinity), null);
+  const zeros = "0".repeat(1100);
+  for (const text of [`5.${zeros}`, `5${zeros}e-1100`, `0.${zeros}5e1101`, `${zeros}5`]) {
+    assert.deepEqual(inSteps(parseDecimal(text)!, 0), { steps: 5n, rest: 0 }, text.slice(0, 5));
+    assert.deepEqual(inSteps(parseDecimal(`-${text}`)!, 0), { steps: -5n, rest: 0 }, text.slice(0, 5));
+  }
+  assert.deepEqual(inSteps(parseDecimal(`0.${zeros}5`)!, 9), { steps: 0n, rest: 1 });
+  assert.ok(inSteps(parseDecimal(`5${zeros}`)!, 0).steps > 10n ** 999n);
   assert.deepEqual([floorDivide(-3n, 2n), floorDivide(-4n, 2n), floorDivide(3n, 2n)], [-2n, -2n, 1n]);
 });
 
@@ -117,6 +124,11 @@ test("small groups are left out, and tables that cannot be counted refused, with
       () => countRecords(schema, [bad as typeof row]),
       (error) => error instanceof VectorError && !error.message.includes("secret"),
     );
+  }
+  for (const name of ["constructor", "__proto__", "toString"]) {
+    const odd = schemaOf({ categories: [{ name, values: ["r"] }] });
+    assert.throws(() => countRecords(odd, [row]), VectorError, name);
+    assert.equal(countRecords(odd, [JSON.parse(`{"${name}": "r"}`)])[1], 1n);
   }
   assert.deepEqual(countRecords(schema, [{ ...row, a: NaN }, row, row]), countRecords(schema, [{ ...row, a: null as never }, row, row]));
 });

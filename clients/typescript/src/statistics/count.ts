@@ -21,7 +21,8 @@ const BEHIND = new RegExp(`(?<!${SPACE})${SPACE}+$`);
 /** Return the text of a cell, or null where it is missing. */
 function textOf(record: TableRecord, column: string, missing: ReadonlySet<string>): string | null {
   const cell = record[column];
-  if (cell === undefined) {
+  // A name such as `constructor` finds something in every object, which is no cell.
+  if (cell === undefined || typeof cell === "function" || (typeof cell === "object" && cell !== null)) {
     throw new VectorError(`a record has no column ${column}`);
   }
   const text = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");

@@ -19,12 +19,13 @@ export function parseDecimal(text: string): Decimal | null {
   const [, sign = "", whole = "", behind = "", only = "", exponent = "0"] = found;
   const digits = BigInt(sign + "1") * BigInt(whole + behind + only);
   const size = Number(exponent) - behind.length - only.length;
-  if (digits === 0n || Math.abs(size) <= FAR) {
+  // How large it is, to a factor of ten: zeros at either end are of its text, and not of its value.
+  const reach = size + String(digits).length;
+  if (digits === 0n || Math.abs(reach) <= FAR) {
     return { digits, exponent: digits === 0n ? 0 : size };
   }
-  // More digits than anybody compares: what is left is its sign, and on which side of 1 it is.
-  const large = size + String(digits).length > 0;
-  return { digits: digits < 0n ? -1n : 1n, exponent: large ? FAR : -FAR };
+  // Farther than anybody compares: what is left is its sign, and on which side of 1 it is.
+  return { digits: digits < 0n ? -1n : 1n, exponent: reach > 0 ? FAR : -FAR };
 }
 
 /** Return the decimal that a float64 stands for: its shortest form. */
