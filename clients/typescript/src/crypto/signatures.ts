@@ -1,6 +1,6 @@
 /** Identities and signatures (docs/protocol.md, 13.1). */
 
-import { toHex, wipe, type Bytes } from "../bytes.js";
+import { fromHex, toHex, wipe, type Bytes } from "../bytes.js";
 import { BadSignature, ConfigError, Unsupported } from "../errors.js";
 import { sized, systemRandom } from "./checked.js";
 import type { Engine } from "./engine.js";
@@ -27,6 +27,9 @@ const NOT_REDUCED: ReadonlySet<string> = new Set([
   "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
   "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ]);
+
+/** The order of the base point, as the bytes of a little-endian integer. */
+const ORDER: Bytes = fromHex("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
 
 /** Return the identity of a seed of 32 bytes, which it keeps. */
 export async function identityFromSeed(engine: Engine, seed: Uint8Array): Promise<Identity> {
@@ -97,6 +100,10 @@ export async function verify(
   const y = toHex(coordinate(signature.subarray(0, 32)));
   if (SMALL_ORDER.has(y) || NOT_REDUCED.has(y)) {
     throw new BadSignature("a signature has a point of small order");
+  }
+  // Engines refuse it themselves, but not all always have; with it a signature could be changed by anybody.
+  if (!below(signature.subarray(32), ORDER)) {
+    throw new BadSignature("a signature has a number that is not below the order of the base point");
   }
   if (!(await engine.ed25519Verify(publicKey, text, signature))) {
     throw new BadSignature("a signature does not verify");
