@@ -30,4 +30,10 @@ export interface Account {
 export interface Memory {
   readonly usedRounds: UsedRounds;
   readonly tasks: TaskCounts;
+  /**
+   * Take the memory for one participant, until what is returned is called. Without it, or where a platform cannot lock,
+   * two participants with one memory are still safe, as each round is claimed by one of them; but neither gets far.
+   * Throws OrderError where another has it.
+   */
+  hold?(): Promise<() => void>;
 }

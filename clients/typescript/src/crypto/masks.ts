@@ -1,0 +1,140 @@
+/** Masks of section 6.2 of docs/protocol.md: keystreams, added to a vector in blocks that stay in the cache. */
+
+import { wipe, type Bytes } from "../bytes.js";
+import { ConfigError, Unsupported, VectorError } from "../errors.js";
+import { turn } from "../platform.js";
+import { giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
+import type { Engine, Generator } from "./engine.js";
+import { discard, engineSource, nodeSource, webSource, type Keystream, type Source } from "./keystreams.js";
+
+export type { Bits } from "./adding.js";
+
+/** A mask: the key of its keystream, and whether it is added or taken away. */
+export interface Mask {
+  readonly key: Bytes;
+  readonly sign: 1 | -1;
+}
+
+/** What may be said about the work while it is done. */
+export interface MaskOptions {
+  /** Whose keystreams these are, where the platform itself has none. */
+  readonly engine?: Engine;
+  /** Is told how many bytes of the vector are done, of how many. */
+  readonly progress?: (done: number, all: number) => void;
+  /** Stops the work between two blocks. */
+  readonly signal?: AbortSignal;
+  /** So many bytes of the whole vector come before: a multiple of 64. */
+  readonly from?: number;
+  /** Where keystreams come from, if not from the fastest source there is. */
+  readonly source?: Source;
+}
+
+/** By generator (6.2): how many bytes its key has. */
+export const MASK_KEY_BYTES: Readonly<Record<Generator, number>> = { "aes128-ctr": 16, chacha20: 32 };
+/** By generator: how many bytes each block of its keystream has. */
+const STREAM_BLOCK: Readonly<Record<Generator, number>> = { "aes128-ctr": 16, chacha20: 64 };
+/** So many milliseconds at a time; then the rest of the thread has its turn. */
+const SLICE = 12;
+
+/**
+ * Add masks to a vector of little-endian words, in place. After an error nothing of the vector is left: it is masked
+ * in part only, and must not leave.
+ *
+ * @throws VectorError for bytes that are not whole words.
+ * @throws ConfigError for other bits or generators, or keys of another size.
+ */
+export async function addMasks(
+  vector: Bytes,
+  bits: Bits,
+  generator: Generator,
+  masks: readonly Mask[],
+  options: MaskOptions = {},
+): Promise<void> {
+  check(vector, bits, generator, masks);
+  const { from = 0, progress, signal } = options;
+  const sum = await takeSum();
+  try {
+    const open = options.source ?? (await sourceOf(generator, options.engine));
+    const block = from / STREAM_BLOCK[generator];
+    const streams = await Promise.all(masks.map(({ key }) => open(generator, key, block)));
+    const work = { sum, bits, masks, streams };
+    let paused = performance.now();
+    for (let at = 0; at < vector.length; at += PIECE) {
+      signal?.throwIfAborted();
+      await addPiece(vector.subarray(at, at + PIECE), work);
+      progress?.(Math.min(at + PIECE, vector.length), vector.length);
+      if (performance.now() > paused + SLICE) {
+        await turn();
+        paused = performance.now();
+      }
+    }
+  } catch (error) {
+    wipe(vector);
+    throw error;
+  } finally {
+    giveBack(sum);
+  }
+}
+
+function check(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
+  if (![8, 16, 32, 64].includes(bits)) {
+    throw new ConfigError(`words have 8, 16, 32 or 64 bits, not ${String(bits)}`);
+  }
+  if (!Object.hasOwn(MASK_KEY_BYTES, generator)) {
+    throw new ConfigError(`no mask generator is called ${String(generator)}`);
+  }
+  if (vector.length % (bits / 8) !== 0) {
+    throw new VectorError(`${vector.length} bytes are not whole words of ${bits} bits`);
+  }
+  const wrong = masks.find(({ key }) => key.length !== MASK_KEY_BYTES[generator]);
+  if (wrong) {
+    throw new ConfigError(`a key of ${generator} has ${MASK_KEY_BYTES[generator]} bytes, not ${wrong.key.length}`);
+  }
+}
+
+/** What is used for every piece of a vector. */
+interface Work {
+  readonly sum: Sum;
+  readonly bits: Bits;
+  readonly masks: readonly Mask[];
+  readonly streams: readonly Keystream[];
+}
+
+/** Add all masks to one piece; each stream is asked for before the one in hand is added. */
+async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work): Promise<void> {
+  sum.piece.set(piece);
+  let coming = streams[0]?.next(piece.length);
+  for (const [at, { sign }] of masks.entries()) {
+    const stream = await coming!;
+    coming = streams[at + 1]?.next(piece.length);
+    sum.add(stream, bits, sign);
+    discard(stream);
+  }
+  piece.set(sum.piece.subarray(0, piece.length));
+}
+
+async function sourceOf(generator: Generator, engine: Engine | undefined): Promise<Source> {
+  const source = nodeSource(generator) ?? webSource(generator);
+  if (source) {
+    return source;
+  }
+  if (!engine) {
+    throw new Unsupported(`masks of ${generator} need an engine`);
+  }
+  return engineSource(engine, STREAM_BLOCK[generator]);
+}
+
+/** Adds masks to a vector, perhaps in another thread, and gives the masked vector: the one that it was given is gone. */
+export type Masker = (
+  vector: Bytes,
+  bits: Bits,
+  generator: Generator,
+  masks: readonly Mask[],
+  options?: MaskOptions,
+) => Promise<Bytes>;
+
+/** The masker that works in this thread, a block at a time. */
+export const maskHere: Masker = async (vector, bits, generator, masks, options) => {
+  await addMasks(vector, bits, generator, masks, options);
+  return vector;
+};
