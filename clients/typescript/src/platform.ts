@@ -26,3 +26,9 @@ export function turn(): Promise<void> {
     }
   });
 }
+
+/** Return how many threads can work at the same time. */
+export function cores(): number {
+  const { navigator } = globalThis as { navigator?: { hardwareConcurrency?: number } };
+  return navigator?.hardwareConcurrency ?? builtin<{ availableParallelism(): number }>("node:os")?.availableParallelism() ?? 1;
+}

@@ -5,7 +5,8 @@
 import { wipe, type Bytes } from "../bytes.js";
 import { builtin } from "../platform.js";
 import { PIECE } from "./adding.js";
-import type { Engine, Generator } from "./engine.js";
+import { BLOCK_BYTES, type Engine, type Generator } from "./engine.js";
+import { ctrBlock } from "./web.js";
 
 /** A keystream (6.2), read in order. */
 export interface Keystream {
@@ -24,33 +25,23 @@ interface NodeCrypto {
   getCiphers(): string[];
 }
 
-const NODE_CIPHERS: Readonly<Record<Generator, string>> = { "aes128-ctr": "aes-128-ctr", chacha20: "chacha20" };
+/** What Node calls a generator, and where it begins: for ChaCha20 little-endian, the nonce behind the counter. */
+const NODE_CIPHERS: Readonly<Record<Generator, { name: string; start: (block: number) => Bytes }>> = {
+  "aes128-ctr": { name: "aes-128-ctr", start: ctrBlock },
+  chacha20: { name: "chacha20", start: (block) => ctrBlock(block).reverse() },
+};
 
 /** Node's own ciphers: no promise for each call, and ChaCha20 is there too. */
 export function nodeSource(generator: Generator): Source | undefined {
   const crypto = builtin<NodeCrypto>("node:crypto");
-  if (!crypto?.getCiphers().includes(NODE_CIPHERS[generator])) {
+  const { name, start } = NODE_CIPHERS[generator];
+  if (!crypto?.getCiphers().includes(name)) {
     return undefined;
   }
   return (_, key, block) => {
-    const cipher = crypto.createCipheriv(NODE_CIPHERS[generator], key, START[generator](block));
+    const cipher = crypto.createCipheriv(name, key, start(block));
     return { next: (bytes) => cipher.update(zeros.subarray(0, bytes)) };
   };
-}
-
-/** How a cipher of 16 bytes of counter and nonce is told where to begin. */
-const START: Readonly<Record<Generator, (block: number) => Bytes>> = { "aes128-ctr": counterOf, chacha20: nonceOf };
-
-function counterOf(block: number): Bytes {
-  const counter = new Uint8Array(16);
-  new DataView(counter.buffer).setBigUint64(8, BigInt(block));
-  return counter;
-}
-
-function nonceOf(block: number): Bytes {
-  const nonce = new Uint8Array(16);
-  new DataView(nonce.buffer).setUint32(0, block, true);
-  return nonce;
 }
 
 /** WebCrypto: AES alone. */
@@ -64,7 +55,7 @@ async function webKeystream(subtle: SubtleCrypto, raw: Bytes, block: number): Pr
   let at = block;
   return {
     async next(bytes) {
-      const counter = counterOf(at);
+      const counter = ctrBlock(at);
       at += Math.ceil(bytes / 16);
       const text = zeros.subarray(0, bytes);
       return new Uint8Array(await subtle.encrypt({ name: "AES-CTR", counter, length: 128 }, key, text));
@@ -73,13 +64,13 @@ async function webKeystream(subtle: SubtleCrypto, raw: Bytes, block: number): Pr
 }
 
 /** An engine's keystreams: what is left where the platform has none. */
-export function engineSource(engine: Engine, blockBytes: number): Source {
+export function engineSource(engine: Engine): Source {
   return (generator, key, block) => {
     let at = block;
     return {
       next(bytes) {
         const stream = engine.keystream(generator, key, at, bytes);
-        at += Math.ceil(bytes / blockBytes);
+        at += Math.ceil(bytes / BLOCK_BYTES[generator]);
         return stream;
       },
     };

@@ -1,10 +1,11 @@
 /** Masks of section 6.2 of docs/protocol.md: keystreams, added to a vector in blocks that stay in the cache. */
 
 import { wipe, type Bytes } from "../bytes.js";
-import { ConfigError, Unsupported, VectorError } from "../errors.js";
+import { ConfigError, VectorError } from "../errors.js";
 import { turn } from "../platform.js";
 import { giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
-import type { Engine, Generator } from "./engine.js";
+import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
+import { systemEngine } from "./engines.js";
 import { discard, engineSource, nodeSource, webSource, type Keystream, type Source } from "./keystreams.js";
 
 export type { Bits } from "./adding.js";
@@ -29,10 +30,6 @@ export interface MaskOptions {
   readonly source?: Source;
 }
 
-/** By generator (6.2): how many bytes its key has. */
-export const MASK_KEY_BYTES: Readonly<Record<Generator, number>> = { "aes128-ctr": 16, chacha20: 32 };
-/** By generator: how many bytes each block of its keystream has. */
-const STREAM_BLOCK: Readonly<Record<Generator, number>> = { "aes128-ctr": 16, chacha20: 64 };
 /** So many milliseconds at a time; then the rest of the thread has its turn. */
 const SLICE = 12;
 
@@ -50,12 +47,15 @@ export async function addMasks(
   masks: readonly Mask[],
   options: MaskOptions = {},
 ): Promise<void> {
-  check(vector, bits, generator, masks);
+  checkMasks(vector, bits, generator, masks);
   const { from = 0, progress, signal } = options;
+  if (!Number.isSafeInteger(from / 64) || from < 0) {
+    throw new ConfigError(`a part of a vector starts at a multiple of 64 bytes, not at ${from}`);
+  }
   const sum = await takeSum();
   try {
-    const open = options.source ?? (await sourceOf(generator, options.engine));
-    const block = from / STREAM_BLOCK[generator];
+    const open = options.source ?? (await fastest(generator, options.engine));
+    const block = from / BLOCK_BYTES[generator];
     const streams = await Promise.all(masks.map(({ key }) => open(generator, key, block)));
     const work = { sum, bits, masks, streams };
     let paused = performance.now();
@@ -76,19 +76,23 @@ export async function addMasks(
   }
 }
 
-function check(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
+/** Throw what addMasks throws for such a vector and such masks, and do nothing else. */
+export function checkMasks(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
   if (![8, 16, 32, 64].includes(bits)) {
     throw new ConfigError(`words have 8, 16, 32 or 64 bits, not ${String(bits)}`);
   }
-  if (!Object.hasOwn(MASK_KEY_BYTES, generator)) {
+  if (!Object.hasOwn(KEY_BYTES, generator)) {
     throw new ConfigError(`no mask generator is called ${String(generator)}`);
   }
   if (vector.length % (bits / 8) !== 0) {
     throw new VectorError(`${vector.length} bytes are not whole words of ${bits} bits`);
   }
-  const wrong = masks.find(({ key }) => key.length !== MASK_KEY_BYTES[generator]);
+  if (masks.some(({ sign }) => sign !== 1 && sign !== -1)) {
+    throw new ConfigError("the sign of a mask is 1 or -1");
+  }
+  const wrong = masks.find(({ key }) => key.length !== KEY_BYTES[generator]);
   if (wrong) {
-    throw new ConfigError(`a key of ${generator} has ${MASK_KEY_BYTES[generator]} bytes, not ${wrong.key.length}`);
+    throw new ConfigError(`a key of ${generator} has ${KEY_BYTES[generator]} bytes, not ${wrong.key.length}`);
   }
 }
 
@@ -113,15 +117,8 @@ async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work): Prom
   piece.set(sum.piece.subarray(0, piece.length));
 }
 
-async function sourceOf(generator: Generator, engine: Engine | undefined): Promise<Source> {
-  const source = nodeSource(generator) ?? webSource(generator);
-  if (source) {
-    return source;
-  }
-  if (!engine) {
-    throw new Unsupported(`masks of ${generator} need an engine`);
-  }
-  return engineSource(engine, STREAM_BLOCK[generator]);
+async function fastest(generator: Generator, engine: Engine | undefined): Promise<Source> {
+  return nodeSource(generator) ?? webSource(generator) ?? engineSource(engine ?? (await systemEngine()));
 }
 
 /** Adds masks to a vector, perhaps in another thread, and gives the masked vector: the one that it was given is gone. */

@@ -2,9 +2,9 @@
 
 import { equal, wipe, type Bytes } from "../bytes.js";
 import { vectorBytes } from "../config.js";
-import { addStream } from "../crypto/adding.js";
+import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
-import type { Mask } from "../crypto/masks.js";
+import type { Bits, Mask } from "../crypto/masks.js";
 import { TaskSpent } from "../errors.js";
 import { checkTask, checkVector } from "./joining.js";
 import { callers, honest, roundKey, type Round, type Source } from "./round.js";
@@ -89,8 +89,20 @@ async function maskAll(round: Round, vector: Bytes, selfSecret: Bytes, among: re
 async function maskWith(round: Round, vector: Bytes, ahead: Ahead, v2: readonly Opened[]): Promise<Bytes> {
   const present = new Set(v2);
   const gone = ahead.among.filter((other) => !present.has(other));
-  addStream(vector, ahead.sum, round.config.bits, 1);
+  await addVector(vector, ahead.sum, round.config.bits);
   return mask(round, vector, pairMasks(round, gone, -1));
+}
+
+/** Add one vector to another, in place. */
+async function addVector(vector: Bytes, other: Bytes, bits: Bits): Promise<void> {
+  const sum = await takeSum();
+  for (let at = 0; at < vector.length; at += PIECE) {
+    const piece = vector.subarray(at, at + PIECE);
+    sum.piece.set(piece);
+    sum.add(other.subarray(at, at + PIECE), bits, 1);
+    piece.set(sum.piece.subarray(0, piece.length));
+  }
+  giveBack(sum);
 }
 
 function pairMasks(round: Round, among: readonly Opened[], times: 1 | -1): Mask[] {
