@@ -3,7 +3,7 @@
  * encoded (13.1). Whoever adds one adds it here.
  */
 
-import { AGREEMENT_SIZES, GRAPHS, graphValue, THRESHOLDS, thresholdValue, type AgreementName } from "../config.js";
+import { AGREEMENTS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
 import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
 import { Float, type Value } from "../wire.js";
@@ -81,7 +81,7 @@ const CHARTER: readonly Article[] = [
   ["graph", (table, key) => rule(GRAPHS, table.table(key)), graphValue],
   ["threshold", (table, key) => rule(THRESHOLDS, table.table(key)), thresholdValue],
   ["generator", (table, key) => table.word(key, ["aes128-ctr", "chacha20"], "aes128-ctr"), plain],
-  ["agreement", (table, key) => table.word(key, Object.keys(AGREEMENT_SIZES) as AgreementName[], "x25519"), plain],
+  ["agreement", (table, key) => table.word(key, AGREEMENTS, "x25519"), plain],
   ["bits", integer(8, 64, 32), plain],
   ["least_roster", integer(3, LARGEST), plain],
   ["min_survivors", integer(2, LARGEST), plain],

@@ -1,0 +1,397 @@
+/** The page: one person, one device. */
+
+import { firstThatHas, generateIdentity, nobleEngine, parseCharter, systemEngine, toBase64, webEngine } from "./ccesa.js";
+import { Lobby } from "./lobby.js";
+import { Pad } from "./pad.js";
+import { bitsOf, paint, paintWords, wordsOf } from "./pictures.js";
+import { LEAST, takePart } from "./taking.js";
+import { counted, hexOf, inFigures, listed, MESSAGES, spoken, STEPS } from "./words.js";
+
+/** @typedef {import("./lobby.js").Told} Told @typedef {import("./lobby.js").Play} Play */
+
+const MOST = 1_000_000;
+
+/** @param {string} id @returns {any} */
+const at = (id) => document.getElementById(id);
+
+/** What this tab knows. @type {any} */
+const state = {
+  /** @type {Told | null} */ told: null,
+  /** The number of the round that this tab is in, and of the one it was in before it was reloaded. */
+  mine: 0,
+  before: Number(sessionStorage.getItem("round") ?? 0),
+  /** @type {Uint32Array | Uint16Array | null} */ vector: null,
+  /** @type {import("./taking.js").Left[]} */ left: [],
+  identity: null,
+  says: "",
+  leavesAt: 0,
+  out: "",
+  shown: 0,
+  /** @type {(() => void) | null} */ agree: null,
+};
+
+const pad = new Pad(at("pad"), () => renderButton());
+const lobby = new Lobby(heard, () => say("The server does not answer. Is the demo still running?"));
+
+// ---- What stays here
+
+/** @returns {number | null} */
+function numberGiven() {
+  const text = at("number").value.replace(/[\s,.'_]/g, "");
+  return /^[0-9]{1,7}$/.test(text) && Number(text) <= MOST ? Number(text) : null;
+}
+
+/** Return what would be added up, or null where there is nothing yet. */
+function vectorGiven() {
+  if (lobby.topic === "drawing") {
+    return pad.empty ? null : Uint16Array.from(pad.grey);
+  }
+  const number = numberGiven();
+  return number === null ? null : Uint32Array.of(number);
+}
+
+function renderNumber() {
+  const number = numberGiven();
+  const wrong = at("number").value !== "" && number === null;
+  at("number-wrong").textContent = wrong ? "A whole number from 0 to 1,000,000, please." : "";
+  at("number").setAttribute("aria-invalid", String(wrong));
+  paint(at("plain-bits"), bitsOf(number ?? 0));
+  renderButton();
+}
+
+function renderTopic() {
+  for (const topic of ["number", "drawing"]) {
+    document.querySelectorAll(`.of-${topic}`).forEach((one) => (/** @type {any} */ (one).hidden = topic !== lobby.topic));
+  }
+  /** @type {any} */ (document.querySelector(`input[value=${lobby.topic}]`)).checked = true;
+  renderButton();
+}
+
+// ---- The button
+
+function inRound() {
+  const play = state.told?.play;
+  return play !== undefined && play !== null && play.client !== null && play.phase !== "over";
+}
+
+function renderButton() {
+  const { told } = state;
+  const [waits, playing] = [told?.ready === true, inRound()];
+  const button = at("press");
+  button.disabled = told === null || playing || (!waits && vectorGiven() === null);
+  button.textContent = playing ? "In the round" : waits ? "Not yet: take it back" : state.shown > 0 ? "Play again" : "Take part";
+  button.classList.toggle("main", !waits);
+  pad.locked = at("number").disabled = at("clear").disabled = at("scribble").disabled = waits || playing;
+  at("topics").disabled = waits || playing;
+}
+
+async function press(/** @type {Event} */ event) {
+  event.preventDefault();
+  const { told } = state;
+  if (told === null || at("press").disabled) {
+    return;
+  }
+  const ready = !told.ready;
+  state.vector = ready ? vectorGiven() : null;
+  state.identity = ready && told.guard === "active" ? await generateIdentity(await systemEngine()) : null;
+  await lobby.press(ready, state.identity === null ? "" : toBase64(state.identity.publicKey));
+}
+
+// ---- What the lobby says
+
+/** @param {Told} told */
+function heard(told) {
+  state.told = told;
+  const { play } = told;
+  at("you").textContent = `You are ${told.name}`;
+  at("guard-curious").hidden = told.guard === "active";
+  at("guard-active").hidden = told.guard !== "active";
+  if (play !== null && play.client !== null && play.phase === "running" && state.mine !== play.number && isReachable(play)) {
+    begin(play);
+  }
+  render();
+}
+
+/** @param {Play} play */
+function isReachable(play) {
+  return play.token !== null || play.charter !== null;
+}
+
+/** @param {Play} play */
+function begin(play) {
+  state.mine = play.number;
+  if (state.vector === null || state.before === play.number) {
+    state.out = "This tab was reloaded in the middle of the round. Its keys are gone, so it sits this one out.";
+    return;
+  }
+  sessionStorage.setItem("round", String(play.number));
+  Object.assign(state, { left: [], out: "", leavesAt: 0 });
+  at("result").hidden = true;
+  const vector = state.vector;
+  play_(play, vector).catch((error) => {
+    state.out = `This device is out of the round: ${error.message}`;
+    render();
+  });
+}
+
+/** @param {Play} play @param {Uint32Array | Uint16Array} vector */
+async function play_(play, vector) {
+  const charter = play.charter === null ? undefined : await agreed(play.charter);
+  const { topic } = lobby;
+  const { result } = await takePart({
+    play,
+    charter,
+    identity: state.identity,
+    contribute: async () => {
+      const seconds = state.told.pace * (0.5 + Math.random());
+      state.leavesAt = performance.now() + 1000 * seconds;
+      render();
+      await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+      return vector;
+    },
+    left: (left) => {
+      state.left.push(left);
+      renderLeft(topic);
+    },
+    out: (reason) => {
+      state.out = `This device is out of the round: ${reason}`;
+      render();
+    },
+  });
+  if ((await outcomeOf(play.number))?.kind === "sum") {
+    renderResult(await result(), play, topic, vector);
+  }
+  state.shown = play.number;
+  state.vector = null;
+  render();
+}
+
+/** Wait until the lobby knows how a round ended. @param {number} number @returns {Promise<Play["outcome"]>} */
+async function outcomeOf(number) {
+  for (;;) {
+    const play = state.told.play;
+    if (play === null || play.number !== number || play.outcome !== null) {
+      return play?.number === number ? play.outcome : null;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Show the words of a charter, and wait until somebody has compared them. @param {string} text */
+async function agreed(text) {
+  const charter = await parseCharter(text, await systemEngine());
+  if (charter.minSurvivors < LEAST || charter.leastRoster < LEAST) {
+    throw new Error("its rules allow a sum over fewer than three people");
+  }
+  at("charter-words").textContent = spoken(charter.digest.subarray(0, 16));
+  at("compare").hidden = false;
+  await new Promise((resolve) => (state.agree = () => resolve(undefined)));
+  at("compare").hidden = true;
+  state.agree = null;
+  return charter;
+}
+
+// ---- What is shown
+
+/** @param {string} text */
+function say(text) {
+  if (text !== state.says) {
+    state.says = at("says").textContent = text;
+  }
+}
+
+function render() {
+  const { told } = state;
+  say(saying(told));
+  renderButton();
+  renderPeople(told);
+  renderSteps(told);
+}
+
+/** @param {Told} told */
+function saying(told) {
+  const { play } = told;
+  if (play !== null && play.phase !== "over") {
+    return play.client === null ? "A round is on that you are not in. The next one begins when it is over." : sayingIn(play);
+  }
+  const ready = told.people.filter((one) => one.ready).length;
+  if (told.starts_in !== null) {
+    return `${counted(ready, "person is", "people are")} ready. The round begins in ${Math.ceil(told.starts_in)} s.`;
+  }
+  const missing = told.least - ready;
+  const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: it takes three to hide in.`;
+  const open = told.people.length < told.least ? " Open this page in another tab, or on a phone." : "";
+  return lostText(play) + waits + open;
+}
+
+/** @param {Play | null} play */
+function lostText(play) {
+  return play?.outcome?.kind === "lost" ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. Nothing was opened. ` : "";
+}
+
+/** @param {Play} play */
+function sayingIn(play) {
+  if (state.out !== "") {
+    return state.out;
+  }
+  if (play.phase === "preparing") {
+    return "The round begins. The hub gets ready.";
+  }
+  if (state.agree !== null) {
+    return "Before it begins, compare.";
+  }
+  const wait = (state.leavesAt - performance.now()) / 1000;
+  if (wait > 0) {
+    return `Your value leaves in ${Math.ceil(wait)} s. A good moment to close one of the tabs.`;
+  }
+  if (state.left.some((/** @type {any} */ one) => one.vector !== null)) {
+    return "Your value has left, under its masks. If this tab were closed now, it would still be in the sum.";
+  }
+  return play.step === null ? "Waiting for everyone's device." : "The devices prepare their masks.";
+}
+
+/** @param {Told} told */
+function renderPeople(told) {
+  const { play } = told;
+  const playing = play !== null && play.phase !== "over";
+  const people = playing
+    ? play.names.map((name, client) => ({ name, you: client === play.client, mark: markOf(play, client) }))
+    : told.people.map(({ name, you, ready }) => ({ name, you, mark: ready ? "ready" : "here" }));
+  const others = playing ? told.people.filter(({ name }) => !play.names.includes(name)) : [];
+  const all = [...people, ...others.map(({ name, you }) => ({ name, you, mark: "next round" }))];
+  at("people").replaceChildren(...all.map(chip));
+}
+
+/** @param {Play} play @param {number} client */
+function markOf(play, client) {
+  if (play.gone[client]) {
+    return play.vectors.includes(client) ? "left, but its value is in" : "left";
+  }
+  return play.vectors.includes(client) ? "masked value sent" : play.answered[client] ? "answered" : "at work";
+}
+
+/** @param {{ name: string, you: boolean, mark: string }} person */
+function chip({ name, you, mark }) {
+  const item = document.createElement("li");
+  item.className = `chip ${mark.split(/[ ,]/)[0]}`;
+  item.append(element("strong", you ? `${name} (you)` : name), element("span", mark));
+  return item;
+}
+
+/** @param {string} kind @param {string} text */
+function element(kind, text, name = "") {
+  const made = document.createElement(kind);
+  made.textContent = text;
+  made.className = name;
+  return made;
+}
+
+/** @param {Told} told */
+function renderSteps(told) {
+  const { play } = told;
+  const steps = STEPS.filter((step) => !step.active || told.guard === "active");
+  const over = play?.phase === "over";
+  const now = play === null || over ? -1 : steps.findIndex((step) => step.name === play.step?.step);
+  const done = over && play?.outcome?.kind === "sum" ? steps.length : now;
+  const list = at("steps");
+  if (list.children.length !== steps.length) {
+    list.replaceChildren(...steps.map(({ title, text }) => {
+      const item = document.createElement("li");
+      item.append(element("h3", title), element("p", text), element("p", "", "count"));
+      return item;
+    }));
+  }
+  steps.forEach((_, place) => {
+    const item = list.children[place];
+    item.className = place < done ? "done" : place === now ? "now" : "";
+    place === now ? item.setAttribute("aria-current", "step") : item.removeAttribute("aria-current");
+    item.lastChild.textContent = place === now ? `${play?.step?.answered} of ${play?.step?.asked} devices` : "";
+  });
+  at("round-number").textContent = play === null ? "" : `round ${play.number}`;
+}
+
+/** @param {import("./lobby.js").Topic} topic */
+function renderLeft(topic) {
+  const all = state.left.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.bytes, 0);
+  at("messages").hidden = false;
+  at("messages-size").textContent = `${inFigures(all)} bytes`;
+  at("message-list").replaceChildren(
+    ...state.left.map((/** @type {any} */ one) => element("li", `${inFigures(one.bytes)} bytes: ${MESSAGES[one.name] ?? one.name}`)),
+  );
+  const vector = state.left.find((/** @type {any} */ one) => one.vector !== null)?.vector;
+  at("nothing").hidden = vector !== undefined;
+  at("left").hidden = vector === undefined;
+  if (vector !== undefined) {
+    const words = wordsOf(vector, topic);
+    paintWords(at("masked"), words);
+    at("leaves-size").textContent = counted(vector.length, "byte", "bytes");
+    at("masked-text").textContent = topic === "number" ? `the same 32 bits under their masks: ${inFigures(words[0] ?? 0)}` : "the same 784 dots under their masks";
+    at("hex").textContent = hexOf(vector);
+  } else {
+    at("leaves-size").textContent = "";
+  }
+}
+
+/**
+ * Show the average, over whom, and what became of the others.
+ *
+ * @param {import("ccesa/service/results.js").Result} result @param {Play} play
+ * @param {import("./lobby.js").Topic} topic @param {Uint32Array | Uint16Array} own
+ */
+function renderResult({ survivors, value }, play, topic, own) {
+  const people = survivors.length;
+  const sum = value.type === "words" ? Array.from(/** @type {ArrayLike<number>} */ (value.words)) : [];
+  const isNumber = topic === "number";
+  at("result").hidden = false;
+  /** @type {any} */ (document.querySelector(".of-result-number")).hidden = !isNumber;
+  /** @type {any} */ (document.querySelector(".of-result-drawing")).hidden = isNumber;
+  if (isNumber) {
+    at("average-number").textContent = inFigures((sum[0] ?? 0) / people);
+    at("result-text").textContent = `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}; yours, ${inFigures(own[0] ?? 0)}, is in it and nobody can tell where.`;
+  } else {
+    paint(at("average"), sum.map((word) => word / people));
+    at("average-text").textContent = `the average of ${people} drawings`;
+    at("result-text").textContent = `Everyone's drawing is in this picture, yours too. Nobody has seen one that was not their own.`;
+  }
+  const names = (/** @type {(client: number) => boolean} */ which) => play.names.filter((_, client) => which(client));
+  const gone = state.told.play?.number === play.number ? state.told.play.gone : [];
+  const [missing, stayed] = [names((client) => !survivors.includes(client)), names((client) => survivors.includes(client) && gone[client])];
+  const notes = [
+    missing.length > 0 && `${listed(missing)} left before a value was sent. The sum of the others came out all the same.`,
+    stayed.length > 0 && `${listed(stayed)} left after the masked value was sent. It is in the sum: the others had the pieces that take its masks off.`,
+    `In: ${listed(names((client) => survivors.includes(client)))}.`,
+  ];
+  at("result-notes").replaceChildren(...notes.filter((one) => one !== false).map((one) => element("li", String(one))));
+  at("others").textContent = `${people} people are in this sum. If ${people - 1} of them work together, they subtract theirs and know yours.`;
+  at("result").scrollIntoView({ behavior: "smooth", block: "nearest" });
+}
+
+/** Say which cryptography this page runs on. */
+async function renderEngine() {
+  const engine = await firstThatHas("x25519", [webEngine, nobleEngine]);
+  const own = engine.name === "WebCrypto";
+  at("engine").textContent = own
+    ? "Cryptography: WebCrypto, your browser's own."
+    : `Cryptography: ${engine.name}, a library in JavaScript. Browsers keep their own for pages that come over https.`;
+  at("plain-http").hidden = isSecureContext;
+}
+
+// ---- Begin
+
+at("give").addEventListener("submit", press);
+at("number").addEventListener("input", renderNumber);
+at("clear").addEventListener("click", () => pad.clear());
+at("scribble").addEventListener("click", () => pad.scribble());
+at("same").addEventListener("click", () => state.agree?.());
+at("topics").addEventListener("change", (/** @type {any} */ event) => {
+  lobby.change(event.target.value);
+  Object.assign(state, { left: [], shown: 0 });
+  at("result").hidden = at("messages").hidden = true;
+  renderLeft(lobby.topic);
+  renderTopic();
+});
+setInterval(() => state.told !== null && inRound() && render(), 250);
+renderTopic();
+renderNumber();
+renderEngine();
+lobby.follow();
