@@ -155,8 +155,8 @@ words = {self.length}
 
 [policy]  # people watch: nobody is waited for long
 enough = 0.34
-after = 2.5
-deadline = 5
+after = 4
+deadline = 8
 vector_after = {1.5 * self.pace + 3}
 vector_deadline = {1.5 * self.pace + 8}
 gather = {GATHER[self.guard]}

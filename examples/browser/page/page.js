@@ -3,7 +3,7 @@
 import { firstThatHas, generateIdentity, nobleEngine, parseCharter, systemEngine, toBase64, webEngine } from "./ccesa.js";
 import { Lobby } from "./lobby.js";
 import { Pad } from "./pad.js";
-import { bitsOf, paint, paintWords, wordsOf } from "./pictures.js";
+import { OWN, paint, paintBits, paintWords, wordsOf } from "./pictures.js";
 import { LEAST, takePart } from "./taking.js";
 import { counted, hexOf, inFigures, listed, MESSAGES, spoken, STEPS } from "./words.js";
 
@@ -55,7 +55,7 @@ function renderNumber() {
   const wrong = at("number").value !== "" && number === null;
   at("number-wrong").textContent = wrong ? "A whole number from 0 to 1,000,000, please." : "";
   at("number").setAttribute("aria-invalid", String(wrong));
-  paint(at("plain-bits"), bitsOf(number ?? 0));
+  paintBits(at("plain-bits"), number ?? 0, OWN);
   renderButton();
 }
 
@@ -106,6 +106,9 @@ function heard(told) {
   at("you").textContent = `You are ${told.name}`;
   at("guard-curious").hidden = told.guard === "active";
   at("guard-active").hidden = told.guard !== "active";
+  if (told.ready && state.vector === null) {
+    lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
+  }
   if (play !== null && play.client !== null && play.phase === "running" && state.mine !== play.number && isReachable(play)) {
     begin(play);
   }
@@ -128,14 +131,15 @@ function begin(play) {
   Object.assign(state, { left: [], out: "", leavesAt: 0 });
   at("result").hidden = true;
   const vector = state.vector;
-  play_(play, vector).catch((error) => {
+  state.vector = null;
+  takeIn(play, vector).catch((error) => {
     state.out = `This device is out of the round: ${error.message}`;
     render();
   });
 }
 
 /** @param {Play} play @param {Uint32Array | Uint16Array} vector */
-async function play_(play, vector) {
+async function takeIn(play, vector) {
   const charter = play.charter === null ? undefined : await agreed(play.charter);
   const { topic } = lobby;
   const { result } = await takePart({
@@ -162,7 +166,6 @@ async function play_(play, vector) {
     renderResult(await result(), play, topic, vector);
   }
   state.shown = play.number;
-  state.vector = null;
   render();
 }
 
@@ -218,15 +221,20 @@ function saying(told) {
   if (told.starts_in !== null) {
     return `${counted(ready, "person is", "people are")} ready. The round begins in ${Math.ceil(told.starts_in)} s.`;
   }
-  const missing = told.least - ready;
+  const missing = Math.max(1, told.least - ready);
+  if (play !== null && !told.ready && ready === 0) {
+    return endOf(play);
+  }
   const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: it takes three to hide in.`;
   const open = told.people.length < told.least ? " Open this page in another tab, or on a phone." : "";
-  return lostText(play) + waits + open;
+  return waits + open;
 }
 
-/** @param {Play | null} play */
-function lostText(play) {
-  return play?.outcome?.kind === "lost" ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. Nothing was opened. ` : "";
+/** @param {Play} play */
+function endOf(play) {
+  return play.outcome?.kind === "lost"
+    ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. No masks were taken off. Try again?`
+    : `Round ${play.number} is over. ${play.client === null ? "Be in the next one!" : "Play again, with the same or with something else?"}`;
 }
 
 /** @param {Play} play */
@@ -341,17 +349,17 @@ function renderLeft(topic) {
 function renderResult({ survivors, value }, play, topic, own) {
   const people = survivors.length;
   const sum = value.type === "words" ? Array.from(/** @type {ArrayLike<number>} */ (value.words)) : [];
-  const isNumber = topic === "number";
+  const [isNumber, isIn] = [topic === "number", play.client !== null && survivors.includes(play.client)];
   at("result").hidden = false;
   /** @type {any} */ (document.querySelector(".of-result-number")).hidden = !isNumber;
   /** @type {any} */ (document.querySelector(".of-result-drawing")).hidden = isNumber;
   if (isNumber) {
     at("average-number").textContent = inFigures((sum[0] ?? 0) / people);
-    at("result-text").textContent = `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}; yours, ${inFigures(own[0] ?? 0)}, is in it and nobody can tell where.`;
+    at("result-text").textContent = `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}. Your ${inFigures(own[0] ?? 0)} is ${isIn ? "in it, and nobody can tell where" : "not in it"}.`;
   } else {
     paint(at("average"), sum.map((word) => word / people));
     at("average-text").textContent = `the average of ${people} drawings`;
-    at("result-text").textContent = `Everyone's drawing is in this picture, yours too. Nobody has seen one that was not their own.`;
+    at("result-text").textContent = `Everyone's drawing is in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen one that was not their own.`;
   }
   const names = (/** @type {(client: number) => boolean} */ which) => play.names.filter((_, client) => which(client));
   const gone = state.told.play?.number === play.number ? state.told.play.gone : [];

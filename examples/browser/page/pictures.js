@@ -16,14 +16,23 @@ export function paint(canvas, grey) {
   pen.putImageData(image, 0, 0);
 }
 
+const [CELL, GAP] = [20, 3];
+
 /**
- * Return the 32 bits of a number as dots, the highest first.
+ * Paint the 32 bits of a number, the highest first: lit where they are 1.
  *
+ * @param {HTMLCanvasElement} canvas
  * @param {number} word
- * @returns {number[]}
+ * @param {string} colour
  */
-export function bitsOf(word) {
-  return Array.from({ length: 32 }, (_, bit) => ((word >>> (31 - bit)) & 1 ? 255 : 0));
+export function paintBits(canvas, word, colour) {
+  [canvas.width, canvas.height] = [8 * CELL, 4 * CELL];
+  canvas.classList.add("bits");
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  for (let bit = 0; bit < 32; bit++) {
+    pen.fillStyle = (word >>> (31 - bit)) & 1 ? colour : "#2b323b";
+    pen.fillRect((bit % 8) * CELL + GAP, Math.floor(bit / 8) * CELL + GAP, CELL - 2 * GAP, CELL - 2 * GAP);
+  }
 }
 
 /**
@@ -48,15 +57,21 @@ export function wordsOf(bytes, topic) {
   return topic === "number" ? new Uint32Array(buffer) : new Uint16Array(buffer);
 }
 
+/** The colours of what is one's own, and of what everyone may see. */
+export const [OWN, OPEN] = ["#e3b866", "#6cc5bb"];
+
 /**
- * Show the words of a masked vector, or of a sum of such, as a picture.
+ * Show the words of a masked vector, or of a sum, as a picture.
  *
  * @param {HTMLCanvasElement} canvas
  * @param {Uint32Array | Uint16Array} words
  */
 export function paintWords(canvas, words) {
-  const isNumber = words instanceof Uint32Array;
-  [canvas.width, canvas.height] = isNumber ? [8, 4] : [28, 28];
-  canvas.classList.toggle("bits", isNumber);
-  paint(canvas, isNumber ? bitsOf(words[0] ?? 0) : greyOf(words));
+  if (words instanceof Uint32Array) {
+    paintBits(canvas, words[0] ?? 0, OPEN);
+    return;
+  }
+  [canvas.width, canvas.height] = [28, 28];
+  canvas.classList.remove("bits");
+  paint(canvas, greyOf(words));
 }

@@ -7,7 +7,7 @@ export const STEPS = [
   { name: "accept", title: "Check", text: "Every device checks the pieces that it was given." },
   { name: "mask", title: "Mask", text: "The masks go over your value. Only now does it leave, and it looks like noise." },
   { name: "confirm", title: "Sign", text: "Every device signs who is in the sum, so that the server cannot tell two stories.", active: true },
-  { name: "unmask", title: "Unmask", text: "Pieces of those who left, and one seed of each who stayed, take the masks off the sum. Off nothing else." },
+  { name: "unmask", title: "Unmask", text: "The devices hand in just the pieces that take the masks off the sum. Off nothing else." },
 ];
 
 /** What each message has, by its name. @type {Readonly<Record<string, string>>} */
