@@ -4,7 +4,7 @@
     make browser-demo HOST=0.0.0.0                     # and for phones in the same network
     python examples/browser/demo.py --guard active     # the hub may lie: people compare a charter first
 
-Every tab is a client of its own, written in TypeScript (clients/typescript); every round has a hub of its own,
+Every tab is a client of its own, written in TypeScript (clients/typescript). Every round has its own hub,
 which is ``ccesa serve`` in a process. Nothing is kept: folders are temporary, and Ctrl-C ends all of it.
 """
 
@@ -61,7 +61,9 @@ async def run(given: argparse.Namespace) -> None:
     with socket.create_server((given.host, given.port), family=family) as listening:
         origins = addresses(given.host, listening.getsockname()[1], given.name)
         lobby = Lobby(guard=given.guard, pace=given.pace, patience=given.patience, origins=origins)
-        config = uvicorn.Config(app(lobby), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app(lobby), log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        )
         looking = asyncio.create_task(lobby.look_after())
         say(origins, given.host not in ("127.0.0.1", "localhost"))
         try:
@@ -78,13 +80,21 @@ def main() -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets phones in the same network in")
     parser.add_argument("--port", type=int, default=8480, help="0 takes a free one")
-    parser.add_argument("--name", action="append", default=[], help="another name of this machine in browsers")
+    parser.add_argument(
+        "--name", action="append", default=[], help="another name of this machine in browsers"
+    )
     parser.add_argument("--guard", choices=sorted(GATHER), default="curious", help="active: the hub may lie")
     parser.add_argument(
-        "--pace", type=float, default=4, help="seconds that tabs take before they mask, so that people can watch"
+        "--pace",
+        type=float,
+        default=4,
+        help="seconds that tabs take before they mask, so that people can watch",
     )
     parser.add_argument(
-        "--patience", type=float, default=12, help="seconds for which others are waited for, once three are ready"
+        "--patience",
+        type=float,
+        default=12,
+        help="seconds for which others are waited for, once three are ready",
     )
     given = parser.parse_args()
     if not (CLIENT / "dist" / "index.js").exists():

@@ -122,7 +122,7 @@ class Play:
             Charter(
                 serial=1,
                 expires=int(time.time()) + 3600,
-                members=tuple(Seat(name, base64.b64decode(key)) for name, key in seats),
+                members=tuple(Seat(name.replace(" ", "-"), base64.b64decode(key)) for name, key in seats),
                 graph=Complete(),
                 threshold=Majority(),
                 bits=self.bits,
@@ -192,7 +192,9 @@ origins = [{", ".join(f'"{one}"' for one in self.origins)}]
         if status["rounds"]:
             last = status["rounds"][0]
             won = last["outcome"] == "sum"
-            self._end({"kind": "sum"} if won else {"kind": "lost", "reason": last["reason"] or last["outcome"]})
+            self._end(
+                {"kind": "sum"} if won else {"kind": "lost", "reason": last["reason"] or last["outcome"]}
+            )
         elif status["state"] == "gathering" and waited > GATHER[self.guard] + 8:
             self._end({"kind": "lost", "reason": f"fewer than {LEAST} people were still here"})
 

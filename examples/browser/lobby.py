@@ -18,8 +18,14 @@ SOON = 1.5
 #: A hub stays for so many seconds after its round.
 LINGERS = 30.0
 
-_COLOURS = "amber azure coral ivory jade lilac lime mint navy olive pearl pink plum ruby rust teal".split()
-_ANIMALS = "badger bear crane deer falcon fox hare heron lynx otter owl robin seal swan wolf wren".split()
+_COLOURS = (
+    *("amber", "azure", "coral", "ivory", "jade", "lilac", "lime", "mint"),
+    *("navy", "olive", "pearl", "pink", "plum", "ruby", "rust", "teal"),
+)
+_ANIMALS = (
+    *("badger", "bear", "crane", "deer", "falcon", "fox", "hare", "heron"),
+    *("lynx", "otter", "owl", "robin", "seal", "swan", "wolf", "wren"),
+)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -114,9 +120,7 @@ class Room:
 
     def told(self, guest: Guest) -> dict[str, Any]:
         """Return what one tab is told, when it asks; a token is told to its own tab only."""
-        people = [
-            {"name": one.name, "ready": one.ready, "you": one is guest} for one in self.guests.values()
-        ]
+        people = [{"name": one.name, "ready": one.ready, "you": one is guest} for one in self.guests.values()]
         waits = None if self.starts is None else max(0.0, self.starts - time.monotonic())
         return {
             "guard": self.guard,

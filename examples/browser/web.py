@@ -1,7 +1,7 @@
 """The web server of the demo: the page, the lobby, and a way through to the hub of each round.
 
-The page, the client's modules and the hub are one origin, so phones need one port and one address. What passes
-through here on its way to a hub is also what ``/hub`` shows: all that the hub ever has.
+The page, the client's modules and the hub are one origin, so phones need one port and one address. What
+passes through here on its way to a hub is also what ``/hub`` shows: all that the hub ever has.
 """
 
 import base64
@@ -65,10 +65,15 @@ def _page(name: str) -> Any:
     hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in inline]
     scripts = " ".join(["'self'", "'wasm-unsafe-eval'", *(f"'sha256-{one}'" for one in hashes)])
     policy = (
-        f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+        f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'"
     )
-    headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+    headers = {
+        "Content-Security-Policy": policy,
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
 
     async def serve(_: Request) -> Response:
         return Response(text, media_type="text/html", headers=headers)
@@ -95,7 +100,9 @@ class _Desk:
         guest.heard = time.monotonic()
         if "ready" in asked:
             self._press(room, guest, asked)
-        return JSONResponse({"ticket": guest.ticket, **room.told(guest)}, headers={"Cache-Control": "no-store"})
+        return JSONResponse(
+            {"ticket": guest.ticket, **room.told(guest)}, headers={"Cache-Control": "no-store"}
+        )
 
     def _press(self, room: Room, guest: Guest, asked: dict[str, Any]) -> None:
         key, is_ready = str(asked.get("key", "")), asked["ready"] is True

@@ -74,8 +74,10 @@ class Tab:
 
     def dots(self, canvas: str) -> list[int]:
         """Return the grey values of a picture."""
-        script = """canvas => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]
-            .filter((_, place) => place % 4 === 0)"""
+        script = """canvas => {
+            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            return [...data].filter((_, place) => place % 4 === 0);
+        }"""
         return self.page.locator(canvas).evaluate(script)
 
     def wait_for(self, text: str, where: str = "#says") -> None:

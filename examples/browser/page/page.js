@@ -359,7 +359,7 @@ function renderResult({ survivors, value }, play, topic, own) {
   } else {
     paint(at("average"), sum.map((word) => word / people));
     at("average-text").textContent = `the average of ${people} drawings`;
-    at("result-text").textContent = `Everyone's drawing is in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen one that was not their own.`;
+    at("result-text").textContent = `${people} drawings are in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen one that was not their own.`;
   }
   const names = (/** @type {(client: number) => boolean} */ which) => play.names.filter((_, client) => which(client));
   const gone = state.told.play?.number === play.number ? state.told.play.gone : [];
