@@ -78,12 +78,13 @@ class Scene:
             "task": self.task.hex(),
             "seed": self.seed(client).hex(),
         }
-        if config.charter is not None:
-            part |= {"charter": str(charter_of(config)), "identity": bytes.hex(_seed_of(client))}
+        if config.guard == "active":
+            part |= {"charter": str(charter_of(config)), "identity": identity_seed(client).hex()}
         return part
 
 
-def _seed_of(client: int) -> bytes:
+def identity_seed(client: int) -> bytes:
+    """Return the private key of a member of these tests."""
     return client.to_bytes(32, "little")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from series_rounds import GUARDS
-from sites import Hub, NodeSite, sites
+from sites import Hub, sites
 
 EVERYONE = tuple(range(6))
 

@@ -35,8 +35,9 @@ async function circlePositions(engine: Engine, seed: Uint8Array, size: number): 
   const ranks = Array.from({ length: size }, (_, rank) => rank);
   const drawn = await words(engine, seed.subarray(16), ranks.map((rank) => [rank, rank]));
   const position = new Uint32Array(size);
+  // Sorting is stable: equal words stay in the order of their ranks.
   ranks
-    .sort((a, b) => (drawn[a]! < drawn[b]! ? -1 : drawn[a]! > drawn[b]! ? 1 : a - b))
+    .sort((a, b) => Number(drawn[a]! > drawn[b]!) - Number(drawn[a]! < drawn[b]!))
     .forEach((rank, place) => (position[rank] = place));
   return position;
 }

@@ -179,6 +179,9 @@ test("values outside of the limits are refused", () => {
       assert(!holds({ ...PLAIN, [field]: value } as config.RoundConfig), `${field} = ${JSON.stringify(value, String)}`);
     }
   }
+  assert(!holds({ ...PLAIN, accept: true, agreement: "x448" as "x25519" }));
+  assert.throws(() => config.encodeConfig({ ...PLAIN, minSurvivors: 1 }), ConfigError);
+  assert.throws(() => config.underCharter(termsOf(ACTIVE)!, { ...ACTIVE, length: 0 }), ConfigError);
   assert(!holds(null as unknown as config.RoundConfig) && !holds(7 as unknown as config.RoundConfig));
 });
 
@@ -223,6 +226,11 @@ test("each guard refuses the other's configurations, and active those of other c
   assert.throws(() => config.decodeConfig(config.encodeConfig(PLAIN), terms), MalformedMessage);
   const other = { ...ACTIVE, charter: new Uint8Array(32).fill(1) };
   assert.throws(() => config.decodeConfig(config.encodeConfig(other), terms), ConfigError);
+});
+
+test("more bytes than a configuration has are refused before they are read", () => {
+  assert.throws(() => config.decodeConfig(new Uint8Array(1025)), /at most 1024 bytes, got 1025/);
+  assert.throws(() => config.decodeConfig(new Uint8Array(1024)), /1023 bytes too many/);
 });
 
 test("under a charter integers outside of their limits are values, and anything else is another type", () => {

@@ -8,8 +8,10 @@ import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { ascii, concat, fromHex, littleEndian, toHex, type Bytes } from "../src/bytes.js";
+import { checked, checkKemKey } from "../src/crypto/checked.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { firstThatHas, systemEngine } from "../src/crypto/engines.js";
+import { checkPublicKey } from "../src/crypto/keys.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { nodeEngine } from "../src/crypto/node.js";
 import { PROBES, type Part } from "../src/crypto/probes.js";
@@ -81,7 +83,12 @@ const near = (size: number): fc.Arbitrary<Bytes> =>
   fc.oneof({ weight: 8, arbitrary: octets(size) }, octets(Math.max(0, size - 1)), octets(size + 1), octets(0));
 
 property("sha256", 50, [octets(0, 300)], (e, data) => e.sha256(data));
-property("hkdf", 50, [short, fc.oneof(short, octets(1000, 4000)), fc.integer({ min: 0, max: 8161 })], (e, secret, info, n) => e.hkdf(secret, info, n));
+property(
+  "hkdf",
+  50,
+  [short, fc.oneof(short, octets(1000, 4000)), fc.integer({ min: 0, max: 8161 })],
+  (e, secret, info, bytes) => e.hkdf(secret, info, bytes),
+);
 property("x25519PublicKey", 20, [near(32)], (e, key) => e.x25519PublicKey(key));
 property("x25519", 20, [near(32), fc.array(near(32), { maxLength: 3 })], (e, key, keys) => e.x25519(key, keys));
 property("ed25519PublicKey", 20, [near(32)], (e, seed) => e.ed25519PublicKey(seed));
@@ -122,6 +129,7 @@ test("a signature with S not reduced is refused by all, and so is any other text
       const signature = await noble.ed25519Sign(seed, text);
       assert.equal(await agree((e) => e.ed25519Verify(key, text, signature)), "true");
       assert.equal(await agree((e) => e.ed25519Verify(key, concat(text, text, Uint8Array.of(1)), signature)), "false");
+      assert.equal(await agree((e) => e.ed25519Verify(key, text, concat(signature, new Uint8Array(1)))), "false");
       const order = 2n ** 252n + 27742317777372353535851937790883648493n;
       const s = BigInt(`0x${toHex(signature.slice(32).reverse())}`);
       const longer = concat(signature.subarray(0, 32), littleEndian(s + order, 32));
@@ -156,9 +164,39 @@ test("an agreement that gives zero is refused, whatever stands for the point", a
 });
 
 test("an engine that lets zero through is checked all the same", async () => {
-  const { checked } = await import("../src/crypto/checked.js");
   const careless = checked("careless", { x25519: async (_, keys) => keys.map(() => new Uint8Array(32)) });
   assert.equal(await outcome(() => careless.x25519(new Uint8Array(32), [new Uint8Array(32)])), "LowOrderKey");
+});
+
+test("keys and nonces of sizes that a platform would take are refused", async () => {
+  const [key, long, nonce, text] = [16, 32, 12, 48].map((size) => new Uint8Array(size)) as [Bytes, Bytes, Bytes, Bytes];
+  const refusals: ((engine: Engine) => Promise<unknown>)[] = [
+    (e) => e.gcmSeal(long, nonce, text, text),
+    (e) => e.gcmSeal(key, key, text, text),
+    (e) => e.gcmOpen(long, nonce, text, text),
+    (e) => e.gcmOpen(key, key, text, text),
+    (e) => e.aesBlocks(long, text),
+    (e) => e.keystream("aes128-ctr", long, 0, 16),
+  ];
+  for (const work of refusals) {
+    assert.equal(await agree(work), "ConfigError");
+  }
+  assert.equal(await outcome(async () => checkPublicKey(new Uint8Array(31).fill(5))), "LowOrderKey");
+  assert.equal(await outcome(async () => checkPublicKey(new Uint8Array(33).fill(5))), "LowOrderKey");
+});
+
+test("each of the 768 numbers of a key of ML-KEM-768 is checked", async () => {
+  const publicKey = await noble.kemPublicKey(new Uint8Array(64));
+  for (let number = 0; number < 768; number++) {
+    for (const [value, refusal] of [[3328, "undefined"], [3329, "BadKey"]] as const) {
+      const key = publicKey.slice();
+      const [at, shift] = [3 * (number >> 1), 12 * (number & 1)];
+      const pair = key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16);
+      const changed = (pair & ~(0xfff << shift)) | (value << shift);
+      key.set([changed, changed >> 8, changed >> 16], at);
+      assert.equal(await outcome(async () => checkKemKey(key)), refusal);
+    }
+  }
 });
 
 test("sizes of ML-KEM-768 are refused by name", async () => {

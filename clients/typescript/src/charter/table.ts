@@ -49,9 +49,10 @@ export class Table {
     return this.has(key) ? this.read(key, check) : (this.#asked.add(key), null);
   }
 
-  /** Read an integer within limits; a float is none. */
+  /** Read an integer within limits, which hold for the default, too; a float is none. */
   integer(key: string, least: number, most: number, otherwise?: number): number {
-    return this.read(key, (value, what) => checkInteger(value, what, least, most), otherwise);
+    const value = this.read<unknown>(key, (each) => each, otherwise === undefined ? undefined : BigInt(otherwise));
+    return checkInteger(value, `${this.what}: ${key}`, least, most);
   }
 
   /** Read a float, or an integer in its place; NaN is refused, infinity only by the limits. */

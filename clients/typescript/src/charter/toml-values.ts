@@ -64,10 +64,10 @@ function character(scanner: Scanner, code: number): string {
 
 // Strings of several lines come first, as they begin like empty ones. Line ends are LF here, so that what is left of
 // the controls but tabs is refused everywhere.
-const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""(?!")/y;
-const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''(?!')/y;
-const BASIC = /"(?!"")([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
-const LITERAL = /'(?!'')([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;
+const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""/y;
+const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''/y;
+const BASIC = /"([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
+const LITERAL = /'([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;
 
 /** Read a string of one line, or return undefined: what a key may be. */
 export function readLine(scanner: Scanner): string | undefined {
@@ -84,6 +84,7 @@ const DATE = String.raw`(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))`;
 const TIME = String.raw`((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.\d+)?`;
 const OFFSET = String.raw`(Z|z|[+-](?:[01]\d|2[0-3]):[0-5]\d)`;
 const DIGITS = String.raw`\d(?:_?\d)*`;
+const EXPONENT = `[eE][+-]?${DIGITS}`;
 const WHOLE = String.raw`[+-]?(?:0|[1-9](?:_?\d)*)`;
 
 type Read = (match: RegExpExecArray, scanner: Scanner) => Scalar;
@@ -99,7 +100,7 @@ const SCALARS: readonly (readonly [RegExp, Read])[] = [
   [/([+-]?)inf/y, (match) => (match[1] === "-" ? -Infinity : Infinity)],
   [/[+-]?nan/y, () => NaN],
   [/0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*/y, integer],
-  [new RegExp(`${WHOLE}(?:\\.${DIGITS}(?:[eE][+-]?${DIGITS})?|[eE][+-]?${DIGITS})`, "y"), (match) => Number(plain(match))],
+  [new RegExp(`${WHOLE}(?:\\.${DIGITS}(?:${EXPONENT})?|${EXPONENT})`, "y"), (match) => Number(plain(match))],
   [new RegExp(WHOLE, "y"), integer],
 ];
 

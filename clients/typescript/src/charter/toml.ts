@@ -1,6 +1,6 @@
 /**
- * TOML 1.0, and nothing of later versions: two parties that read one charter read the same, or refuse it alike. Libraries
- * follow TOML 1.1 by now, and some make the 2nd of March of a 30th of February.
+ * TOML 1.0, and nothing of later versions: two parties that read one charter read the same, or refuse it alike.
+ * Libraries follow TOML 1.1 by now, and some make the 2nd of March of a 30th of February.
  */
 
 import { ConfigError } from "../errors.js";

@@ -6,7 +6,7 @@ import { vectorSum } from "./simd.js";
 export type Bits = 8 | 16 | 32 | 64;
 
 /** So many bytes of a vector are summed at a time: what is read and written meanwhile stays in the cache. */
-export const PIECE = 1 << 17;
+export const PIECE = 1 << 18;
 
 /** A piece of a vector, to which streams of as many bytes are added. */
 export interface Sum {

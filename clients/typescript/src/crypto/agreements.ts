@@ -1,4 +1,4 @@
-/** Agreements: how two clients come to common secrets (docs/protocol.md, 6.3 and 6.4). Nothing else asks for their names. */
+/** How two clients come to common secrets (docs/protocol.md, 6.3 and 6.4). Nothing else asks for agreements' names. */
 
 import { concat, equal, wipe, type Bytes } from "../bytes.js";
 import { ConfigError, SealBroken } from "../errors.js";

@@ -2,7 +2,7 @@
  * Where keystreams come from: Node's own ciphers, WebCrypto, or an engine; the fastest first. All give the same bytes.
  */
 
-import { wipe, type Bytes } from "../bytes.js";
+import type { Bytes } from "../bytes.js";
 import { builtin } from "../platform.js";
 import { PIECE } from "./adding.js";
 import { BLOCK_BYTES, type Engine, type Generator } from "./engine.js";
@@ -80,15 +80,14 @@ export function engineSource(engine: Engine): Source {
 let nowhere: MessagePort | undefined;
 
 /**
- * Wipe a keystream and give its memory back at once. Left to the garbage collector, hundreds of megabytes of streams
- * take fresh memory each, and that costs several times what the cipher does. What is sent to a port that nobody holds
- * the other end of is dropped.
+ * Give the memory of a buffer back at once. Left to the garbage collector, hundreds of megabytes of keystreams take fresh
+ * memory each, and that costs several times what the cipher does; given back, the next one is written over the one
+ * before. What is sent to a port that nobody holds the other end of is dropped.
  */
-export function discard(stream: Bytes): void {
-  wipe(stream);
-  if (stream.byteLength === stream.buffer.byteLength && typeof MessageChannel !== "undefined") {
+export function discard({ buffer, byteLength }: Bytes): void {
+  if (byteLength === buffer.byteLength && typeof MessageChannel !== "undefined") {
     nowhere ??= closedPort();
-    nowhere.postMessage(0, [stream.buffer]);
+    nowhere.postMessage(0, [buffer]);
   }
 }
 

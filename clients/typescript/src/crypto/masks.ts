@@ -61,7 +61,7 @@ export async function addMasks(
     let paused = performance.now();
     for (let at = 0; at < vector.length; at += PIECE) {
       signal?.throwIfAborted();
-      await addPiece(vector.subarray(at, at + PIECE), work);
+      await addPiece(vector.subarray(at, at + PIECE), work, at + PIECE >= vector.length);
       progress?.(Math.min(at + PIECE, vector.length), vector.length);
       if (performance.now() > paused + SLICE) {
         await turn();
@@ -104,14 +104,16 @@ interface Work {
   readonly streams: readonly Keystream[];
 }
 
-/** Add all masks to one piece; each stream is asked for before the one in hand is added. */
-async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work): Promise<void> {
+/**
+ * Add all masks to one piece, a stream at a time. The next stream overwrites the memory of the one before; those of the
+ * last piece have none after them.
+ */
+async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last: boolean): Promise<void> {
   sum.piece.set(piece);
-  let coming = streams[0]?.next(piece.length);
   for (const [at, { sign }] of masks.entries()) {
-    const stream = await coming!;
-    coming = streams[at + 1]?.next(piece.length);
+    const stream = await streams[at]!.next(piece.length);
     sum.add(stream, bits, sign);
+    if (last) wipe(stream);
     discard(stream);
   }
   piece.set(sum.piece.subarray(0, piece.length));

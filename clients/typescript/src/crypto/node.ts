@@ -83,7 +83,7 @@ function hashes(node: NodeCrypto): Pick<Primitives, "sha256" | "hkdf"> {
 function curves(
   node: NodeCrypto,
 ): Pick<Primitives, "x25519" | "x25519PublicKey" | "ed25519PublicKey" | "ed25519Sign" | "ed25519Verify"> {
-  // A private key is read from bytes, which can be overwritten; a public one from text, which takes a tenth of the time.
+  // A private key is read from bytes, which can be overwritten; a public one from text, in a tenth of the time.
   const own = (crv: keyof typeof PKCS8, secret: Uint8Array): KeyObject => {
     const key = concat(PKCS8[crv], secret);
     try {

@@ -1,9 +1,9 @@
 /**
  * Sharing over GF(65521) (docs/protocol.md, section 5).
  *
- * Constant time is out of JavaScript's hands in general. What is done here: arithmetic on secrets has no branch and no
- * look-up that depends on them, only multiplications, additions and remainders of numbers below 2^32. Which words a draw
- * throws away says nothing of those it keeps.
+ * JavaScript cannot promise constant time. What is done here: arithmetic on secrets has no branch and no look-up that
+ * depends on them, only multiplications, additions and remainders of numbers below 2^32. Which words a draw throws away
+ * says nothing of those it keeps. `@noble/*` is as careful as a script can be; platforms' own primitives come first.
  */
 
 import { type Bytes, wipe } from "../bytes.js";

@@ -6,6 +6,7 @@
 import { toHex, type Bytes } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
 import type { Memory } from "../memory.js";
+import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
 interface Files {
@@ -43,12 +44,10 @@ export function fileMemory(folder: string): Memory {
 }
 
 async function opened(folder: string): Promise<Files> {
-  const here = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
-  const builtin = here.process?.getBuiltinModule;
-  if (builtin === undefined) {
+  const files = builtin<Files>("node:fs/promises");
+  if (files === undefined) {
     throw new Unsupported("files need Node 20.16 or newer; in a browser use indexedDbMemory");
   }
-  const files = builtin("node:fs/promises") as Files;
   await files.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable(folder));
   return files;
 }

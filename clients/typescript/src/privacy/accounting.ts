@@ -103,8 +103,9 @@ function distance(releases: readonly Release[]): bigint {
  * Return what releases together keep as delta at an epsilon, by (11), rounded up: a fraction of 2^-640.
  *
  * @param epsilon Above 0, at most 50.
+ * @param claimed The epsilon that is promised in the end, at which the distance of draws counts.
  */
-export function deltaOf(releases: readonly Release[], epsilon: number): bigint {
+export function deltaOf(releases: readonly Release[], epsilon: number, claimed: number = epsilon): bigint {
   const slack = releases.reduce((sum, { noise, vectors }) => sum + vectors * slackOf(noise) * UP, 0);
   const left = fixed(epsilon, DIGITS) - 2n * fixed(slack, DIGITS);
   if (!(slack < 1) || left <= 0n) {
@@ -112,24 +113,22 @@ export function deltaOf(releases: readonly Release[], epsilon: number): bigint {
   }
   const mu = squareRoot(muSquared(releases) << D) + 1n;
   const stretched = (gaussianDelta(mu, left) << D) / exponential(fixed(slack, DIGITS), ONE, DIGITS);
-  const growth = (ONE << D) / exponential(fixed(epsilon, DIGITS), ONE, DIGITS);
+  const growth = (ONE << D) / exponential(fixed(claimed, DIGITS), ONE, DIGITS);
   const drawn = ((ONE + growth) * distance(releases)) >> D;
   const graphs = releases.reduce((sum, { noise, vectors }) => sum + vectors * 2 ** noise.fails * UP, 0);
   return stretched + drawn + fixed(graphs, DIGITS) + (1n << (D - 200n));
 }
 
-/**
- * Return the least epsilon at which releases together keep a delta, rounded up, or infinity if none up to 50 does.
- */
-export function epsilonOf(releases: readonly Release[], delta: number): number {
+/** Return the least epsilon, rounded up, at which releases together keep a delta; infinity if it is not claimed. */
+export function epsilonOf(releases: readonly Release[], delta: number, claimed: number): number {
   const most = fixed(delta, DIGITS);
-  let [low, high] = [0, 50];
-  if (deltaOf(releases, high) > most) {
-    return Infinity;
+  if (releases.length === 0 || deltaOf(releases, claimed) > most) {
+    return releases.length === 0 ? 0 : Infinity;
   }
-  for (let step = 0; step < 50; step++) {
+  let [low, high] = [0, claimed];
+  while (high - low > high * 2 ** -40) {
     const middle = (low + high) / 2;
-    [low, high] = deltaOf(releases, middle) > most ? [middle, high] : [low, middle];
+    [low, high] = deltaOf(releases, middle, claimed) > most ? [middle, high] : [low, middle];
   }
   return high;
 }

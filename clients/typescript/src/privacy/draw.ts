@@ -2,6 +2,7 @@
 
 import { wipe } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
+import { VectorError } from "../errors.js";
 import type { Row, Thresholds } from "./thresholds.js";
 
 /** Called between parts of long work with what is done of it, 0 to 1; may wait, so that a page stays alive. */
@@ -10,6 +11,7 @@ export type Pause = (done: number) => void | Promise<void>;
 /** Draws whose keystream is made at a time: one megabyte. */
 const CHUNK = 1 << 16;
 const KEY = 16;
+const LARGEST = 2n ** 62n;
 
 /** Return how many thresholds of a row are at most u, given as its 32-bit quarters, the highest first. */
 export function invert(row: Row, u0: number, u1: number, u2: number, u3: number): number {
@@ -57,6 +59,9 @@ export async function drawWith(
 function drawPart(thresholds: Thresholds, fine: Float64Array, uniform: DataView): void {
   const cells = 2 ** thresholds.gridBits;
   for (let at = 0, byte = 0; at < fine.length; at++, byte += KEY) {
+    if (!Number.isSafeInteger(fine[at])) {
+      throw new VectorError(`nothing is drawn around ${fine[at]} fine steps`);
+    }
     const whole = Math.floor(fine[at]! / cells);
     const row = thresholds.row(fine[at]! - whole * cells);
     // The high 64 bits come first, each half little-endian.
@@ -68,10 +73,30 @@ function drawPart(thresholds: Thresholds, fine: Float64Array, uniform: DataView)
 
 /** Replace numbers of fine steps by draws around them, under a key that is fresh and forgotten. */
 export async function draw(engine: Engine, thresholds: Thresholds, fine: Float64Array, pause?: Pause): Promise<void> {
+  await underFreshKey(engine, (key) => drawWith(engine, key, thresholds, fine, pause));
+}
+
+/** Do something with a key that nobody has had before and nobody will have again. */
+export async function underFreshKey<T>(engine: Engine, work: (key: Uint8Array) => Promise<T>): Promise<T> {
   const key = engine.random(KEY);
   try {
-    await drawWith(engine, key, thresholds, fine, pause);
+    return await work(key);
   } finally {
     wipe(key);
   }
+}
+
+/** Return draws around centres too large for floats: what is below a whole step goes through the draw. */
+export async function drawLargeWith(
+  engine: Engine,
+  key: Uint8Array,
+  thresholds: Thresholds,
+  centres: readonly bigint[],
+): Promise<bigint[]> {
+  if (centres.some((centre) => centre > LARGEST || centre < -LARGEST)) {
+    throw new VectorError("nothing is drawn around more than 2^62 fine steps");
+  }
+  const drawn = Float64Array.from(centres, (centre) => Number(BigInt.asUintN(thresholds.gridBits, centre)));
+  await drawWith(engine, key, thresholds, drawn);
+  return centres.map((centre, at) => (centre >> BigInt(thresholds.gridBits)) + BigInt(drawn[at]!));
 }

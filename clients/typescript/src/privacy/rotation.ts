@@ -53,13 +53,16 @@ async function transform(numbers: Float64Array, pause?: Pause): Promise<void> {
     numbers[at] = numbers[at]! * scale;
   }
   for (let start = 0; start < numbers.length; start += BLOCK) {
+    if (start % (16 * BLOCK) === 0) {
+      await pause?.((0.5 * start) / numbers.length);
+    }
     const block = numbers.subarray(start, start + BLOCK);
     for (let distance = 1; distance < block.length; distance *= 2) {
       butterflies(block, distance);
     }
   }
   for (let distance = BLOCK; distance < numbers.length; distance *= 2) {
-    await pause?.(distance / numbers.length);
+    await pause?.(0.5 + distance / numbers.length);
     butterflies(numbers, distance);
   }
 }

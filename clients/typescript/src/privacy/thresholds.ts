@@ -16,6 +16,7 @@ export interface Row {
 }
 
 const LAST = 2n ** 128n - 1n;
+const HALF = 2n ** 127n;
 /** Fractions have so many digits at first, and so many more where those leave a threshold open. */
 const DIGITS = 256;
 /**
@@ -75,11 +76,13 @@ function rowWith(weights: Weights, phase: number, cells: number): [first: number
   const scale = 2n * weights.digits - 128n - guard;
   let sum = 0n;
   const all = list.map((weight) => ((sum += weight) * inverse) >> scale);
+  // One F(z) is a whole number of 2^-128: in the middle of the grid half of all weight is up to 0, by symmetry.
+  const half = 2 * phase === cells ? left.length : -1;
   const edge = (1n << guard) - 1n;
-  if (all.some((value) => undecided(value & edge, edge, value >> guard))) {
+  if (all.some((value, at) => at !== half && undecided(value & edge, edge, value >> guard))) {
     return null;
   }
-  const thresholds = all.map((value) => value >> guard);
+  const thresholds = all.map((value, at) => (at === half ? HALF : value >> guard));
   const begin = thresholds.findIndex((value) => value >= 1n);
   const end = thresholds.findIndex((value) => value >= LAST);
   return [begin - left.length, [...thresholds.slice(begin, end), LAST]];

@@ -14,8 +14,8 @@ import {
 } from "../errors.js";
 import { joinActive, joinCurious, type ActiveOptions, type ClientOptions, type Entry } from "./joining.js";
 import { sumAhead } from "./masking.js";
-import { CallersError, honest, type Round } from "./round.js";
-import type { State } from "./states.js";
+import { CallersError, checkBytes, honest, type Round } from "./round.js";
+import type { State, StateKind } from "./states.js";
 import { wipeBut, type Answer, type Step } from "./step.js";
 import { stepsOf } from "./steps.js";
 
@@ -82,6 +82,7 @@ export abstract class RoundClient {
    * @throws FaultyServer for a request that an honest server would not send; the client has aborted.
    * @throws FaultyNeighbour for any other request after a complaint.
    * @throws OrderError after an abort, for a masked vector once more, and while another request is being answered.
+   * @throws ConfigError for anything but bytes.
    * @throws TaskSpent, BudgetSpent, DamagedLedger, VectorError, ConfigError, or what the caller's functions throw,
    *   before a vector leaves: nothing has changed, and the same request may come again.
    */
@@ -89,9 +90,10 @@ export abstract class RoundClient {
     if (this.#busy) {
       throw new OrderError("another request is being answered");
     }
+    checkBytes(request);
     this.#busy = true;
     try {
-      return await this.#receive(request.slice()); // what the caller does to its bytes meanwhile changes nothing
+      return await this.#receive(request);
     } finally {
       this.#busy = false;
     }
@@ -113,16 +115,16 @@ export abstract class RoundClient {
 
   /** Leave the round: all secrets are dropped, and nothing is answered any more. */
   leave(): void {
-    this.#drop(this.#state);
+    const secrets = this.#state?.secrets ?? [];
+    this.#state = null;
+    this.#latest = null;
+    this.#left.abort();
+    wipeBut(secrets, []);
   }
 
   /** The six points of section 9, in their order. */
-  async #receive(request: Bytes): Promise<Bytes> {
-    await this.#preparing?.catch(() => undefined); // whatever became of it, the masks can be summed now
-    const state = this.#state;
-    if (state === null) {
-      throw new OrderError("the client has left the round");
-    }
+  async #receive(request: Uint8Array): Promise<Bytes> {
+    const state = this.#here();
     if (this.#latest !== null && equal(this.#latest.request, request)) {
       return repeated(this.#latest);
     }
@@ -130,16 +132,28 @@ export abstract class RoundClient {
       throw new FaultyNeighbour(state.accused);
     }
     try {
-      return this.#commit(request, state, await this.#answer(request, state));
+      return await this.#answer(request, state.kind);
     } catch (error) {
-      throw this.#refused(state, error);
+      throw this.#refused(error);
     }
   }
 
-  async #answer(request: Bytes, state: State): Promise<Answer> {
-    const due = this.#steps.find(({ from }) => from === state.kind);
+  /** Point 3 and on. The request is read and copied at once: what the caller does to its bytes then changes nothing. */
+  async #answer(request: Uint8Array, kind: StateKind): Promise<Bytes> {
+    const due = this.#steps.find(({ from }) => from === kind);
     honest(due !== undefined, "nothing is due after the last step");
-    return due.answer(this.#round, state, request);
+    const answer = due.read(this.#round, request);
+    const own = request.slice();
+    await this.#preparing?.catch(() => undefined); // whatever became of it, the masks can be summed now
+    const state = this.#here();
+    return this.#commit(own, state, await answer(state));
+  }
+
+  #here(): State {
+    if (this.#state === null) {
+      throw new OrderError("the client has left the round");
+    }
+    return this.#state;
   }
 
   /** Move on, and give the reply away: both, or neither. */
@@ -157,16 +171,16 @@ export abstract class RoundClient {
   }
 
   /** Return what to throw for an error; unless it is the caller's, the client has aborted. */
-  #refused(state: State, error: unknown): unknown {
-    if (error instanceof CallersError && this.#state === state) {
-      return error.cause;
-    }
-    if (this.#state !== state) {
+  #refused(error: unknown): unknown {
+    if (this.#state === null) {
       return new OrderError("the client has left the round", { cause: error });
+    }
+    if (error instanceof CallersError) {
+      return error.cause;
     }
     const refusal = REFUSALS.some((type) => error instanceof type);
     const fault = refusal ? new FaultyServer((error as Error).message, { cause: error }) : error;
-    this.#drop(state);
+    this.leave();
     this.#fault = fault instanceof CcesaError ? fault : new CcesaError("failed in a step", { cause: fault });
     return fault;
   }
@@ -182,13 +196,6 @@ export abstract class RoundClient {
     } else {
       wipeBut(next.secrets, []);
     }
-  }
-
-  #drop(state: State | null): void {
-    this.#state = null;
-    this.#latest = null;
-    this.#left.abort();
-    wipeBut(state?.secrets ?? [], []);
   }
 }
 

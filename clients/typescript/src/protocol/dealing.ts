@@ -24,20 +24,24 @@ export async function deal(
   const { engine, agreement, context, client } = round;
   const { selfSecret, rows } = drawn(round, own.maskSecret, threshold, neighbours.length + 1);
   const [row] = rows.splice(neighbours.filter((other) => other.client < client).length, 1) as [Bytes];
-  const sealing = await agreement.sealingSecrets(engine, own, neighbours);
-  const partners = neighbours.map((other, at) => ({ ...other, sealingSecret: sealing[at]! }));
-  const commitment = await commitmentTo(engine, selfSecret, context, client);
-  const sealed = await Promise.all(
-    partners.map((to, at) => agreement.seal(engine, own, to, to.sealingSecret, commitment, rows[at]!)),
-  );
-  rows.forEach((given) => wipe(given));
-  return {
-    dealt: {
-      ...{ work, own, selfSecret, row, threshold, neighbours: partners },
-      secrets: [...before, selfSecret, row, ...sealing],
-    },
-    reply: { commitment, sealed: join(sealed) },
-  };
+  try {
+    const sealing = await agreement.sealingSecrets(engine, own, neighbours);
+    const partners = neighbours.map((other, at) => ({ ...other, sealingSecret: sealing[at]! }));
+    const commitment = await commitmentTo(engine, selfSecret, context, client);
+    const sealed = await Promise.all(
+      partners.map((to, at) => agreement.seal(engine, own, to, to.sealingSecret, commitment, rows[at]!)),
+    );
+    const secrets = [...before, selfSecret, row, ...sealing];
+    return {
+      dealt: { work, own, selfSecret, row, threshold, neighbours: partners, secrets },
+      reply: { commitment, sealed: join(sealed) },
+    };
+  } catch (error) {
+    wipe(selfSecret, row);
+    throw error;
+  } finally {
+    rows.forEach((given) => wipe(given));
+  }
 }
 
 /** Draw b_i and the coefficients, in this order, and return the rows of all holders in the order of their ids. */

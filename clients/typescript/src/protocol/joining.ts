@@ -11,6 +11,7 @@ import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
 import type { Account, TaskCounts, UsedRounds } from "../memory.js";
+import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
 import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
 import type { Joined } from "./states.js";
 
@@ -44,6 +45,8 @@ export interface ClientOptions extends CommonOptions {
   readonly client: number;
   /** The least that this client takes part in. */
   readonly floor?: Partial<Floor> | undefined;
+  /** The noise in the vectors, if they have any: a round that they do not fit into is refused (15.1). */
+  readonly privacy?: PrivacyTable | undefined;
   /** How many vectors may leave for one task; twice by default. */
   readonly attempts?: number | undefined;
 }
@@ -82,6 +85,9 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
     throw new ConfigError(`expected at least one attempt, got ${attempts}`);
   }
   checkFloor(config, floor);
+  if (options.privacy !== undefined) {
+    checkNoisyRound(options.privacy, config);
+  }
   return enter(options, { config, client, attempts, floor, membership: null });
 }
 

@@ -7,7 +7,7 @@ import type { Agreement } from "../crypto/agreements.js";
 import type { Engine, Random } from "../crypto/engine.js";
 import type { Masker } from "../crypto/masks.js";
 import type { Identity } from "../crypto/signatures.js";
-import { CcesaError, FaultyServer } from "../errors.js";
+import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import type { Floor } from "../floor.js";
 import type { Account, TaskCounts } from "../memory.js";
 
@@ -69,6 +69,13 @@ export function honest(holds: boolean, text: string): asserts holds {
 export function sized(field: Bytes, bytes: number, what: string): Bytes {
   honest(field.length === bytes, `${what}: expected ${bytes} bytes, got ${field.length}`);
   return field;
+}
+
+/** Refuse what is not bytes: that is a mistake of the caller, and no reason to leave a round. */
+export function checkBytes(data: unknown): asserts data is Uint8Array {
+  if (!(data instanceof Uint8Array)) {
+    throw new ConfigError("expected bytes, as a Uint8Array");
+  }
 }
 
 /** Wraps what the caller's own memory, ledger or function threw: it is no abort, and the state stays. */

@@ -9,7 +9,7 @@ import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
 import { packEnvelope, unpackEnvelope } from "./envelope.js";
 import { decodeMessage } from "./messages.js";
-import { honest, roundKey, sized } from "./round.js";
+import { checkBytes, honest, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 
 /** The request that a round begins with. */
@@ -91,11 +91,13 @@ export class SeriesClient {
    *
    * @throws FaultyServer for an envelope that an honest server would not send; nothing has changed.
    * @throws OrderError after the end, and while another envelope is being answered.
+   * @throws ConfigError for anything but bytes.
    */
   async receive(envelope: Uint8Array): Promise<Bytes> {
     if (this.#busy) {
       throw new OrderError("another envelope is being answered");
     }
+    checkBytes(envelope);
     this.#busy = true;
     try {
       return await this.#receive(envelope.slice());

@@ -17,8 +17,11 @@ export interface Answer {
 export interface Step {
   readonly from: StateKind;
   readonly request: MessageName;
-  /** Answer a request, or throw what it is refused for: then nothing has changed but what is the caller's. */
-  answer(round: Round, state: State, request: Bytes): Promise<Answer>;
+  /**
+   * Read a request at once, which is measured before anything of it is copied, and return what answers it in a state.
+   * Either throws what the request is refused for: then nothing has changed but what is the caller's.
+   */
+  read(round: Round, request: Uint8Array): (state: State) => Promise<Answer>;
 }
 
 /** Make a step of a function on the one kind of state that it begins in, and the fields of the one request. */
@@ -27,15 +30,15 @@ export function step<Kind extends StateKind, Name extends MessageName>(
   request: Name,
   answer: (round: Round, state: StateOf<Kind>, fields: Fields<Name>) => Promise<Answer>,
 ): Step {
-  return {
-    from,
-    request,
-    answer: (round, state, data) => answer(round, state as StateOf<Kind>, fieldsOf(round, request, data)),
+  const read = (round: Round, data: Uint8Array) => {
+    const fields = fieldsOf(round, request, data);
+    return (state: State) => answer(round, state as StateOf<Kind>, fields);
   };
+  return { from, request, read };
 }
 
 /** Points 4 and 5 of section 9: the one message that is due, of this round and for this client. */
-function fieldsOf<Name extends MessageName>(round: Round, name: Name, request: Bytes): Fields<Name> {
+function fieldsOf<Name extends MessageName>(round: Round, name: Name, request: Uint8Array): Fields<Name> {
   const { context, client, fields } = decodeMessage(request, name, round.config);
   honest(equal(context, round.context), "the request is of another round");
   honest(client === round.client, `the request is for client ${client}`);

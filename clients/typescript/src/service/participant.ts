@@ -12,6 +12,7 @@ import { ConfigError, OrderError } from "../errors.js";
 import type { Floor } from "../floor.js";
 import type { Account, Memory } from "../memory.js";
 import { memoryInMemory } from "../memory/in-memory.js";
+import { Workers } from "../worker/host.js";
 import { originOf } from "./address.js";
 import { Stopped } from "./errors.js";
 import type { ParticipantEvents } from "./events.js";
@@ -63,7 +64,7 @@ export interface ParticipantOptions<Task = Bytes> {
   readonly partBytes?: number;
   /** The most bytes of a task or a result; 2^28 by default. */
   readonly mostTaskBytes?: number;
-  /** Where vectors are masked. */
+  /** Where vectors are masked; in workers of its own by default. */
   readonly masker?: Masker;
   readonly engine?: Engine;
   /** As the platform's, for certificates and proxies of your own. */
@@ -129,13 +130,14 @@ export class Participant<Task = Bytes> extends EventTarget {
     this.#options.signal?.addEventListener("abort", stop, { once: true });
     const page = "onpagehide" in globalThis ? globalThis : null;
     page?.addEventListener("pagehide", stop);
+    const workers = new Workers();
     let release: (() => void) | undefined;
     try {
       if (this.#options.signal?.aborted === true) {
         stop();
       }
       release = await this.#memory.hold?.();
-      this.#site = this.#enter(ending.signal);
+      this.#site = this.#enter(ending.signal, this.#options.masker ?? workers.mask);
       await this.#takePart(await this.#site);
       return "over";
     } catch (error) {
@@ -146,6 +148,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       throw error;
     } finally {
       ending.abort();
+      workers.close();
       release?.();
       page?.removeEventListener("pagehide", stop);
       this.#options.signal?.removeEventListener("abort", stop);
@@ -178,7 +181,7 @@ export class Participant<Task = Bytes> extends EventTarget {
 
   // Taking part
 
-  async #enter(signal: AbortSignal): Promise<Site> {
+  async #enter(signal: AbortSignal, masker?: Masker): Promise<Site> {
     const options = this.#options;
     const engine = options.engine ?? (await systemEngine());
     const charter = await charterOf(options.charter, engine);
@@ -210,7 +213,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       memory: this.#memory,
       account: options.account,
       floor: options.floor ?? {},
-      masker: options.masker,
+      masker,
       strict: options.strict ?? false,
       wait: options.wait ?? 25,
       partBytes: options.partBytes,
@@ -273,7 +276,7 @@ async function nextSeries(
   after: number,
 ): Promise<(Announcement & { readonly config: NonNullable<Announcement["config"]> }) | null> {
   for (;;) {
-    const told = await paced(line, wait, () => announced(line, charter, after, wait), (one) => one.series <= after);
+    const told = await paced(line, wait, () => announced(line, charter, after, wait), (one) => !one.over && one.series <= after);
     if (told.over) {
       return null;
     }

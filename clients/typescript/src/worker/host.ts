@@ -1,17 +1,17 @@
 /** The page's side: workers that are started when they are first needed, kept, and given one job at a time. */
 
-import { concat, wipe, type Bytes } from "../bytes.js";
-import { addMasks, checkMasks, type Bits, type Mask, type Masker } from "../crypto/masks.js";
-import type { Generator } from "../crypto/engine.js";
-import { OrderError } from "../errors.js";
+import { concat, wipe } from "../bytes.js";
+import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
+import { discard } from "../crypto/keystreams.js";
+import { OrderError, Unsupported } from "../errors.js";
 import { cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
 
 export type { Masker } from "../crypto/masks.js";
 
-/** So many bytes of a vector go to a worker at a time: a multiple of 64. */
-const PART = 1 << 20;
+/** At most so many bytes of a vector go to a worker at a time: memory of more is not used again when given back. */
+const PART = 3 << 18;
 /** Keystreams of fewer bytes take less time than the way to a worker and back. */
 const SMALL = 1 << 20;
 /** More workers than these are seldom worth their memory. */
@@ -52,11 +52,19 @@ export class Workers {
     }
     const { signal } = options;
     const progress = together(vector.length, options.progress);
-    const parts = Array.from({ length: Math.ceil(vector.length / PART) }, (_, at) =>
+    const parts = partsOf(vector.length, this.places.length).map(([from, to]) =>
       this.inTurn(async (place) => {
-        const asked = partOf(vector, at * PART, bits, generator, masks);
-        const here = { progress: progress(), ...(signal && { signal }) };
-        vector.set(await place.run({ job: "mask", asked }, here), asked.from);
+        const told = { progress: progress(), ...(signal && { signal }) };
+        const piece = vector.subarray(from, to);
+        const asked = { part: piece.slice(), from, bits, generator, ...packed(masks) };
+        try {
+          const masked = await place.run({ job: "mask", asked }, told);
+          piece.set(masked);
+          discard(masked);
+        } catch (error) {
+          if (!(error instanceof Unsupported)) throw error;
+          await addMasks(piece, bits, generator, masks, { ...options, ...told, from });
+        }
       }),
     );
     const failed = (await Promise.allSettled(parts)).find((end) => end.status === "rejected");
@@ -111,10 +119,15 @@ class Place {
   }
 }
 
-/** Return one part of a vector with what masks it: copies, which are moved to the worker. */
-function partOf(vector: Bytes, from: number, bits: Bits, generator: Generator, masks: readonly Mask[]): MaskPart {
-  const keys = concat(...masks.map(({ key }) => key));
-  return { part: vector.slice(from, from + PART), from, bits, generator, keys, signs: masks.map(({ sign }) => sign) };
+/** Return where parts begin and end: as many for each worker, all of about the same size, from multiples of 64 on. */
+function partsOf(bytes: number, threads: number): [from: number, to: number][] {
+  const each = 64 * Math.ceil(bytes / (64 * threads * Math.ceil(bytes / (PART * threads))));
+  return Array.from({ length: Math.ceil(bytes / each) }, (_, at) => [at * each, Math.min((at + 1) * each, bytes)]);
+}
+
+/** Return copies of keys, which can be moved to a worker, and their signs. */
+function packed(masks: readonly Mask[]): Pick<MaskPart, "keys" | "signs"> {
+  return { keys: concat(...masks.map(({ key }) => key)), signs: masks.map(({ sign }) => sign) };
 }
 
 /** Return what makes one report of several: each part has its own, and the whole is told their sum. */

@@ -1,7 +1,7 @@
 /** Every file of `vectors/`, and what replays it. */
 
-import type { Replay } from "./check.js";
 import { charters } from "./charters.js";
+import type { Replay } from "./check.js";
 import { derivations } from "./derivations.js";
 import { graphs } from "./graphs.js";
 import { hybrid } from "./hybrid.js";
@@ -18,6 +18,9 @@ import { sealing } from "./sealing.js";
 import { series } from "./series.js";
 import { sharing } from "./sharing.js";
 import { signatures } from "./signatures.js";
+
+/** Files that refer to another one, whose content goes beside theirs. */
+export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
 
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,

@@ -1,5 +1,6 @@
 /** Step 1 of the guard `curious`: shares for the neighbours that the server names. */
 
+import { maskRules } from "../../config.js";
 import type { Neighbour } from "../../crypto/agreements.js";
 import { deal } from "../dealing.js";
 import { unpackIds, type Fields } from "../messages.js";
@@ -29,7 +30,7 @@ function neighboursOf(round: Round, { neighbours, keys, masked }: Fields<"share-
 }
 
 function checkFlags({ config }: Round, masked: Uint8Array): void {
-  const { mask_p, mask_degree } = { mask_p: null, mask_degree: null, ...config.graph };
+  const { mask_p, mask_degree } = maskRules(config.graph);
   if (mask_p === null) {
     const all = Math.min(mask_degree ?? Infinity, masked.length);
     honest(sum(masked) === all, `expected masks on ${all} edges, got ${sum(masked)}`);
@@ -38,7 +39,7 @@ function checkFlags({ config }: Round, masked: Uint8Array): void {
 
 /** Point 7: the limits of 3.3, on what this client was dealt. */
 function checkLimits({ config, floor }: Round, neighbours: readonly Neighbour[], threshold: number): void {
-  const { mask_p } = { mask_p: null, ...config.graph };
+  const { mask_p } = maskRules(config.graph);
   const degree = neighbours.length;
   honest(threshold / degree >= floor.thresholdRatio, "a threshold below the client's limit for that many neighbours");
   if (config.graph.type === "erdos-renyi") {
