@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from playwright.sync_api import BrowserContext, Page
 
 from ccesa.service.federation import Federation
 from ccesa.service.participant.driver import Participant
@@ -50,11 +51,16 @@ class Hub:
     words: int = WORDS
     policy: dict[str, float] = field(default_factory=dict)
     options: str = ""
+    #: What a charter says besides, such as learning; then it says the form, too.
+    agreed: dict[str, Any] = field(default_factory=dict)
+    #: A module with a coordinator that is called Mine.
+    coordinator: str = ""
 
     def __post_init__(self) -> None:
         listen, operate = _free_ports(2)
         self.url = f"http://127.0.0.1:{listen}"
-        self.charter = charter(self.clients, bits=32, min_survivors=3)
+        self.charter = charter(self.clients, **{"bits": 32, "min_survivors": 3, **self.agreed})
+        (self.folder / "mine.py").write_text(self.coordinator)
         (self.folder / "charter.toml").write_text(str(self.charter))
         agreed = (
             'charter = "charter.toml"'
@@ -64,12 +70,14 @@ class Hub:
         )
         waits = {
             "gather": 20,
+            "enough": 0.8,
             "after": 5,
             "deadline": 10,
             "vector_after": 5,
             "vector_deadline": 10,
             "absent": 20,
         } | self.policy
+        form = "" if self.agreed else f'[form]\ntype = "words"\nwords = {self.words}\nbits = 32'
         policy = "\n".join(f"{name} = {value}" for name, value in waits.items())
         self.file = self.folder / "federation.toml"
         self.file.write_text(
@@ -78,10 +86,7 @@ name = "mixed sites"
 rounds = {self.rounds}
 question = "how many"
 {agreed}
-[form]
-type = "words"
-words = {self.words}
-bits = 32
+{form}
 [policy]
 {policy}
 [hub]
@@ -100,8 +105,9 @@ operate = "127.0.0.1:{operate}"
     @contextmanager
     def running(self) -> Iterator["Hub"]:
         command = [sys.executable, "-m", "ccesa", "serve", str(self.file)]
+        command += ["--run", "mine:Mine"] * bool(self.coordinator)
         with (self.folder / "hub.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         try:
             self._wait_up(process)
             yield self
@@ -194,6 +200,37 @@ class NodeSite:
         self._process.stdout.close()
 
 
+class PageSite:
+    """A participant in a tab of a browser."""
+
+    def __init__(self, context: BrowserContext, address: str, hub: Hub, client: int, **options: Any) -> None:
+        self.page = opened(context, address)
+        told = {**hub.told(client), "memory": f"client-{client}", **options}
+        self.page.evaluate("async said => { globalThis.site = await start(said) }", told)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("events")
+
+    def wait_for(self, stage: str, seconds: float = 30) -> None:
+        """Wait until the site has said that it is this far."""
+        far = "stage => events.some(event => event.stage === stage)"
+        self.page.wait_for_function(far, arg=stage, timeout=1000 * seconds)
+
+    def ended(self, seconds: float = 60) -> dict[str, Any]:
+        """Return the last that it said."""
+        self.page.wait_for_function("events.at(-1)?.event === 'ended'", timeout=1000 * seconds)
+        return self.events[-1]
+
+
+def opened(context: BrowserContext, address: str) -> Page:
+    """Open a tab that can take part."""
+    page = context.new_page()
+    page.goto(f"{address}/test/service/site.html")
+    page.wait_for_function("globalThis.start !== undefined")
+    return page
+
+
 class PythonSite(threading.Thread):
     """A participant in a thread here."""
 
@@ -213,10 +250,12 @@ class PythonSite(threading.Thread):
 
 
 @contextmanager
-def sites(hub: Hub, node: Sequence[int], **options: Any) -> Iterator[dict[int, NodeSite]]:
-    """Start sites in Node, and one in Python for every other client; wait for those in Python at the end."""
+def sites(
+    hub: Hub, node: Sequence[int], own: dict[int, dict[str, Any]] | None = None, **options: Any
+) -> Iterator[dict[int, NodeSite]]:
+    """Start sites in Node, some with options of their own, and one in Python for every other client."""
     with ExitStack() as stack:
-        made = {client: NodeSite(hub, client, **options) for client in node}
+        made = {client: NodeSite(hub, client, **options, **(own or {}).get(client, {})) for client in node}
         for one in made.values():
             stack.callback(one.close)
             stack.callback(one.stop)

@@ -1,12 +1,15 @@
 /** What is remembered is remembered once, by whoever comes first, and across starts. */
 
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { CcesaError, OrderError } from "../src/errors.js";
+import { CcesaError, DamagedLedger, OrderError } from "../src/errors.js";
+import { systemEngine } from "../src/crypto/engines.js";
+import { fileLedger, ledgerInMemory } from "../src/memory/ledgers.js";
+import { Ledger, type LedgerStore } from "../src/privacy/ledger.js";
 import { fileMemory } from "../src/memory/files.js";
 import { memoryInMemory } from "../src/memory/in-memory.js";
 import { indexedDbMemory } from "../src/memory/indexed-db.js";
@@ -74,4 +77,40 @@ test("a folder that cannot be written to is an error and never a yes", async () 
 
 test("where there is no IndexedDB its memory says so", async () => {
   await assert.rejects(indexedDbMemory("x").usedRounds.claim(ROUND), { name: "Unsupported" });
+});
+
+// Ledgers
+
+const SEALS = ["a", "b", "c"].map((one) => one.repeat(64));
+
+async function appendsInOrder(first: LedgerStore, second: LedgerStore): Promise<void> {
+  assert.deepEqual(await first.read(), { lines: [], seal: null });
+  const begun = await Promise.all([first, second, first].map((store, at) => store.append(`begun ${at}`, SEALS[0]!, 0)));
+  assert.equal(begun.filter(Boolean).length, 1);
+  assert.equal(await second.append("too late", SEALS[1]!, 0), false);
+  assert.equal(await second.append("too early", SEALS[1]!, 2), false);
+  assert.equal(await second.append('{"a":\n1}', SEALS[1]!, 1), true);
+  const { lines, seal } = await first.read();
+  assert.deepEqual([lines.length, lines[1], seal], [2, '{"a":\n1}', SEALS[1]]);
+}
+
+test("a ledger grows by one line at a time, whoever appends", async () => {
+  const store = ledgerInMemory();
+  await appendsInOrder(store, store);
+  await inFolder(async (folder) => appendsInOrder(fileLedger(folder), fileLedger(folder)));
+});
+
+test("lines of a ledger in a folder that are missing are noticed, and a crash in between is none", async () => {
+  await inFolder(async (folder) => {
+    const [store, engine] = [fileLedger(folder), await systemEngine()];
+    const ledger = await Ledger.create(engine, store, { epsilon: 1, delta: 1e-6 });
+    const crashed = (await store.read()).seal!;
+    await rm(join(folder, "seal"));
+    assert.equal((await ledger.spent()).vectors, 0);
+    await writeFile(join(folder, "seal"), crashed);
+    await rename(join(folder, "line-000000000"), join(folder, "elsewhere"));
+    await assert.rejects(ledger.spent(), DamagedLedger);
+    await rename(join(folder, "elsewhere"), join(folder, "line-000000001"));
+    await assert.rejects(ledger.spent(), DamagedLedger);
+  });
 });

@@ -15,7 +15,8 @@ import { memoryInMemory } from "../src/memory/in-memory.js";
 import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
 import type { Fault, Progress } from "../src/service/events.js";
-import { Participant, type ParticipantOptions } from "../src/service/participant.js";
+import type { ParticipantOptions } from "../src/service/options.js";
+import { Participant } from "../src/service/participant.js";
 import { json, playing, problem, type Came, type Given } from "./service/played-hub.js";
 
 const CONFIG: RoundConfig = {

@@ -10,7 +10,6 @@ import { toHex, type Bytes } from "../bytes.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
 import type { Memory } from "../memory.js";
 
-const STORES = ["rounds", "vectors"] as const;
 /** For how long a tab that was just closed may still hold the lock. */
 const GRACE_MS = 2000;
 
@@ -20,15 +19,14 @@ const GRACE_MS = 2000;
  * @param name - Says which one, where an origin has several.
  */
 export function indexedDbMemory(name: string): Memory {
-  let database: Promise<IDBDatabase> | undefined;
-  const opened = (): Promise<IDBDatabase> => (database ??= open(`ccesa ${name}`, () => (database = undefined)));
+  const opened = databaseOf(`ccesa ${name}`, ["rounds", "vectors"]);
   return {
     usedRounds: {
-      claim: async (round: Bytes) => write(await opened(), "rounds", (store) => addNew(store, toHex(round))),
+      claim: async (round: Bytes) => write(await opened(), ["rounds"], (store) => addNew(store, toHex(round))),
     },
     tasks: {
       spend: async (task: Bytes, attempts: number) =>
-        write(await opened(), "vectors", (store) => countUp(store, toHex(task), attempts)),
+        write(await opened(), ["vectors"], (store) => countUp(store, toHex(task), attempts)),
     },
     hold: () => hold(`ccesa ${name}`),
   };
@@ -46,44 +44,50 @@ async function countUp(store: IDBObjectStore, key: string, most: number): Promis
   return count < most && (await done(store.put(count + 1, key))) !== undefined;
 }
 
-/** Do something in one transaction; it is on the disk when this is fulfilled. */
-async function write(
+/** Do something in one transaction over these stores; it is on the disk when this is fulfilled. */
+export async function write(
   database: IDBDatabase,
-  name: (typeof STORES)[number],
-  work: (store: IDBObjectStore) => Promise<boolean>,
+  names: readonly [string, ...string[]],
+  work: (first: IDBObjectStore, second: IDBObjectStore) => Promise<boolean>,
 ): Promise<boolean> {
-  const transaction = database.transaction(name, "readwrite", { durability: "strict" });
+  const transaction = database.transaction(names, "readwrite", { durability: "strict" });
   const written = new Promise<void>((resolve, reject) => {
     const failed = (): void => reject(failure(transaction.error));
     Object.assign(transaction, { oncomplete: () => resolve(), onabort: failed, onerror: failed });
   });
-  const [result] = await Promise.all([work(transaction.objectStore(name)), written]);
+  const first = transaction.objectStore(names[0]);
+  const [result] = await Promise.all([work(first, transaction.objectStore(names[1] ?? names[0])), written]);
   return result;
 }
 
 /** Wait for a request; nothing else may be waited for in a transaction, as it ends when nothing is asked of it. */
-function done<T>(request: IDBRequest<T>): Promise<T> {
+export function done<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(failure(request.error));
   });
 }
 
-function open(name: string, closed: () => void): Promise<IDBDatabase> {
+/** Return what opens a database with these stores, once it is first needed. */
+export function databaseOf(name: string, stores: readonly string[]): () => Promise<IDBDatabase> {
+  let database: Promise<IDBDatabase> | undefined;
+  return () => (database ??= open(name, stores, () => (database = undefined)));
+}
+
+async function open(name: string, stores: readonly string[], closed: () => void): Promise<IDBDatabase> {
   if (typeof indexedDB === "undefined") {
-    throw new Unsupported("there is no IndexedDB here: in Node use fileMemory");
+    throw new Unsupported("there is no IndexedDB here: in Node use what is for files");
   }
   const request = indexedDB.open(name, 1);
-  request.onupgradeneeded = () => STORES.forEach((store) => request.result.createObjectStore(store));
-  return done(request).then((database) => {
-    // A page that deletes the database is not kept waiting, and whatever is asked next opens it anew.
-    database.onversionchange = () => {
-      database.close();
-      closed();
-    };
-    database.onclose = closed;
-    return database;
-  });
+  request.onupgradeneeded = () => stores.forEach((store) => request.result.createObjectStore(store));
+  const database = await done(request);
+  // A page that deletes the database is not kept waiting, and whatever is asked next opens it anew.
+  database.onversionchange = () => {
+    database.close();
+    closed();
+  };
+  database.onclose = closed;
+  return database;
 }
 
 function failure(error: DOMException | null): CcesaError {

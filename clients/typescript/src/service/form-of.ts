@@ -1,34 +1,27 @@
 /** Which form contributions have: by the charter where there is one, and by the hub's word where there is none. */
 
 import type { Charter } from "../charter/charter.js";
-import type { PrivacyTable } from "../privacy/table.js";
 import { ConfigError } from "../errors.js";
 import type { Fields } from "./answers.js";
 import type { Announcement } from "./federation.js";
-import { arraysForm, noisyForm, WORDS, type Form } from "./forms.js";
+import { arraysForm, noisyForm, statisticsForm, WORDS, type Form } from "./forms.js";
 import { shown } from "./errors.js";
-import type { Site } from "./site.js";
 
 /**
  * Return the form of contributions.
  *
- * @throws ConfigError for one that a hub without a charter announces and that does not exist; for noise without an account,
- *   and for an account without noise.
+ * @throws ConfigError for one that a hub without a charter announces and that does not exist, or has noise.
  */
-export function formOf({ charter, account }: Pick<Site, "charter" | "account">, told: Announcement): Form {
-  const form = charter === null ? announcedForm(told) : charteredForm(charter);
-  if (form.noisy === true && account === undefined) {
-    throw new ConfigError("vectors of this federation have noise, which is charged: take part with an account of a ledger");
-  }
-  if (form.noisy !== true && account !== undefined) {
-    throw new ConfigError("whoever has a ledger takes part with noise only, and vectors of this federation have none");
-  }
-  return form;
+export function formOf(charter: Charter | null, told: Announcement): Form {
+  return charter === null ? announcedForm(told) : charteredForm(charter);
 }
 
-function charteredForm({ learning, members, privacy }: Charter): Form {
+function charteredForm({ learning, members, privacy, statistics, digest }: Charter): Form {
+  if (statistics !== null) {
+    return statisticsForm(statistics, privacy, digest);
+  }
   if (privacy !== null) {
-    return noisyForm(privacy as PrivacyTable);
+    return noisyForm(privacy);
   }
   return learning === null ? WORDS : arraysForm({ ...learning, clients: members.length });
 }

@@ -7,6 +7,9 @@ import { ConfigError, FaultyServer, VectorError } from "../errors.js";
 import { NoisyQuantizer } from "../privacy/noisy.js";
 import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
 import { Quantizer } from "../quantize/quantizer.js";
+import type { TableRecord } from "../statistics/count.js";
+import type { Schema } from "../statistics/schema.js";
+import { schemaLength, tableVector } from "../statistics/vector.js";
 import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
 import type { Words } from "./results.js";
@@ -27,8 +30,6 @@ export interface Form {
   given(payload: Bytes): unknown;
   /** Return the words of a contribution as bytes of their own; throws VectorError. */
   vector(contribution: unknown, payload: Bytes, purpose: Purpose): Promise<Bytes>;
-  /** Whether vectors have noise, which is charged. */
-  readonly noisy?: boolean;
   /** Under what vectors are counted, where that is not the task itself. */
   readonly counted?: Bytes;
 }
@@ -38,7 +39,7 @@ export type Contribution =
   | Words
   | ArraysLike
   | readonly [arrays: ArraysLike, weight: number]
-  | Iterable<Readonly<Record<string, unknown>>>;
+  | Iterable<TableRecord>;
 
 /** Arrays by name, as a map or as an object. */
 export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
@@ -89,7 +90,6 @@ export function arraysForm(settings: ArraySettings): Form {
 export function noisyForm(table: PrivacyTable): Form {
   return {
     type: "arrays",
-    noisy: true,
     check: (config) => checkNoisyRound(table, config),
     given: unpackArrays,
     vector: async (contribution, payload, { context, engine }) => {
@@ -100,6 +100,28 @@ export function noisyForm(table: PrivacyTable): Form {
       }
       const quantizer = new NoisyQuantizer(engine, table, shapesOf(task));
       return quantizer.encode(inOrder(arrays, task), context);
+    },
+  };
+}
+
+/** Return the form of tables that are counted by the charter's schema, with the noise that the charter has. */
+export function statisticsForm(schema: Schema, privacy: PrivacyTable | null, digest: Bytes): Form {
+  return {
+    type: "statistics",
+    // The same table is the same task, whatever a hub calls it.
+    counted: digest,
+    check: (config) => {
+      check64(config);
+      if (config.length !== schemaLength(schema)) {
+        throw new ConfigError(`these statistics have ${schemaLength(schema)} words, the round has ${config.length}`);
+      }
+    },
+    given: () => schema,
+    vector: async (contribution, _, { engine }) => {
+      if (typeof contribution !== "object" || contribution === null || !(Symbol.iterator in contribution)) {
+        throw new VectorError("expected records, each an object with a field per column");
+      }
+      return tableVector(engine, schema, privacy, contribution as Iterable<TableRecord>);
     },
   };
 }

@@ -1,16 +1,11 @@
 /** A participant: the program at a site that takes its part in a federation's rounds (docs/service.md). */
 
 import type { Bytes } from "../bytes.js";
-import { checkCurrent, type Charter } from "../charter/charter.js";
-import { parseIdentityFile } from "../charter/identity-file.js";
-import { parseCharter } from "../charter/text.js";
-import type { Engine } from "../crypto/engine.js";
+import { checkCurrent } from "../charter/charter.js";
 import { systemEngine } from "../crypto/engines.js";
 import type { Masker } from "../crypto/masks.js";
-import { identityFromSeed, type Identity } from "../crypto/signatures.js";
 import { ConfigError, OrderError } from "../errors.js";
-import type { Floor } from "../floor.js";
-import type { Account, Memory } from "../memory.js";
+import type { Memory } from "../memory.js";
 import { memoryInMemory } from "../memory/in-memory.js";
 import { Workers } from "../worker/host.js";
 import { originOf } from "./address.js";
@@ -18,58 +13,12 @@ import { Stopped } from "./errors.js";
 import type { ParticipantEvents } from "./events.js";
 import { announced, type Announcement } from "./federation.js";
 import { formOf } from "./form-of.js";
-import type { Contribution } from "./forms.js";
 import { Line, sleep } from "./line.js";
+import { accountOf, charterOf, checkTogether, identityOf, type ParticipantOptions } from "./options.js";
 import { fetchResult, type Result } from "./results.js";
-import { isToken, openSession } from "./session.js";
+import { openSession } from "./session.js";
 import type { Site } from "./site.js";
 import { Taking } from "./taking.js";
-
-/** What a participant is given; times are in seconds. */
-export interface ParticipantOptions<Task = Bytes> {
-  /** The hub's address, such as `https://hub.example`. */
-  readonly url: string;
-  /** The member's own charter, as text or read: never one that the hub hands out. Together with an identity. */
-  readonly charter?: string | Uint8Array | Charter;
-  /** The member's identity, or the text of its file. */
-  readonly identity?: Identity | string;
-  /** Without a charter: what the hub's operator has handed over. */
-  readonly token?: string;
-  /**
-   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's arrays, of
-   * statistics from the schema.
-   */
-  readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
-  /** What outlives this participant; without a charter, in memory by default. */
-  readonly memory?: Memory;
-  /** What vectors with noise are charged to. */
-  readonly account?: Account;
-  /** The least that is taken part in without a charter. */
-  readonly floor?: Partial<Floor>;
-  /** Whether a fault ends everything; by default rounds go on without this site. */
-  readonly strict?: boolean;
-  /** Whether results are asked for, and told as events. */
-  readonly results?: boolean;
-  /** Whether a hub on another machine may be without TLS. */
-  readonly insecureHttp?: boolean;
-  /** Stops everything, as `stop()` does. */
-  readonly signal?: AbortSignal;
-  /** How long a hub may be away; an hour by default. */
-  readonly patience?: number;
-  /** How long a hub may say nothing to a call; 30 by default. */
-  readonly silence?: number;
-  /** How long a hub may wait until there is something to say; 25 by default. */
-  readonly wait?: number;
-  /** The size of the parts of large replies, if it is to be smaller than the hub's. */
-  readonly partBytes?: number;
-  /** The most bytes of a task or a result; 2^28 by default. */
-  readonly mostTaskBytes?: number;
-  /** Where vectors are masked; in workers of its own by default. */
-  readonly masker?: Masker;
-  readonly engine?: Engine;
-  /** As the platform's, for certificates and proxies of your own. */
-  readonly fetch?: typeof globalThis.fetch;
-}
 
 export interface Participant<Task> {
   addEventListener<Name extends keyof ParticipantEvents>(
@@ -211,7 +160,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       charter,
       identity,
       memory: this.#memory,
-      account: options.account,
+      account: await accountOf(options.ledger, charter),
       floor: options.floor ?? {},
       masker,
       strict: options.strict ?? false,
@@ -236,7 +185,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       }
       after = told.series;
       site.say("waiting", `waiting for rounds of series ${after}`);
-      await new Taking(site, told, formOf(site, told)).run();
+      await new Taking(site, told, formOf(site.charter, told)).run();
       await site.line.pause(0.2); // a hub that has a new series each time it is asked is not asked in a loop
     }
     await telling;
@@ -294,30 +243,4 @@ async function paced<T>(line: Line, wait: number, ask: () => Promise<T>, nothing
     await line.pause(1);
   }
   return answer;
-}
-
-function checkTogether<Task>({ charter, identity, token, memory }: ParticipantOptions<Task>): void {
-  if ((charter === undefined) !== (identity === undefined)) {
-    throw new ConfigError("a charter and an identity go together");
-  }
-  if ((charter === undefined) === (token === undefined)) {
-    throw new ConfigError("take part with a charter and an identity, or without them and with a token");
-  }
-  if (token !== undefined && !isToken(token)) {
-    throw new ConfigError("a token is one word of printable ASCII");
-  }
-  if (charter !== undefined && memory === undefined) {
-    throw new ConfigError("a member needs a memory that outlives it: indexedDbMemory in a browser, fileMemory in Node");
-  }
-}
-
-async function charterOf(charter: string | Uint8Array | Charter | undefined, engine: Engine): Promise<Charter | null> {
-  if (charter === undefined) {
-    return null;
-  }
-  return typeof charter === "string" || charter instanceof Uint8Array ? parseCharter(charter, engine) : charter;
-}
-
-async function identityOf(identity: Identity | string | undefined, engine: Engine): Promise<Identity | null> {
-  return typeof identity === "string" ? identityFromSeed(engine, parseIdentityFile(identity).seed) : (identity ?? null);
 }

@@ -17,6 +17,8 @@ import type { Site } from "./site.js";
 import { fetchTask, type Task } from "./tasks.js";
 import { send } from "./upload.js";
 
+/** The messages whose last field is a masked vector. */
+const MASKED: ReadonlySet<string> = new Set<MessageName>(["mask-reply", "signed-mask-reply"]);
 /** How much of a masked vector is shown. */
 const SHOWN = 64;
 /** The most bytes of an envelope, whatever a hub's configuration would allow. */
@@ -109,14 +111,17 @@ export class Taking {
     if (hint !== null) {
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostTaskBytes);
     }
+    const reply = await this.#received(envelope);
+    this.#series.faults.forEach((error, round) => this.#fault(error, round));
+    return reply;
+  }
+
+  async #received(envelope: Bytes): Promise<Bytes> {
     try {
-      if (!this.#concerns(envelope)) {
-        this.#site.say("out", "out of the rounds in flight, in the next that starts");
-        return EMPTY;
+      if (this.#concerns(envelope)) {
+        return await this.#series.receive(envelope);
       }
-      const reply = await this.#series.receive(envelope);
-      this.#series.faults.forEach((error, round) => this.#fault(error, round));
-      return reply;
+      this.#site.say("out", "out of the rounds in flight, in the next that starts");
     } catch (error) {
       if (this.#site.signal.aborted) {
         throw new Stopped("stopped");
@@ -125,8 +130,8 @@ export class Taking {
         throw error;
       }
       this.#fault(error);
-      return EMPTY;
     }
+    return EMPTY;
   }
 
   /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
@@ -178,7 +183,7 @@ export class Taking {
   #counted(reply: Bytes): void {
     for (const message of unpackEnvelope(reply)) {
       const round = [...this.#clients].find(([, client]) => equal(client.context, contextIn(message)))?.[0];
-      if (round !== undefined && nameOf(message).endsWith("mask-reply")) {
+      if (round !== undefined && MASKED.has(nameOf(message))) {
         const vector = message.subarray(message.length - vectorBytes(this.#config));
         this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
       }
