@@ -8,7 +8,15 @@ import fc from "fast-check";
 import { concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { maskHere, type Masker } from "../src/crypto/masks.js";
-import { BudgetSpent, ConfigError, FaultyNeighbour, FaultyServer, OrderError, TaskSpent, VectorError } from "../src/errors.js";
+import {
+  BudgetSpent,
+  ConfigError,
+  FaultyNeighbour,
+  FaultyServer,
+  OrderError,
+  TaskSpent,
+  VectorError,
+} from "../src/errors.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { joinCurious, NO_TASK } from "../src/protocol/joining.js";
 import { maskedVector, sumAhead } from "../src/protocol/masking.js";
@@ -89,6 +97,23 @@ test("bytes that the caller changes afterwards change nothing", async () => {
   }
 });
 
+test("a Buffer of Node is bytes like others: neither a request nor a vector in one is shared", async () => {
+  for (const [player, at] of MASK) {
+    const vector = Buffer.from(player.party.vector, "hex");
+    const client = await played(player, 0, { vector });
+    for (const [step, request] of player.requests.entries()) {
+      const sent = Buffer.from(request);
+      const reply = await client.receive(sent);
+      sent.fill(0);
+      assert(toHex(reply) === toHex(player.replies[step]!) || (player === HYBRID && step === 1));
+      if (step !== at) {
+        assert.equal(toHex(await client.receive(Buffer.from(request))), toHex(reply));
+      }
+    }
+    assert.equal(toHex(vector), player.party.vector);
+  }
+});
+
 test("a vector is asked for when all checks have passed, and again where its function failed", async () => {
   for (const [player, at] of MASK) {
     let calls = 0;
@@ -156,7 +181,9 @@ test("vectors are counted and charged before they are masked, and neither is tak
         }
       },
     };
-    const tasks = { spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true) };
+    const tasks = {
+      spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true),
+    };
     const client = await played(player, at, { masker, account, tasks });
     await assert.rejects(client.receive(player.requests[at]!), BudgetSpent);
     full = false;
@@ -206,7 +233,10 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
     const tasks = new OneTask(0);
     let vectors = 0;
     const vector = (): Bytes => (vectors++, vectorOf(player));
-    const masker: Masker = () => Promise.reject(new RangeError("out of memory"));
+    const masker: Masker = (given) => {
+      structuredClone(given, { transfer: [given.buffer] }); // as to another thread
+      return Promise.reject(new RangeError("out of memory"));
+    };
     const { random, drawn } = await watched(player);
     const client = await played(player, at, { tasks, vector, masker, random });
     await assert.rejects(client.receive(player.requests[at]!), RangeError);
@@ -249,7 +279,7 @@ async function signing(fails: number): Promise<RoundClient> {
   let calls = 0;
   const identity: Identity = {
     publicKey: own.publicKey,
-    sign: async (text) => (++calls === fails ? Promise.reject(new RangeError("the card is not there")) : own.sign(text)),
+    sign: async (text) => (++calls === fails ? Promise.reject(new RangeError("no card")) : own.sign(text)),
   };
   const config = decodeConfig(fromHex(party.config), charter);
   const { random } = await watched(ACTIVE);
@@ -345,6 +375,12 @@ test("secrets are gone when they are not needed, and all of them after an abort"
   }
 });
 
+interface Exchange {
+  readonly client: number;
+  readonly request: string;
+  readonly reply: string | null;
+}
+
 test("masks that are summed ahead give the same vector, and are summed once", async () => {
   const files = ["accept_round.json", "active_accept_round.json", "hybrid_round.json", "hybrid_active_round.json"];
   for (const round of files.flatMap((file) => vectors(file).rounds)) {
@@ -357,11 +393,11 @@ test("masks that are summed ahead give the same vector, and are summed once", as
         sums.push(sum);
         return sum;
       };
-      const exchanges = round.steps.flatMap((step: { step: string; exchanges: { client: number }[] }) =>
-        step.exchanges.filter(({ client }) => client === party.client).map((exchange) => ({ ...exchange, step: step.step })),
+      const exchanges = round.steps.flatMap(({ step, exchanges }: { step: string; exchanges: Exchange[] }) =>
+        exchanges.filter(({ client }) => client === party.client).map((exchange) => ({ ...exchange, step })),
       );
       const client = await played({ party: { ...round, ...party }, requests: [], replies: [] }, 0, { masker });
-      for (const { step, request, reply } of exchanges.filter(({ reply }: { reply: string | null }) => reply !== null)) {
+      for (const { step, request, reply } of exchanges.filter(({ reply }: Exchange) => reply !== null)) {
         await client.prepare();
         await client.prepare();
         assert.equal(masked, step === "mask" || step === "confirm" || step === "unmask" ? Math.max(masked, 1) : 0);
@@ -428,6 +464,22 @@ test("whoever leaves while masks are summed keeps none of them", async () => {
   await gone(client, ACCEPT);
 });
 
+test("whoever leaves hears nothing of masks that could not be summed", async () => {
+  const asked = later();
+  const masker: Masker = (_vector, _bits, _generator, _masks, options) =>
+    new Promise((_, reject) => {
+      options!.signal!.addEventListener("abort", () => reject(new RangeError("stopped")));
+      asked.resolve();
+    });
+  const client = await played(ACCEPT, 3, { masker });
+  const ahead = client.prepare();
+  await asked.promise;
+  client.leave();
+  await ahead;
+  await client.prepare();
+  await gone(client, ACCEPT);
+});
+
 test("a client is what it was asked to be, or nothing", async () => {
   const config = decodeConfig(fromHex(HARARY.party.config));
   const options = { config, client: 3, vector: vectorOf(HARARY), task: taskOf(HARARY), engine };
@@ -472,10 +524,12 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(Client.join({ ...options, client: 0 }), ConfigError);
   const curious = decodeConfig(fromHex(ACCEPT.party.config));
   await assert.rejects(ActiveClient.join({ ...options, config: curious }), ConfigError);
-  await assert.rejects(ActiveClient.join({ ...options, config: { ...config, charter: new Uint8Array(32) } }), ConfigError);
+  const another = { ...config, charter: new Uint8Array(32) };
+  await assert.rejects(ActiveClient.join({ ...options, config: another }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
-  const other: RoundConfig = { ...config, minSurvivors: 2, graph: { type: "complete", mask_p: null, mask_degree: null } };
+  const graph = { type: "complete", mask_p: null, mask_degree: null } as const;
+  const other: RoundConfig = { ...config, minSurvivors: 2, graph };
   const [right, changed] = [await ActiveClient.join(options), await ActiveClient.join({ ...options, config: other })];
   assert.equal(toHex(changed.context), toHex(right.context));
 });
