@@ -11,9 +11,12 @@ which is ``ccesa serve`` in a process. Nothing is kept: folders are temporary, a
 import argparse
 import asyncio
 import contextlib
+import signal
 import socket
+import sys
 from collections.abc import Sequence
 
+import qr
 import uvicorn
 from hubs import GATHER
 from lobby import Lobby
@@ -38,6 +41,7 @@ def _in_the_network() -> list[str]:
 
 def say(origins: Sequence[str], is_open: bool) -> None:
     """Print what to do."""
+    paint = "\x1b[97;40m{}\x1b[0m" if sys.stdout.isatty() else "{}"  # light on dark, whatever the terminal is
     phones = [one for one in origins if not one.startswith(("http://localhost", "http://127."))]
     print(
         "Add up, without telling",
@@ -50,6 +54,7 @@ def say(origins: Sequence[str], is_open: bool) -> None:
         "  Close a tab in the middle of a round: the others still get their sum.",
         *([] if is_open else ["  For phones in the same network: make browser-demo HOST=0.0.0.0"]),
         "  Ctrl-C ends it.",
+        *("  " + paint.format(line) for one in phones[:1] for line in ("", *qr.lines(f"{one}/"))),
         sep="\n",
         flush=True,
     )
@@ -99,6 +104,8 @@ def main() -> None:
     given = parser.parse_args()
     if not (CLIENT / "dist" / "index.js").exists():
         raise SystemExit("the client for browsers is not built: make client (it needs Node)")
+    for stop in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: hubs that were started end, too
+        signal.signal(stop, lambda number, frame: sys.exit(128 + number))
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(given))
 

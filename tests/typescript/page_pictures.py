@@ -45,7 +45,7 @@ def main() -> None:
             tab.wait_for("Your value leaves in")
         leaving.close()
         phone.page.locator("#left").wait_for(timeout=30_000)
-        take(phone, "browser-phone", 1420)
+        take(phone, "browser-phone", 1310)
         watching.result()
         take(watching, "browser-page", 1225, color_scheme="light")
         take(watching, "browser-dark", 1225, color_scheme="dark")

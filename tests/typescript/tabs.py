@@ -1,11 +1,13 @@
 """The demo for browsers as people run it: the server in a process, people in tabs of a real Chromium."""
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext
@@ -25,13 +27,16 @@ def demo(*options: str) -> Iterator[str]:
     """Run the demo; yield its address."""
     built("dist/service/participant.js")
     command = [sys.executable, str(DEMO), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            said = (line for line in process.stdout if " Open " in line)
-            yield re.search(r"http://\S+[0-9]", next(said)).group()
-        finally:
-            process.terminate()
-            process.wait(20)
+    with TemporaryDirectory() as folder:
+        own = os.environ | {"TMPDIR": folder}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as process:
+            try:
+                said = (line for line in process.stdout if " Open " in line)
+                yield re.search(r"http://\S+[0-9]", next(said)).group()
+            finally:
+                process.terminate()
+                process.wait(20)
+        assert os.listdir(folder) == []  # every hub was ended, and its folder removed
 
 
 class Tab:

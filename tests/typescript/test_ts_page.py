@@ -1,6 +1,7 @@
 """The page to show people: tabs of a real Chromium, a real hub, and sums though tabs are closed."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from playwright.sync_api import Browser, Error
 from browser import chromium
 from runners import PACKAGE
 from tabs import DEMO, Tab, demo, tabs
+
+sys.path.append(str(DEMO.parent))
+import qr
 
 #: A name that browsers do not take for this machine's own: pages under it are no secure context.
 ELSEWHERE = "demo.test"
@@ -169,6 +173,23 @@ def test_the_page_lets_nothing_run_but_its_own_files(browser, url):
         )
         tab.page.wait_for_timeout(200)
         assert "violates" in tab.logged[-1]
+
+
+def test_phones_find_the_page_by_its_code():
+    # The example of error correction that tutorials have: HELLO WORLD, version 1, level M.
+    words = [32, 91, 11, 120, 209, 114, 220, 77, 67, 64, 236, 17, 236, 17, 236, 17]
+    assert qr._remainder(words, 10) == [196, 35, 39, 119, 235, 215, 231, 226, 93, 23]
+    rows = qr.code("http://192.168.1.20:8480/")
+    assert (len(rows), {len(row) for row in rows}) == (25, {25})
+    # What reads such a code reads its bits in this order.
+    dark: dict[tuple[int, int], bool] = {}
+    qr._draw_patterns(dark, 25, 2)
+    qr._draw_format(dark, 25)
+    bits = "".join(str(int(rows[r][c] ^ ((r + c) % 2 == 0))) for r, c in qr._free(dark, 25))
+    assert bits[:12] == f"0100{25:08b}"
+    assert int(bits[12 : 12 + 200], 2).to_bytes(25, "big") == b"http://192.168.1.20:8480/"
+    with pytest.raises(ValueError, match="too long"):
+        qr.code("x" * 107)
 
 
 def test_the_page_has_the_types_that_it_says():
