@@ -1,7 +1,8 @@
-"""Federations of real processes with sites in Node, in Chromium and in Python, and a hub that is ``ccesa serve``."""
+"""Federations with sites in Node, in Chromium and in Python, and a hub that is ``ccesa serve``."""
 
 import hashlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -153,7 +154,7 @@ class NodeSite:
     def __init__(self, hub: Hub, client: int, **options: Any) -> None:
         told = {**hub.told(client), "memory": str(hub.folder / f"memory-{client}"), **options}
         self._process = subprocess.Popen(
-            ["node", str(built("build/test/service/site-node.js"))],
+            [shutil.which("node") or "node", str(built("build/test/service/site-node.js"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -498,7 +498,7 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ client: config.clients }, ConfigError],
     [{ config: { ...config, length: 0 } }, ConfigError],
     [{ floor: { degree: 7 } }, ConfigError],
-    [{ vector: [1, 2, 3] }, VectorError],
+    [{ vector: new Array(36).fill(0) }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
     [{ privacy: NOISE }, ConfigError],

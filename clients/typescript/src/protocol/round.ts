@@ -72,8 +72,8 @@ export function sized(field: Bytes, bytes: number, what: string): Bytes {
 }
 
 /**
- * Return the bytes of the caller as a plain array where they lie: Node's Buffer has a slice that is no copy. What is not
- * bytes is a mistake of the caller, and no reason to leave a round.
+ * Return the bytes of the caller as a plain array where they lie: Node's Buffer has a slice that is no copy. What is
+ * not bytes is a mistake of the caller, and no reason to leave a round.
  */
 export function plainBytes(data: Uint8Array): Uint8Array {
   if (!(data instanceof Uint8Array)) {
