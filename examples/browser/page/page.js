@@ -1,18 +1,16 @@
 /** The page: one person, one device. */
 
-import { firstThatHas, generateIdentity, nobleEngine, parseCharter, systemEngine, toBase64, webEngine } from "./ccesa.js";
+import { generateIdentity, parseCharter, systemEngine } from "ccesa";
 import { Lobby } from "./lobby.js";
 import { Pad } from "./pad.js";
-import { OWN, paint, paintBits, paintWords, wordsOf } from "./pictures.js";
+import { OWN, paintBits } from "./pictures.js";
+import { at, renderEngine, renderLeft, renderPeople, renderResult, renderSteps } from "./show.js";
 import { LEAST, takePart } from "./taking.js";
-import { counted, hexOf, inFigures, listed, MESSAGES, spoken, STEPS } from "./words.js";
+import { counted, spoken } from "./words.js";
 
 /** @typedef {import("./lobby.js").Told} Told @typedef {import("./lobby.js").Play} Play */
 
 const MOST = 1_000_000;
-
-/** @param {string} id @returns {any} */
-const at = (id) => document.getElementById(id);
 
 /** What this tab knows. @type {any} */
 const state = {
@@ -94,7 +92,7 @@ async function press(/** @type {Event} */ event) {
   const ready = !told.ready;
   state.vector = ready ? vectorGiven() : null;
   state.identity = ready && told.guard === "active" ? await generateIdentity(await systemEngine()) : null;
-  await lobby.press(ready, state.identity === null ? "" : toBase64(state.identity.publicKey));
+  await lobby.press(ready, state.identity === null ? "" : btoa(String.fromCharCode(...state.identity.publicKey)));
 }
 
 // ---- What the lobby says
@@ -129,6 +127,7 @@ function begin(play) {
   }
   sessionStorage.setItem("round", String(play.number));
   Object.assign(state, { left: [], out: "", leavesAt: 0 });
+  renderLeft(state.left, lobby.topic);
   at("result").hidden = true;
   const vector = state.vector;
   state.vector = null;
@@ -144,6 +143,7 @@ async function takeIn(play, vector) {
   const { topic } = lobby;
   const { result } = await takePart({
     play,
+    topic,
     charter,
     identity: state.identity,
     contribute: async () => {
@@ -155,7 +155,7 @@ async function takeIn(play, vector) {
     },
     left: (left) => {
       state.left.push(left);
-      renderLeft(topic);
+      renderLeft(state.left, topic);
     },
     out: (reason) => {
       state.out = `This device is out of the round: ${reason}`;
@@ -163,10 +163,15 @@ async function takeIn(play, vector) {
     },
   });
   if ((await outcomeOf(play.number))?.kind === "sum") {
-    renderResult(await result(), play, topic, vector);
+    renderResult(await result(), asOf(play), topic, vector);
   }
   state.shown = play.number;
   render();
+}
+
+/** Return what the lobby knows of a round by now. @param {Play} play @returns {Play} */
+function asOf(play) {
+  return state.told.play?.number === play.number ? state.told.play : play;
 }
 
 /** Wait until the lobby knows how a round ended. @param {number} number @returns {Promise<Play["outcome"]>} */
@@ -258,132 +263,6 @@ function sayingIn(play) {
   return play.step === null ? "Waiting for everyone's device." : "The devices prepare their masks.";
 }
 
-/** @param {Told} told */
-function renderPeople(told) {
-  const { play } = told;
-  const playing = play !== null && play.phase !== "over";
-  const people = playing
-    ? play.names.map((name, client) => ({ name, you: client === play.client, mark: markOf(play, client) }))
-    : told.people.map(({ name, you, ready }) => ({ name, you, mark: ready ? "ready" : "here" }));
-  const others = playing ? told.people.filter(({ name }) => !play.names.includes(name)) : [];
-  const all = [...people, ...others.map(({ name, you }) => ({ name, you, mark: "next round" }))];
-  at("people").replaceChildren(...all.map(chip));
-}
-
-/** @param {Play} play @param {number} client */
-function markOf(play, client) {
-  if (play.gone[client]) {
-    return play.vectors.includes(client) ? "left, but its value is in" : "left";
-  }
-  return play.vectors.includes(client) ? "masked value sent" : play.answered[client] ? "answered" : "at work";
-}
-
-/** @param {{ name: string, you: boolean, mark: string }} person */
-function chip({ name, you, mark }) {
-  const item = document.createElement("li");
-  item.className = `chip ${mark.split(/[ ,]/)[0]}`;
-  item.append(element("strong", you ? `${name} (you)` : name), element("span", mark));
-  return item;
-}
-
-/** @param {string} kind @param {string} text */
-function element(kind, text, name = "") {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  made.className = name;
-  return made;
-}
-
-/** @param {Told} told */
-function renderSteps(told) {
-  const { play } = told;
-  const steps = STEPS.filter((step) => !step.active || told.guard === "active");
-  const over = play?.phase === "over";
-  const now = play === null || over ? -1 : steps.findIndex((step) => step.name === play.step?.step);
-  const done = over && play?.outcome?.kind === "sum" ? steps.length : now;
-  const list = at("steps");
-  if (list.children.length !== steps.length) {
-    list.replaceChildren(...steps.map(({ title, text }) => {
-      const item = document.createElement("li");
-      item.append(element("h3", title), element("p", text), element("p", "", "count"));
-      return item;
-    }));
-  }
-  steps.forEach((_, place) => {
-    const item = list.children[place];
-    item.className = place < done ? "done" : place === now ? "now" : "";
-    place === now ? item.setAttribute("aria-current", "step") : item.removeAttribute("aria-current");
-    item.lastChild.textContent = place === now ? `${play?.step?.answered} of ${play?.step?.asked} devices` : "";
-  });
-  at("round-number").textContent = play === null ? "" : `round ${play.number}`;
-}
-
-/** @param {import("./lobby.js").Topic} topic */
-function renderLeft(topic) {
-  const all = state.left.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.bytes, 0);
-  at("messages").hidden = false;
-  at("messages-size").textContent = `${inFigures(all)} bytes`;
-  at("message-list").replaceChildren(
-    ...state.left.map((/** @type {any} */ one) => element("li", `${inFigures(one.bytes)} bytes: ${MESSAGES[one.name] ?? one.name}`)),
-  );
-  const vector = state.left.find((/** @type {any} */ one) => one.vector !== null)?.vector;
-  at("nothing").hidden = vector !== undefined;
-  at("left").hidden = vector === undefined;
-  if (vector !== undefined) {
-    const words = wordsOf(vector, topic);
-    paintWords(at("masked"), words);
-    at("leaves-size").textContent = counted(vector.length, "byte", "bytes");
-    at("masked-text").textContent = topic === "number" ? `the same 32 bits under their masks: ${inFigures(words[0] ?? 0)}` : "the same 784 dots under their masks";
-    at("hex").textContent = hexOf(vector);
-  } else {
-    at("leaves-size").textContent = "";
-  }
-}
-
-/**
- * Show the average, over whom, and what became of the others.
- *
- * @param {import("ccesa/service/results.js").Result} result @param {Play} play
- * @param {import("./lobby.js").Topic} topic @param {Uint32Array | Uint16Array} own
- */
-function renderResult({ survivors, value }, play, topic, own) {
-  const people = survivors.length;
-  const sum = value.type === "words" ? Array.from(/** @type {ArrayLike<number>} */ (value.words)) : [];
-  const [isNumber, isIn] = [topic === "number", play.client !== null && survivors.includes(play.client)];
-  at("result").hidden = false;
-  /** @type {any} */ (document.querySelector(".of-result-number")).hidden = !isNumber;
-  /** @type {any} */ (document.querySelector(".of-result-drawing")).hidden = isNumber;
-  if (isNumber) {
-    at("average-number").textContent = inFigures((sum[0] ?? 0) / people);
-    at("result-text").textContent = `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}. Your ${inFigures(own[0] ?? 0)} is ${isIn ? "in it, and nobody can tell where" : "not in it"}.`;
-  } else {
-    paint(at("average"), sum.map((word) => word / people));
-    at("average-text").textContent = `the average of ${people} drawings`;
-    at("result-text").textContent = `${people} drawings are in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen one that was not their own.`;
-  }
-  const names = (/** @type {(client: number) => boolean} */ which) => play.names.filter((_, client) => which(client));
-  const gone = state.told.play?.number === play.number ? state.told.play.gone : [];
-  const [missing, stayed] = [names((client) => !survivors.includes(client)), names((client) => survivors.includes(client) && gone[client])];
-  const notes = [
-    missing.length > 0 && `${listed(missing)} left before a value was sent. The sum of the others came out all the same.`,
-    stayed.length > 0 && `${listed(stayed)} left after the masked value was sent. It is in the sum: the others had the pieces that take its masks off.`,
-    `In: ${listed(names((client) => survivors.includes(client)))}.`,
-  ];
-  at("result-notes").replaceChildren(...notes.filter((one) => one !== false).map((one) => element("li", String(one))));
-  at("others").textContent = `${people} people are in this sum. If ${people - 1} of them work together, they subtract theirs and know yours.`;
-  at("result").scrollIntoView({ behavior: "smooth", block: "nearest" });
-}
-
-/** Say which cryptography this page runs on. */
-async function renderEngine() {
-  const engine = await firstThatHas("x25519", [webEngine, nobleEngine]);
-  const own = engine.name === "WebCrypto";
-  at("engine").textContent = own
-    ? "Cryptography: WebCrypto, your browser's own."
-    : `Cryptography: ${engine.name}, a library in JavaScript. Browsers keep their own for pages that come over https.`;
-  at("plain-http").hidden = isSecureContext;
-}
-
 // ---- Begin
 
 at("give").addEventListener("submit", press);
@@ -394,8 +273,8 @@ at("same").addEventListener("click", () => state.agree?.());
 at("topics").addEventListener("change", (/** @type {any} */ event) => {
   lobby.change(event.target.value);
   Object.assign(state, { left: [], shown: 0 });
-  at("result").hidden = at("messages").hidden = true;
-  renderLeft(lobby.topic);
+  at("result").hidden = true;
+  renderLeft(state.left, lobby.topic);
   renderTopic();
 });
 setInterval(() => state.told !== null && inRound() && render(), 250);

@@ -1,6 +1,6 @@
 /** Taking part in one round, with a look at every byte that leaves. */
 
-import { decode, memoryInMemory, Participant, systemEngine, unpackEnvelope } from "./ccesa.js";
+import { memoryInMemory, Participant, systemEngine } from "ccesa";
 
 /**
  * @typedef {object} Left A message that has left this device, and that the hub has taken.
@@ -10,12 +10,16 @@ import { decode, memoryInMemory, Participant, systemEngine, unpackEnvelope } fro
  *
  * @typedef {object} Taking
  * @property {import("./lobby.js").Play} play
+ * @property {import("./lobby.js").Topic} topic
  * @property {any} [identity] Under a charter.
  * @property {any} [charter]
  * @property {() => Promise<Uint32Array | Uint16Array>} contribute
  * @property {(left: Left) => void} left
  * @property {(reason: string) => void} out Is told why this device is out of the round.
  */
+
+/** How many bytes a contribution has: a word of 32 bits, or 28 by 28 of 16. */
+const VECTOR_BYTES = { number: 4, drawing: 28 * 28 * 2 };
 
 /** The least that this device takes part in, whatever a server says. */
 export const LEAST = 3;
@@ -24,9 +28,9 @@ export const LEAST = 3;
  * Take part in a round until it is over.
  *
  * @param {Taking} taking
- * @returns {Promise<{ result: () => Promise<import("ccesa/service/results.js").Result> }>}
+ * @returns {Promise<{ result: () => Promise<import("ccesa").Result> }>}
  */
-export async function takePart({ play, identity, charter, contribute, left, out }) {
+export async function takePart({ play, topic, identity, charter, contribute, left, out }) {
   const who = charter === undefined ? { token: play.token ?? "" } : { charter, identity };
   const site = new Participant({
     ...who,
@@ -38,7 +42,7 @@ export async function takePart({ play, identity, charter, contribute, left, out 
     insecureHttp: true, // a demo in one's own network; the page says what that means
     wait: 1, // all tabs of a browser share six connections
     patience: 20,
-    fetch: watched(play.number, left),
+    fetch: watched(play.number, VECTOR_BYTES[topic], left),
     contribute,
   });
   site.addEventListener("fault", ({ detail }) => out(detail.reason));
@@ -46,21 +50,32 @@ export async function takePart({ play, identity, charter, contribute, left, out 
   return { result: () => site.result(0) };
 }
 
-/** Return a `fetch` that goes to the hub of a round, and says what has left. @param {number} round @param {(left: Left) => void} left */
-function watched(round, left) {
-  return async (/** @type {any} */ address, /** @type {RequestInit} */ init = {}) => {
-    const { pathname, search } = new URL(address);
+/**
+ * Return a `fetch` that goes to the hub of a round, and says what has left.
+ *
+ * @param {number} round @param {number} vectorBytes @param {(left: Left) => void} left
+ * @returns {typeof fetch}
+ */
+function watched(round, vectorBytes, left) {
+  return async (address, init = {}) => {
+    const { pathname, search } = new URL(String(address));
     const response = await fetch(`/round/${round}${pathname}${search}`, init);
-    if (init.method === "PUT" && response.status === 204) {
-      unpackEnvelope(/** @type {any} */ (init.body)).map(messageIn).forEach(left);
+    if (init.method === "PUT" && response.status === 204 && init.body instanceof Uint8Array && init.body.length > 0) {
+      left(messageIn(init.body, vectorBytes));
     }
     return response;
   };
 }
 
-/** @param {Uint8Array} message @returns {Left} */
-function messageIn(message) {
-  const [name, , , ...fields] = /** @type {any[]} */ (decode(message));
+/**
+ * Return what a reply is. There is one round, so it is four bytes of length and one message (docs/protocol.md, 7 and 14.2):
+ * its second byte has the length of its name, and a vector is its end.
+ *
+ * @param {Uint8Array} reply @param {number} vectorBytes @returns {Left}
+ */
+function messageIn(reply, vectorBytes) {
+  const message = reply.subarray(4);
+  const name = new TextDecoder().decode(message.subarray(2, 2 + ((message[1] ?? 0) & 0x1f)));
   const hasVector = name === "mask-reply" || name === "signed-mask-reply";
-  return { name, bytes: message.length, vector: hasVector ? fields.at(-1) : null };
+  return { name, bytes: message.length, vector: hasVector ? message.slice(-vectorBytes) : null };
 }
