@@ -35,6 +35,9 @@ const NOISE: PrivacyTable = {
   ...{ variance: 4096, gridBits: 4, bound: 100, fieldBits: 64, fails: -40 },
 };
 
+/** A charter with noise, and a round under it. */
+const NOISY = vectors("charters.json").charters.find(({ name }: { name: string }) => name === "noise");
+
 /** By player: the place of the request for the vector. */
 const MASK: readonly (readonly [Player, number])[] = [
   [HARARY, 2],
@@ -46,6 +49,11 @@ const MASK: readonly (readonly [Player, number])[] = [
 const vectorOf = ({ party }: Player): Bytes => fromHex(party.vector);
 const taskOf = ({ party }: Player): Bytes => (party.task === undefined ? NO_TASK : fromHex(party.task));
 const zero = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0);
+
+/** Return the digest of the charter that a player is under. */
+async function charterOf({ party: { charter } }: Player): Promise<Bytes | undefined> {
+  return charter === undefined ? undefined : (await parseCharter(charter, engine)).digest;
+}
 
 /** See that the client answers the player's request as in the vectors. */
 async function answers(client: RoundClient, { requests, replies }: Player, at: number): Promise<void> {
@@ -173,6 +181,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
     let full = true;
     const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
     const account = {
+      charter: await charterOf(player),
       check: async () => void log.push("check"),
       charge: async (round: Bytes) => {
         log.push(`charge ${round.length}`);
@@ -197,6 +206,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
   const { random, drawn } = await watched(ACTIVE);
   let room = false;
   const account = {
+    charter: await charterOf(ACTIVE),
     check: async () => {
       if (!room) {
         throw new BudgetSpent("no room");
@@ -285,7 +295,7 @@ async function signing(fails: number): Promise<RoundClient> {
   const { random } = await watched(ACTIVE);
   return ActiveClient.join({
     ...{ config, charter, identity, random, engine, now: 0 },
-    ...{ vector: vectorOf(ACTIVE), task: taskOf(ACTIVE) },
+    ...{ vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), tasks: null },
   });
 }
 
@@ -520,7 +530,8 @@ test("each guard has its own clients, and under active the charter has the last 
   const charter = await parseCharter(party.charter!, engine);
   const identity = await identityFromSeed(engine, fromHex(party.identity!));
   const config = decodeConfig(fromHex(party.config), charter);
-  const options = { config, charter, identity, vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), engine, now: 0 };
+  const work = { vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), tasks: null };
+  const options = { config, charter, identity, ...work, engine, now: 0 };
   await assert.rejects(Client.join({ ...options, client: 0 }), ConfigError);
   const curious = decodeConfig(fromHex(ACCEPT.party.config));
   await assert.rejects(ActiveClient.join({ ...options, config: curious }), ConfigError);
@@ -528,6 +539,15 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(ActiveClient.join({ ...options, config: another }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
+  const { tasks: _, ...uncounted } = options;
+  await assert.rejects(ActiveClient.join(uncounted as typeof options), /counts attempts/);
+  const free = { check: async () => undefined, charge: async () => undefined };
+  const noisy = await parseCharter(NOISY.text, engine);
+  const round = { ...options, charter: noisy, config: decodeConfig(fromHex(NOISY.config), noisy), vector: () => work.vector };
+  await assert.rejects(ActiveClient.join(round), /no ledger/);
+  for (const other of [undefined, charter.digest]) {
+    await assert.rejects(ActiveClient.join({ ...round, account: { ...free, charter: other } }), /not for the noise/);
+  }
   const graph = { type: "complete", mask_p: null, mask_degree: null } as const;
   const other: RoundConfig = { ...config, minSurvivors: 2, graph };
   const [right, changed] = [await ActiveClient.join(options), await ActiveClient.join({ ...options, config: other })];

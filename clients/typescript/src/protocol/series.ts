@@ -8,7 +8,7 @@ import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } f
 import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
 import { packEnvelope, unpackEnvelope } from "./envelope.js";
-import { decodeMessage } from "./messages.js";
+import { decodeMessage, MESSAGES } from "./messages.js";
 import { honest, plainBytes, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 
@@ -251,13 +251,13 @@ function faulty<T>(read: () => T): T {
   }
 }
 
-/** Return the name at the front of a message and the context behind it; nothing else is read, and both may be none. */
+/** Return the name at the front of a message and the context behind it; what has the name of no message has neither. */
 function frontOf(message: Bytes): { name: string; context: string } {
-  const header = message[1] ?? 0;
-  if (header >> 5 !== 0b101) {
-    return { name: "", context: "" };
-  }
+  const [array = 0, header = 0] = message;
   const end = 2 + (header & 31);
   const name = String.fromCharCode(...message.subarray(2, end));
+  if (array >> 4 !== 0x9 || header >> 5 !== 0b101 || !Object.hasOwn(MESSAGES, name)) {
+    return { name: "", context: "" };
+  }
   return { name, context: toHex(message.subarray(end + 2, end + 34)) };
 }
