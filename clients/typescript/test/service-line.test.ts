@@ -269,6 +269,10 @@ test("a challenge that is none is not signed, and a token that no header can hav
     );
   }
   await playing(
+    ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token: "token" }, 200)),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /expected a session/),
+  );
+  await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : problem(401, "unauthorized")),
     async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /does not let this member in/),
   );
