@@ -20,6 +20,8 @@ export interface TaskCounts {
 
 /** Of a ledger: what vectors with noise are charged to. */
 export interface Account {
+  /** The digest of the charter whose noise is charged; undefined without a charter. */
+  readonly charter: Bytes | undefined;
   /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
   check(): Promise<void>;
   /** Charge one vector, before it leaves and never back. Throws as check does. */

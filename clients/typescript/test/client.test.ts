@@ -8,7 +8,15 @@ import fc from "fast-check";
 import { concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { maskHere, type Masker } from "../src/crypto/masks.js";
-import { BudgetSpent, ConfigError, FaultyNeighbour, FaultyServer, OrderError, TaskSpent, VectorError } from "../src/errors.js";
+import {
+  BudgetSpent,
+  ConfigError,
+  FaultyNeighbour,
+  FaultyServer,
+  OrderError,
+  TaskSpent,
+  VectorError,
+} from "../src/errors.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { joinCurious, NO_TASK } from "../src/protocol/joining.js";
 import { maskedVector, sumAhead } from "../src/protocol/masking.js";
@@ -27,6 +35,9 @@ const NOISE: PrivacyTable = {
   ...{ variance: 4096, gridBits: 4, bound: 100, fieldBits: 64, fails: -40 },
 };
 
+/** A charter with noise, and a round under it. */
+const NOISY = vectors("charters.json").charters.find(({ name }: { name: string }) => name === "noise");
+
 /** By player: the place of the request for the vector. */
 const MASK: readonly (readonly [Player, number])[] = [
   [HARARY, 2],
@@ -38,6 +49,11 @@ const MASK: readonly (readonly [Player, number])[] = [
 const vectorOf = ({ party }: Player): Bytes => fromHex(party.vector);
 const taskOf = ({ party }: Player): Bytes => (party.task === undefined ? NO_TASK : fromHex(party.task));
 const zero = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0);
+
+/** Return the digest of the charter that a player is under. */
+async function charterOf({ party: { charter } }: Player): Promise<Bytes | undefined> {
+  return charter === undefined ? undefined : (await parseCharter(charter, engine)).digest;
+}
 
 /** See that the client answers the player's request as in the vectors. */
 async function answers(client: RoundClient, { requests, replies }: Player, at: number): Promise<void> {
@@ -86,6 +102,23 @@ test("bytes that the caller changes afterwards change nothing", async () => {
     if (at !== 3) {
       await answers(client, ACCEPT, at);
     }
+  }
+});
+
+test("a Buffer of Node is bytes like others: neither a request nor a vector in one is shared", async () => {
+  for (const [player, at] of MASK) {
+    const vector = Buffer.from(player.party.vector, "hex");
+    const client = await played(player, 0, { vector });
+    for (const [step, request] of player.requests.entries()) {
+      const sent = Buffer.from(request);
+      const reply = await client.receive(sent);
+      sent.fill(0);
+      assert(toHex(reply) === toHex(player.replies[step]!) || (player === HYBRID && step === 1));
+      if (step !== at) {
+        assert.equal(toHex(await client.receive(Buffer.from(request))), toHex(reply));
+      }
+    }
+    assert.equal(toHex(vector), player.party.vector);
   }
 });
 
@@ -148,6 +181,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
     let full = true;
     const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
     const account = {
+      charter: await charterOf(player),
       check: async () => void log.push("check"),
       charge: async (round: Bytes) => {
         log.push(`charge ${round.length}`);
@@ -156,7 +190,9 @@ test("vectors are counted and charged before they are masked, and neither is tak
         }
       },
     };
-    const tasks = { spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true) };
+    const tasks = {
+      spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true),
+    };
     const client = await played(player, at, { masker, account, tasks });
     await assert.rejects(client.receive(player.requests[at]!), BudgetSpent);
     full = false;
@@ -170,6 +206,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
   const { random, drawn } = await watched(ACTIVE);
   let room = false;
   const account = {
+    charter: await charterOf(ACTIVE),
     check: async () => {
       if (!room) {
         throw new BudgetSpent("no room");
@@ -206,7 +243,10 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
     const tasks = new OneTask(0);
     let vectors = 0;
     const vector = (): Bytes => (vectors++, vectorOf(player));
-    const masker: Masker = () => Promise.reject(new RangeError("out of memory"));
+    const masker: Masker = (given) => {
+      structuredClone(given, { transfer: [given.buffer] }); // as to another thread
+      return Promise.reject(new RangeError("out of memory"));
+    };
     const { random, drawn } = await watched(player);
     const client = await played(player, at, { tasks, vector, masker, random });
     await assert.rejects(client.receive(player.requests[at]!), RangeError);
@@ -249,13 +289,13 @@ async function signing(fails: number): Promise<RoundClient> {
   let calls = 0;
   const identity: Identity = {
     publicKey: own.publicKey,
-    sign: async (text) => (++calls === fails ? Promise.reject(new RangeError("the card is not there")) : own.sign(text)),
+    sign: async (text) => (++calls === fails ? Promise.reject(new RangeError("no card")) : own.sign(text)),
   };
   const config = decodeConfig(fromHex(party.config), charter);
   const { random } = await watched(ACTIVE);
   return ActiveClient.join({
     ...{ config, charter, identity, random, engine, now: 0 },
-    ...{ vector: vectorOf(ACTIVE), task: taskOf(ACTIVE) },
+    ...{ vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), tasks: null },
   });
 }
 
@@ -345,6 +385,12 @@ test("secrets are gone when they are not needed, and all of them after an abort"
   }
 });
 
+interface Exchange {
+  readonly client: number;
+  readonly request: string;
+  readonly reply: string | null;
+}
+
 test("masks that are summed ahead give the same vector, and are summed once", async () => {
   const files = ["accept_round.json", "active_accept_round.json", "hybrid_round.json", "hybrid_active_round.json"];
   for (const round of files.flatMap((file) => vectors(file).rounds)) {
@@ -357,11 +403,11 @@ test("masks that are summed ahead give the same vector, and are summed once", as
         sums.push(sum);
         return sum;
       };
-      const exchanges = round.steps.flatMap((step: { step: string; exchanges: { client: number }[] }) =>
-        step.exchanges.filter(({ client }) => client === party.client).map((exchange) => ({ ...exchange, step: step.step })),
+      const exchanges = round.steps.flatMap(({ step, exchanges }: { step: string; exchanges: Exchange[] }) =>
+        exchanges.filter(({ client }) => client === party.client).map((exchange) => ({ ...exchange, step })),
       );
       const client = await played({ party: { ...round, ...party }, requests: [], replies: [] }, 0, { masker });
-      for (const { step, request, reply } of exchanges.filter(({ reply }: { reply: string | null }) => reply !== null)) {
+      for (const { step, request, reply } of exchanges.filter(({ reply }: Exchange) => reply !== null)) {
         await client.prepare();
         await client.prepare();
         assert.equal(masked, step === "mask" || step === "confirm" || step === "unmask" ? Math.max(masked, 1) : 0);
@@ -428,6 +474,22 @@ test("whoever leaves while masks are summed keeps none of them", async () => {
   await gone(client, ACCEPT);
 });
 
+test("whoever leaves hears nothing of masks that could not be summed", async () => {
+  const asked = later();
+  const masker: Masker = (_vector, _bits, _generator, _masks, options) =>
+    new Promise((_, reject) => {
+      options!.signal!.addEventListener("abort", () => reject(new RangeError("stopped")));
+      asked.resolve();
+    });
+  const client = await played(ACCEPT, 3, { masker });
+  const ahead = client.prepare();
+  await asked.promise;
+  client.leave();
+  await ahead;
+  await client.prepare();
+  await gone(client, ACCEPT);
+});
+
 test("a client is what it was asked to be, or nothing", async () => {
   const config = decodeConfig(fromHex(HARARY.party.config));
   const options = { config, client: 3, vector: vectorOf(HARARY), task: taskOf(HARARY), engine };
@@ -446,7 +508,7 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ client: config.clients }, ConfigError],
     [{ config: { ...config, length: 0 } }, ConfigError],
     [{ floor: { degree: 7 } }, ConfigError],
-    [{ vector: [1, 2, 3] }, VectorError],
+    [{ vector: new Array(36).fill(0) }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
     [{ privacy: NOISE }, ConfigError],
@@ -468,14 +530,26 @@ test("each guard has its own clients, and under active the charter has the last 
   const charter = await parseCharter(party.charter!, engine);
   const identity = await identityFromSeed(engine, fromHex(party.identity!));
   const config = decodeConfig(fromHex(party.config), charter);
-  const options = { config, charter, identity, vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), engine, now: 0 };
+  const work = { vector: vectorOf(ACTIVE), task: taskOf(ACTIVE), tasks: null };
+  const options = { config, charter, identity, ...work, engine, now: 0 };
   await assert.rejects(Client.join({ ...options, client: 0 }), ConfigError);
   const curious = decodeConfig(fromHex(ACCEPT.party.config));
   await assert.rejects(ActiveClient.join({ ...options, config: curious }), ConfigError);
-  await assert.rejects(ActiveClient.join({ ...options, config: { ...config, charter: new Uint8Array(32) } }), ConfigError);
+  const another = { ...config, charter: new Uint8Array(32) };
+  await assert.rejects(ActiveClient.join({ ...options, config: another }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
-  const other: RoundConfig = { ...config, minSurvivors: 2, graph: { type: "complete", mask_p: null, mask_degree: null } };
+  const { tasks: _, ...uncounted } = options;
+  await assert.rejects(ActiveClient.join(uncounted as typeof options), /counts attempts/);
+  const free = { check: async () => undefined, charge: async () => undefined };
+  const noisy = await parseCharter(NOISY.text, engine);
+  const round = { ...options, charter: noisy, config: decodeConfig(fromHex(NOISY.config), noisy), vector: () => work.vector };
+  await assert.rejects(ActiveClient.join(round), /no ledger/);
+  for (const other of [undefined, charter.digest]) {
+    await assert.rejects(ActiveClient.join({ ...round, account: { ...free, charter: other } }), /not for the noise/);
+  }
+  const graph = { type: "complete", mask_p: null, mask_degree: null } as const;
+  const other: RoundConfig = { ...config, minSurvivors: 2, graph };
   const [right, changed] = [await ActiveClient.join(options), await ActiveClient.join({ ...options, config: other })];
   assert.equal(toHex(changed.context), toHex(right.context));
 });

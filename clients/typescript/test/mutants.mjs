@@ -16,13 +16,23 @@ const [part = "", every = "1"] = process.argv.slice(2);
 
 /** What refuses: a call that stands alone, up to its end, or a condition before a throw. */
 const CALL = /^ *(?:await )?(?:honest|sized|check[A-Z]\w*|within)\((?:.|\n)*?\);$/gm;
-const CONDITION = /\bif \((?=[^\n]*\{\n\s*throw )/g;
+const CONDITION = /\bif \([^\n]*\) \{(?=\n\s*throw )/g;
+
+/** Checks that another one stands behind: without them the same is refused by the same name. */
+const BACKED = [
+  'sized(root, ROOT_BYTES, "root")', // a root of another size is not the one that follows from the proof
+  "if (membership === null)", // steps of the guard active are called with a charter only
+  "honest(items.length > 0,", // no message is of no exchange, which is not one to enter
+  "honest(!places.includes(-1),", // the exchange before a round's first is past once the round is in flight
+];
 
 /** List the mutants of a text: where it changes, and into what. */
 function mutantsOf(text) {
   const calls = [...text.matchAll(CALL)].map(({ index, 0: call }) => ({ index, out: call, into: "" }));
-  const conditions = [...text.matchAll(CONDITION)].map(({ index, 0: out }) => ({ index, out, into: "if (false && " }));
-  return [...calls, ...conditions].sort((a, b) => a.index - b.index);
+  const conditions = [...text.matchAll(CONDITION)].map(({ index, 0: out }) => ({ index, out, into: "if (false) {" }));
+  return [...calls, ...conditions]
+    .filter(({ out }) => !BACKED.some((backed) => out.trim().startsWith(backed)))
+    .sort((a, b) => a.index - b.index);
 }
 
 /** Tell whether vectors or tests fail with the mutant. */

@@ -50,7 +50,11 @@ export const SIGNED = player("refused_active.json", "active, harary");
 export const HYBRID = player("hybrid_round.json", "hybrid");
 
 /** Join as a player, and answer so many requests. */
-export async function played({ party, requests }: Player, after: number, given: Partial<CommonOptions> = {}): Promise<RoundClient> {
+export async function played(
+  { party, requests }: Player,
+  after: number,
+  given: Partial<CommonOptions> = {},
+): Promise<RoundClient> {
   const client = await join(engine, party, given);
   for (const request of requests.slice(0, after)) {
     await client.receive(request);
@@ -58,7 +62,7 @@ export async function played({ party, requests }: Player, after: number, given: 
   return client;
 }
 
-/** Return a player's randomness, and all that was drawn from it: what a client draws is secret as long as it is there. */
+/** Return a player's randomness, and all that was drawn from it: secrets, and to be overwritten. */
 export async function watched({ party }: Player): Promise<{ random: Random; drawn: Bytes[] }> {
   const source = await stream(engine, party.seed, 1 << 12);
   const drawn: Bytes[] = [];

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import fc from "fast-check";
 import { VectorError } from "../src/errors.js";
 import { pack, unpack } from "../src/quantize/fields.js";
 import { Quantizer, roundHalfEven } from "../src/quantize/quantizer.js";
-import { quantizer } from "./vectors/quantizer.js";
 
 const random = (bytes: number): Uint8Array<ArrayBuffer> => {
   const out = new Uint8Array(bytes);
@@ -14,11 +12,6 @@ const random = (bytes: number): Uint8Array<ArrayBuffer> => {
   }
   return out;
 };
-
-const vectors = JSON.parse(readFileSync(new URL("../../../../vectors/quantizer.json", import.meta.url), "utf8"));
-for (const each of quantizer(vectors)) {
-  test(`quantizer.json, ${each.name}`, () => each.run(undefined as never));
-}
 
 test("numbers in fields are the sum of their multiples modulo 2^64, and are read back", () => {
   const numbers = (bits: number) => {

@@ -127,7 +127,7 @@ async function joinedRound(
     return Client.join({ ...options, client: part.client });
   }
   const identity = await identityFromSeed(engine, fromHex(part.identity ?? ""));
-  return ActiveClient.join({ ...options, charter, identity });
+  return ActiveClient.join({ ...options, charter, identity, tasks: null });
 }
 
 async function inSeries(engine: Engine, part: SeriesPart): Promise<Driven> {

@@ -46,7 +46,8 @@ async function played(client: SeriesClient, after: number): Promise<SeriesClient
 }
 
 function namesIn(envelope: Bytes): string[] {
-  return unpackEnvelope(envelope).map((message) => new TextDecoder().decode(message.subarray(2, 2 + (message[1]! & 31))));
+  const name = (message: Bytes): string => new TextDecoder().decode(message.subarray(2, 2 + (message[1]! & 31)));
+  return unpackEnvelope(envelope).map(name);
 }
 
 test("envelopes that overlap are refused, and change nothing", async () => {
@@ -79,7 +80,9 @@ test("rounds in flight are known by their numbers, and masks are summed ahead", 
 
 test("a round that was used is not joined, and the others go on", async () => {
   const claimed: string[] = [];
-  const usedRounds = { claim: async (round: Bytes) => (claimed.push(toHex(round)), !toHex(round).endsWith("08000000")) };
+  const usedRounds = {
+    claim: async (round: Bytes) => (claimed.push(toHex(round)), !toHex(round).endsWith("08000000")),
+  };
   const client = await played(member({ usedRounds }), 2);
   assert.deepEqual(namesIn(await client.receive(ENVELOPES[2]!.request)), ["accept-reply"]);
   assert(client.faults.get(8) instanceof ConfigError);
@@ -95,7 +98,8 @@ test("a round that cannot be joined is its own affair", async () => {
     () => joined(CONFIG), // of another round
   ];
   for (const join of wrong) {
-    const client = await played(member({ client: (config) => (config.number === 8 ? join(config) : joined(config)) }), 2);
+    const joining = (config: RoundConfig): Promise<RoundClient> => (config.number === 8 ? join : joined)(config);
+    const client = await played(member({ client: joining }), 2);
     assert.deepEqual(namesIn(await client.receive(ENVELOPES[2]!.request)), ["accept-reply"]);
     assert(client.faults.get(8) instanceof CcesaError);
     assert.deepEqual(client.rounds, [7]);
@@ -124,7 +128,8 @@ test("a series that is stopped answers nothing more, not even what was under way
   const clients: RoundClient[] = [];
   const client: SeriesClient = member({
     client: async (config) => {
-      const round = await joined(config, config.number === 7 ? { vector: () => (client.stop(), new Uint8Array(2)) } : {});
+      const vector = (): Bytes => (client.stop(), new Uint8Array(2));
+      const round = await joined(config, config.number === 7 ? { vector } : {});
       clients.push(round);
       return round;
     },

@@ -7,8 +7,9 @@ import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
 import { privacyLength, type PrivacyTable } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
+import { schemaLength } from "../statistics/layout.js";
 import type { Schema } from "../statistics/schema.js";
-import { checkRecordNoise, schemaLength } from "../statistics/vector.js";
+import { checkStatistics } from "../statistics/vector.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */
 export interface Member {
@@ -117,7 +118,7 @@ export function checkArticles(articles: Articles): void {
     levelsOf(articles.learning.fieldBits, members.length);
   }
   if (articles.statistics !== null) {
-    checkRecordNoise(articles.statistics, articles.privacy);
+    checkStatistics(articles.statistics, articles.privacy, members.length);
   }
 }
 

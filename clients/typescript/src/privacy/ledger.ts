@@ -137,6 +137,7 @@ export class Ledger {
     checkPrivacy(noise);
     const scope = toHex(charter ?? (await mechanismDigest(this.engine, noise)));
     return {
+      charter,
       check: async () => this.#checkRoom(await this.#read(), noise, scope),
       charge: (round) => this.#charge({ round: toHex(round), scope, noise }),
     };

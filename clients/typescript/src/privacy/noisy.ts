@@ -112,7 +112,7 @@ export class NoisyQuantizer {
 
   /**
    * @param shapes The shape of each array, in order.
-   * @throws ConfigError for a table that is refused, or shapes of another number of values than it says.
+   * @throws ConfigError for a table that is refused, noise for records, or shapes of another number of values than it says.
    */
   constructor(
     readonly engine: Engine,
@@ -120,6 +120,9 @@ export class NoisyQuantizer {
     readonly shapes: readonly (readonly number[])[],
   ) {
     checkPrivacy(table);
+    if (table.unit !== undefined) {
+      throw new ConfigError("noise that hides one record is for statistics; whole vectors need noise for clients");
+    }
     const values = shapes.reduce((sum, shape) => sum + sizeOf(shape), 0);
     if (values !== table.dimension) {
       throw new ConfigError(`the noise is for ${table.dimension} numbers, the arrays have ${values}`);

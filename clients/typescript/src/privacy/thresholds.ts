@@ -120,6 +120,11 @@ export class Thresholds {
     this.#weights = new Weights(variance, gridBits, digits);
   }
 
+  /** Digits of fractions by now: more than at first where those left a threshold open. */
+  get digits(): number {
+    return Number(this.#weights.digits);
+  }
+
   /** Return the row of a phase, 0 ... 2^gridBits - 1. */
   row(phase: number): Row {
     return (this.#rows[phase] ??= this.#make(phase));
@@ -141,7 +146,7 @@ export class Thresholds {
       if (row !== null) {
         return row;
       }
-      this.#weights = new Weights(this.variance, this.gridBits, Number(this.#weights.digits) + 64);
+      this.#weights = new Weights(this.variance, this.gridBits, this.digits + 64);
     }
   }
 }

@@ -6,7 +6,7 @@ import { honest, type Round } from "./round.js";
 import type { Opened, Usable } from "./states.js";
 import { answered, type Answer } from "./step.js";
 
-/** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who is said to have dropped. */
+/** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who has dropped. */
 export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {
   const gone = new Set(dropped);
   const accused = new Set(state.accused);

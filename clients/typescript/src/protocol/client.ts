@@ -14,7 +14,7 @@ import {
 } from "../errors.js";
 import { joinActive, joinCurious, type ActiveOptions, type ClientOptions, type Entry } from "./joining.js";
 import { sumAhead } from "./masking.js";
-import { CallersError, checkBytes, honest, type Round } from "./round.js";
+import { CallersError, honest, plainBytes, type Round } from "./round.js";
 import type { State, StateKind } from "./states.js";
 import { wipeBut, type Answer, type Step } from "./step.js";
 import { stepsOf } from "./steps.js";
@@ -90,10 +90,10 @@ export abstract class RoundClient {
     if (this.#busy) {
       throw new OrderError("another request is being answered");
     }
-    checkBytes(request);
+    const plain = plainBytes(request);
     this.#busy = true;
     try {
-      return await this.#receive(request);
+      return await this.#receive(plain);
     } finally {
       this.#busy = false;
     }
@@ -185,16 +185,24 @@ export abstract class RoundClient {
     return fault;
   }
 
+  /** Whoever has left needs no masks, and does not hear that they could not be summed. */
+  #unlessLeft(error: unknown): null {
+    if (this.#state !== null) {
+      throw error;
+    }
+    return null;
+  }
+
   async #prepare(): Promise<void> {
     const state = this.#state;
     if (state?.kind !== "Accepted" && state?.kind !== "AcceptedAmong") {
       return;
     }
-    const next = await sumAhead(this.#round, state);
+    const next = await sumAhead(this.#round, state).catch((error: unknown) => this.#unlessLeft(error));
     if (this.#state === state) {
-      this.#state = next;
+      this.#state = next ?? state;
     } else {
-      wipeBut(next.secrets, []);
+      wipeBut(next?.secrets ?? [], []);
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Envelopes: what an exchange of a series has for one client, and what that client answers (docs/protocol.md, 14.2). */
+/** Envelopes: what an exchange of a series has for a client, and what it answers (docs/protocol.md, 14.2). */
 
 import { join, le32, readLe32, type Bytes } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";

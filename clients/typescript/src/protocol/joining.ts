@@ -28,7 +28,7 @@ export interface CommonOptions {
   /** Rounds that were joined; with it none is joined twice. */
   readonly usedRounds?: UsedRounds | undefined;
   /** Counts the vectors that have left by task; with it no task is answered too often. */
-  readonly tasks?: TaskCounts | undefined;
+  readonly tasks?: TaskCounts | null | undefined;
   /** What vectors with noise are charged to. */
   readonly account?: Account | undefined;
   readonly random?: Random | undefined;
@@ -55,6 +55,8 @@ export interface ClientOptions extends CommonOptions {
 export interface ActiveOptions extends CommonOptions {
   readonly charter: Charter;
   readonly identity: Identity;
+  /** Counts vectors towards the charter's `attempts`; null says that nobody does, or that somebody else does. */
+  readonly tasks: TaskCounts | null;
   /** Seconds since 1970; the system's clock by default. */
   readonly now?: number | undefined;
 }
@@ -98,16 +100,31 @@ export async function joinActive(options: ActiveOptions): Promise<Entry> {
     throw new ConfigError("the round is not under the charter");
   }
   checkCurrent(charter, now);
+  checkAccount(charter, options.account);
+  if (options.tasks === undefined) {
+    throw new ConfigError("the charter counts attempts: give tasks, or null where somebody else counts");
+  }
   const client = charter.place(identity.publicKey);
   const membership = { charter, identity };
   const agreed = underCharter(charter, config);
   return enter(options, { config: agreed, client, attempts: charter.attempts, floor: DEFAULT_FLOOR, membership });
 }
 
+/** Refuse vectors under a charter with noise that nobody charges, or that are charged as those of another one. */
+function checkAccount(charter: Charter, account: Account | undefined): void {
+  if (account === undefined && charter.privacy !== null) {
+    throw new ConfigError("the charter has noise, and this client no ledger: give it an account of one");
+  }
+  if (account !== undefined && !(account.charter !== undefined && equal(account.charter, charter.digest))) {
+    throw new ConfigError("the account is not for the noise of this charter");
+  }
+}
+
 type Particular = Pick<Round, "config" | "client" | "attempts" | "floor" | "membership">;
 
 async function enter(options: CommonOptions, particular: Particular): Promise<Entry> {
-  const { vector, task, tasks = null } = options;
+  const { vector, task } = options;
+  const tasks = options.tasks ?? null;
   const { config } = particular;
   if (typeof vector !== "function") {
     checkVector(config, vector);

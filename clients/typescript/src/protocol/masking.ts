@@ -54,7 +54,7 @@ async function checkWork(round: Round, source: Source, task: Bytes): Promise<voi
 
 /** Return a copy of the vector: it is masked where it lies, and the caller's stays as it is. */
 function vectorOf(round: Round, source: Source): Promise<Bytes> {
-  return callers(round, async () => (await made(source, (bytes) => checkVector(round.config, bytes))).slice());
+  return callers(round, async () => new Uint8Array(await made(source, (bytes) => checkVector(round.config, bytes))));
 }
 
 async function made(source: Source, check: (bytes: unknown) => void): Promise<Bytes> {
@@ -117,7 +117,7 @@ async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promis
   try {
     return masks.length === 0 ? vector : await masker(vector, config.bits, config.generator, masks, options);
   } catch (error) {
-    wipe(vector);
+    wipe(...(vector.length > 0 ? [vector] : [])); // one that went to another thread is not here any more
     throw error;
   }
 }

@@ -21,7 +21,7 @@ export function checkNeighbours(round: Round, keys: Bytes, neighbours: readonly 
   neighbours.forEach((neighbour) => agreement.checkKeys(neighbour.keys));
   honest(degree + 1 <= MOST_HOLDERS, `a secret has at most ${MOST_HOLDERS} holders`);
   honest(threshold <= most, `a threshold of ${threshold} is out of reach with ${degree} neighbours`);
-  honest(2 * threshold > degree + 1, `a threshold of ${threshold} lets two halves of ${degree} neighbours open a secret`);
+  honest(2 * threshold > degree + 1, `a threshold of ${threshold} lets two halves of the neighbours open a secret`);
   return threshold;
 }
 

@@ -14,6 +14,7 @@ const SHARE = 32;
 export function released(state: Rows, client: number, survivors: readonly Held[]): Bytes {
   checkEnough(survivors, state.threshold);
   const alive = new Set([client, ...survivors.map((survivor) => survivor.client)]);
-  const shares = state.rows.map(({ client: of, row }) => (alive.has(of) ? row.subarray(0, SHARE) : row.subarray(SHARE)));
-  return join(shares);
+  return join(
+    state.rows.map(({ client: dealer, row }) => (alive.has(dealer) ? row.subarray(0, SHARE) : row.subarray(SHARE))),
+  );
 }

@@ -71,11 +71,15 @@ export function sized(field: Bytes, bytes: number, what: string): Bytes {
   return field;
 }
 
-/** Refuse what is not bytes: that is a mistake of the caller, and no reason to leave a round. */
-export function checkBytes(data: unknown): asserts data is Uint8Array {
+/**
+ * Return the bytes of the caller as a plain array where they lie: Node's Buffer has a slice that is no copy. What is
+ * not bytes is a mistake of the caller, and no reason to leave a round.
+ */
+export function plainBytes(data: Uint8Array): Uint8Array {
   if (!(data instanceof Uint8Array)) {
     throw new ConfigError("expected bytes, as a Uint8Array");
   }
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** Wraps what the caller's own memory, ledger or function threw: it is no abort, and the state stays. */

@@ -8,8 +8,8 @@ import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } f
 import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
 import { packEnvelope, unpackEnvelope } from "./envelope.js";
-import { decodeMessage } from "./messages.js";
-import { checkBytes, honest, roundKey, sized } from "./round.js";
+import { decodeMessage, MESSAGES } from "./messages.js";
+import { honest, plainBytes, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 
 /** The request that a round begins with. */
@@ -97,10 +97,10 @@ export class SeriesClient {
     if (this.#busy) {
       throw new OrderError("another envelope is being answered");
     }
-    checkBytes(envelope);
+    const own = plainBytes(envelope).slice();
     this.#busy = true;
     try {
-      return await this.#receive(envelope.slice());
+      return await this.#receive(own);
     } finally {
       this.#busy = false;
     }
@@ -251,13 +251,13 @@ function faulty<T>(read: () => T): T {
   }
 }
 
-/** Return the name at the front of a message and the context behind it; nothing else is read, and either may be none. */
+/** Return the name at the front of a message and the context behind it; what has the name of no message has neither. */
 function frontOf(message: Bytes): { name: string; context: string } {
-  const header = message[1] ?? 0;
-  if (header >> 5 !== 0b101) {
-    return { name: "", context: "" };
-  }
+  const [array = 0, header = 0] = message;
   const end = 2 + (header & 31);
   const name = String.fromCharCode(...message.subarray(2, end));
+  if (array >> 4 !== 0x9 || header >> 5 !== 0b101 || !Object.hasOwn(MESSAGES, name)) {
+    return { name: "", context: "" };
+  }
   return { name, context: toHex(message.subarray(end + 2, end + 34)) };
 }

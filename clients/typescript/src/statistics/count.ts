@@ -5,16 +5,26 @@ import { decimalOf, inSteps, parseDecimal, type Decimal } from "./decimal.js";
 import { dimensionOf, groupCount, groupsBy, quantitiesOf, rangeOf, type Quantity } from "./layout.js";
 import { labelsOf, MISSING, OTHER, stepsOf, type CategoryColumn, type NumberColumn, type Schema } from "./schema.js";
 
-/** What a field of a table may be; empty text, null and a missing key are missing values. */
-export type Cell = string | number | null | undefined;
+/** What a field of a table may be; null, NaN and empty text are missing values. */
+export type Cell = string | number | null;
 /** A record: a cell for each column, by its name. */
 export type TableRecord = Readonly<Record<string, Cell>>;
 
 /** Adds one record to the numbers of its group, which start at a place of each quantity. */
 type Adder = (record: TableRecord, add: (number: number, amount: bigint) => void) => void;
 
-function textOf(cell: Cell, missing: ReadonlySet<string>): string | null {
-  const text = cell === null || cell === undefined ? "" : String(cell).trim();
+/** Spaces around text, which do not count; those that `trim` takes away are others. */
+const SPACE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
+const BEFORE = new RegExp(`^${SPACE}+`);
+const BEHIND = new RegExp(`(?<!${SPACE})${SPACE}+$`);
+
+/** Return the text of a cell, or null where it is missing. */
+function textOf(record: TableRecord, column: string, missing: ReadonlySet<string>): string | null {
+  const cell = record[column];
+  if (cell === undefined) {
+    throw new VectorError(`a record has no column ${column}`);
+  }
+  const text = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");
   return text === "" || missing.has(text) ? null : text;
 }
 
@@ -23,7 +33,7 @@ function placeIn(category: CategoryColumn, missing: ReadonlySet<string>): (recor
   const labels = labelsOf(category);
   const places = new Map(category.values.map((value, at) => [value, at]));
   return (record) => {
-    const text = textOf(record[category.name], missing);
+    const text = textOf(record, category.name, missing);
     return text === null ? labels.indexOf(MISSING) : (places.get(text) ?? labels.indexOf(OTHER));
   };
 }
@@ -34,8 +44,7 @@ interface Counted {
   readonly clipped: boolean;
 }
 
-function counted(x: Decimal, { places, lower, upper, name }: NumberColumn): Counted {
-  const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
+function counted(x: Decimal, places: number, low: bigint, high: bigint): Counted {
   const { steps, rest } = inSteps(x, places);
   const below = steps < low || (steps === low && rest < 0);
   const above = steps > high || (steps === high && rest > 0);
@@ -44,17 +53,19 @@ function counted(x: Decimal, { places, lower, upper, name }: NumberColumn): Coun
 }
 
 function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
+  const { places, lower, upper, name } = column;
+  const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
   return (record) => {
+    const text = textOf(record, column.name, missing);
     const cell = record[column.name];
-    const text = textOf(cell, missing);
-    if (text === null) {
+    if (Number.isNaN(cell) || (text === null && typeof cell !== "number")) {
       return null;
     }
-    const x = typeof cell === "number" ? decimalOf(cell) : parseDecimal(text);
+    const x = typeof cell === "number" ? decimalOf(cell) : parseDecimal(text!);
     if (x === null) {
       throw new VectorError(`column ${column.name} has something in it that is not a number`);
     }
-    return counted(x, column);
+    return counted(x, places, low, high);
   };
 }
 

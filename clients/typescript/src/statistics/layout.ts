@@ -2,6 +2,9 @@
 
 import { labelsOf, stepsOf, type CategoryColumn, type NumberColumn, type Schema } from "./schema.js";
 
+/** Bits of a digit: sums of 2^20 of them stay within a word. */
+export const DIGIT_BITS = 43;
+
 /** Something that is counted in every group. */
 export interface Quantity {
   readonly column: string | null;
@@ -79,4 +82,18 @@ export function groupLabels(schema: Schema, group: number): readonly string[] {
 /** Return how many numbers a table becomes: d of 16.3. */
 export function dimensionOf(schema: Schema): number {
   return groupCount(schema) * quantitiesOf(schema).reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Return how many digits to the base 2^43 the numbers of a quantity have. */
+export function digitsOf({ largest }: Quantity, { maxRecords }: Schema): number {
+  return Math.ceil((BigInt(maxRecords) * largest).toString(2).length / DIGIT_BITS);
+}
+
+/** Return the words of a vector: the length of its rounds. */
+export function schemaLength(schema: Schema): number {
+  if (schema.privacyUnit === "record") {
+    return dimensionOf(schema);
+  }
+  const groups = groupCount(schema);
+  return quantitiesOf(schema).reduce((sum, each) => sum + groups * each.size * digitsOf(each, schema), 0);
 }

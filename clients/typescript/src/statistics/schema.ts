@@ -5,6 +5,7 @@ import { checkFloat, checkString, checkTable, checkWord, type Table } from "../c
 import { ConfigError } from "../errors.js";
 import { Float, type Value } from "../wire.js";
 import { decimalOf, inSteps } from "./decimal.js";
+import { schemaLength } from "./layout.js";
 
 export const MEASURES = ["count", "sum", "mean", "variance", "histogram", "quantiles"] as const;
 export type Measure = (typeof MEASURES)[number];
@@ -40,6 +41,7 @@ export interface Schema {
 
 const MOST_ENTRIES = 1000;
 const MOST_GROUPS = 10_000;
+const MOST_WORDS = 2 ** 20;
 const MOST_STEPS = 2n ** 53n;
 const MOST_RECORDS = { none: 2 ** 32, record: 2 ** 30 };
 /** What the labels of every category have beside its values. */
@@ -55,8 +57,9 @@ function label(value: unknown, what: string): string {
   return text;
 }
 
+/** Return a finite number; the other zero is the same number. */
 function float(value: unknown, what: string): number {
-  return checkFloat(value, what, { least: -Number.MAX_VALUE, most: Number.MAX_VALUE });
+  return checkFloat(value, what, { least: -Number.MAX_VALUE, most: Number.MAX_VALUE }) + 0;
 }
 
 /** Refuse a list that is too long or has an entry twice. */
@@ -79,8 +82,8 @@ function ascending(values: readonly number[]): boolean {
 export function stepsOf(value: number, places: number, what: string): bigint {
   const decimal = decimalOf(value);
   const { steps, rest } = decimal === null ? { steps: 0n, rest: 1 } : inSteps(decimal, places);
-  if (rest !== 0 || steps >= MOST_STEPS || steps <= -MOST_STEPS) {
-    throw new ConfigError(`${what}: ${value} is not a whole number of 10^-${places}, below 2^53 of them`);
+  if (rest !== 0 || steps > MOST_STEPS || steps < -MOST_STEPS) {
+    throw new ConfigError(`${what}: ${value} is not a whole number of 10^-${places}, at most 2^53 of them`);
   }
   return steps;
 }
@@ -110,6 +113,7 @@ function checkNumber({ lower, upper, places, measures, edges, quantiles }: Numbe
     [measures.length > 0, "something is measured"],
     [binned === edges.length > 0, "there are edges if and only if histogram or quantiles is measured"],
     [ascending([0, ...quantiles, 1]), "quantiles ascend between 0 and 1"],
+    [quantiles.length > 0 || !measures.includes("quantiles"), "it is said which quantiles"],
   ];
   const broken = rules.find(([holds]) => !holds);
   if (broken !== undefined) {
@@ -121,11 +125,8 @@ function readCategory(value: unknown, what: string): CategoryColumn {
   const table = checkTable(value, what);
   const column = { name: table.read("name", label), values: list(table, "values", label) };
   table.end();
-  if (column.values.length === 0) {
-    throw new ConfigError(`${what}: there are no values`);
-  }
-  if (column.values.includes(OTHER) || column.values.includes(MISSING)) {
-    throw new ConfigError(`${what}: ${OTHER} and ${MISSING} are labels of every category, and no values`);
+  if (column.values.length === 0 || column.values.includes(OTHER) || column.values.includes(MISSING)) {
+    throw new ConfigError(`${what}: has no values, or ${OTHER} or ${MISSING}, which are labels of every category`);
   }
   return column;
 }
@@ -137,11 +138,10 @@ function readCategory(value: unknown, what: string): CategoryColumn {
 export function readSchema(table: Table): Schema {
   const name = table.read("name", label);
   const privacyUnit = table.word("privacy_unit", ["none", "record"], "none");
-  const maxRecords = table.integer("max_records", 1, MOST_RECORDS[privacyUnit], 1_000_000);
   const schema: Schema = {
     name,
-    maxRecords,
-    leastGroup: table.integer("least_group", 1, privacyUnit === "record" ? 1 : maxRecords, 5),
+    maxRecords: table.integer("max_records", 1, MOST_RECORDS[privacyUnit], 1_000_000),
+    leastGroup: table.integer("least_group", 1, MOST_RECORDS[privacyUnit], 5),
     privacyUnit,
     groupBy: list(table, "group_by", checkString, []),
     missing: list(table, "missing", label, []),
@@ -149,14 +149,25 @@ export function readSchema(table: Table): Schema {
     categories: list(table, "categories", readCategory, []),
   };
   table.end();
-  checkColumns(schema);
+  checkSchema(schema);
   return schema;
+}
+
+function checkSchema(schema: Schema): void {
+  const { privacyUnit, leastGroup, maxRecords } = schema;
+  if (leastGroup > (privacyUnit === "record" ? 1 : maxRecords)) {
+    throw new ConfigError("[statistics]: least_group is at most max_records, and 1 where noise hides records");
+  }
+  checkColumns(schema);
+  if (schemaLength(schema) > MOST_WORDS) {
+    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words, more than 2^20`);
+  }
 }
 
 function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
   differing([...numbers, ...categories].map(({ name }) => name), "[statistics]: the names of columns");
   if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
-    throw new ConfigError("[statistics]: what stands for a missing value is no value of a category");
+    throw new ConfigError("[statistics]: a value of a category stands for a missing one, too");
   }
   const grouped = groupBy.map((name) => categories.find((category) => category.name === name));
   if (grouped.length > 3 || grouped.includes(undefined)) {

@@ -1,24 +1,21 @@
-/** The vector of a counted table, exact or with noise, and what a sum of them says (16.3). */
+/** The vector of a counted table, exact or with noise (16.3). */
 
 import type { Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
-import { ConfigError, VectorError } from "../errors.js";
+import { ConfigError } from "../errors.js";
 import { drawLargeWith, underFreshKey } from "../privacy/draw.js";
 import { squareRoot } from "../privacy/fixed.js";
 import type { PrivacyTable } from "../privacy/table.js";
 import { thresholdsFor } from "../privacy/thresholds.js";
 import { centred, countRecords, type TableRecord } from "./count.js";
 import { floorDivide } from "./decimal.js";
-import { dimensionOf, groupCount, quantitiesOf, type Quantity } from "./layout.js";
+import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, quantitiesOf, type Quantity } from "./layout.js";
 import type { Schema } from "./schema.js";
 
-const DIGIT = 43n;
+const DIGIT = BigInt(DIGIT_BITS);
 const MOST_MEMBERS = 2 ** 20;
-
-/** Return how many digits to the base 2^43 the numbers of a quantity have. */
-function digitsOf({ largest }: Quantity, { maxRecords }: Schema): number {
-  return Math.ceil((BigInt(maxRecords) * largest).toString(2).length / Number(DIGIT));
-}
+/** More than any draw is away from its centre. */
+const FARTHEST = 2n ** 20n;
 
 /** List the quantity of each number, in order. */
 function* perNumber(schema: Schema): Generator<Quantity> {
@@ -30,31 +27,34 @@ function* perNumber(schema: Schema): Generator<Quantity> {
   }
 }
 
-/** Return the words of a vector: the length of its rounds. */
-export function schemaLength(schema: Schema): number {
-  if (schema.privacyUnit === "record") {
-    return dimensionOf(schema);
-  }
-  const groups = groupCount(schema);
-  return quantitiesOf(schema).reduce((sum, each) => sum + groups * each.size * digitsOf(each, schema), 0);
-}
-
 /**
- * Refuse noise that is not for this schema.
+ * Refuse noise that is not for this schema, and more members than a sum can have.
  * @throws ConfigError
  */
-export function checkRecordNoise(schema: Schema, privacy: PrivacyTable | null): void {
-  if ((schema.privacyUnit === "record") !== (privacy !== null) || (privacy !== null && privacy.unit !== "record")) {
-    throw new ConfigError("[statistics]: privacy_unit is record if and only if there is noise with unit = record");
+export function checkStatistics(schema: Schema, privacy: PrivacyTable | null, members = 1): void {
+  if ((schema.privacyUnit === "record") !== (privacy !== null)) {
+    throw new ConfigError("[statistics]: privacy_unit is record if and only if there is noise");
   }
-  if (privacy === null) {
-    return;
+  if (!(Number.isInteger(members) && members >= 1 && members <= MOST_MEMBERS)) {
+    throw new ConfigError(`statistics are of 1 to 2^20 members, got ${members}`);
   }
-  const due = { norm: Math.sqrt(quantitiesOf(schema).length), fieldBits: 64, dimension: dimensionOf(schema) };
-  for (const key of ["norm", "fieldBits", "dimension"] as const) {
+  if (privacy !== null) {
+    checkNoise(schema, privacy, members);
+  }
+}
+
+function checkNoise(schema: Schema, privacy: PrivacyTable, members: number): void {
+  const norm = Math.sqrt(quantitiesOf(schema).length);
+  const due = { unit: "record", norm, fieldBits: 64, dimension: dimensionOf(schema) } as const;
+  for (const key of ["unit", "norm", "fieldBits", "dimension"] as const) {
     if (privacy[key] !== due[key]) {
       throw new ConfigError(`[privacy]: for these statistics ${key} has to be ${due[key]}, got ${privacy[key]}`);
     }
+  }
+  const steps = stepsPerLargest(schema, privacy);
+  const most = ((BigInt(schema.maxRecords) * steps) >> BigInt(privacy.gridBits)) + FARTHEST;
+  if (steps < 1n || BigInt(members) * most >= 2n ** 63n) {
+    throw new ConfigError("[privacy]: a record has less than one fine step, or sums of all members could overflow");
   }
 }
 
@@ -79,7 +79,7 @@ function exactWords(schema: Schema, numbers: readonly bigint[]): Bytes {
 }
 
 /** Return m of 16.3: the fine steps of a quantity's largest number. */
-function stepsPerLargest(schema: Schema, { bound }: PrivacyTable): bigint {
+export function stepsPerLargest(schema: Schema, { bound }: PrivacyTable): bigint {
   return squareRoot(BigInt(bound) ** 2n / BigInt(quantitiesOf(schema).length));
 }
 
@@ -117,61 +117,10 @@ export async function tableVector(
   privacy: PrivacyTable | null,
   records: Iterable<TableRecord>,
 ): Promise<Bytes> {
-  checkRecordNoise(schema, privacy);
+  checkStatistics(schema, privacy);
   const numbers = countRecords(schema, records);
   if (privacy === null) {
     return exactWords(schema, numbers);
   }
   return underFreshKey(engine, (key) => noisyWordsWith(engine, key, schema, privacy, numbers));
-}
-
-/** What a sum says of one quantity. */
-export interface Sums {
-  readonly quantity: Quantity;
-  /** By group, in it in their order: whole numbers without noise, estimates with it. */
-  readonly numbers: readonly (readonly (bigint | number)[])[];
-}
-
-/**
- * Return what a sum says; totals and squares are those of the page, in steps and, with noise, about the middle.
- *
- * @param members How many members' vectors are in the sum.
- * @throws VectorError for a sum of another length, or one that so many members cannot have.
- */
-export function readSums(schema: Schema, privacy: PrivacyTable | null, sum: Uint8Array, members: number): readonly Sums[] {
-  checkRecordNoise(schema, privacy);
-  if (sum.length !== 8 * schemaLength(schema)) {
-    throw new VectorError(`expected ${8 * schemaLength(schema)} bytes of words, got ${sum.length}`);
-  }
-  if (!(Number.isInteger(members) && members >= 1 && members <= MOST_MEMBERS)) {
-    throw new VectorError(`a sum has 1 to 2^20 members, got ${members}`);
-  }
-  const view = new DataView(sum.buffer, sum.byteOffset, sum.byteLength);
-  let at = 0;
-  const word = (): number => (at += 8) - 8;
-  const read = privacy === null ? exactReader(schema, members, view, word) : noisyReader(schema, privacy, view, word);
-  const groups = groupCount(schema);
-  return quantitiesOf(schema).map((quantity) => ({
-    quantity,
-    numbers: Array.from({ length: groups }, () => Array.from({ length: quantity.size }, () => read(quantity))),
-  }));
-}
-
-type Reader = (quantity: Quantity) => bigint | number;
-
-function exactReader(schema: Schema, members: number, view: DataView, word: () => number): Reader {
-  return (quantity) => {
-    const digits = Array.from({ length: digitsOf(quantity, schema) }, () => view.getBigUint64(word(), true));
-    const number = digits.reduceRight((rest, digit) => (rest << DIGIT) + digit, 0n);
-    const most = BigInt(members) * BigInt(schema.maxRecords) * quantity.largest;
-    if (number > most || digits.some((digit) => digit > BigInt(members) * (2n ** DIGIT - 1n))) {
-      throw new VectorError(`the sum has a number that ${members} members cannot have`);
-    }
-    return number;
-  };
-}
-
-function noisyReader(schema: Schema, privacy: PrivacyTable, view: DataView, word: () => number): Reader {
-  const step = 2 ** privacy.gridBits / Number(stepsPerLargest(schema, privacy));
-  return ({ largest }) => Number(view.getBigInt64(word(), true)) * step * Number(largest);
 }

@@ -18,6 +18,7 @@ import { sealing } from "./sealing.js";
 import { series } from "./series.js";
 import { sharing } from "./sharing.js";
 import { signatures } from "./signatures.js";
+import { statistics } from "./statistics.js";
 
 /** Files that refer to another one, whose content goes beside theirs. */
 export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
@@ -50,4 +51,5 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "series.json": series,
   "sharing.json": sharing,
   "signatures.json": signatures,
+  "statistics.json": statistics,
 };

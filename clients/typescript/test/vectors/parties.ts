@@ -67,7 +67,7 @@ export async function join(engine: Engine, party: Party, given: Partial<CommonOp
   const charter = await parseCharter(party.charter, engine);
   const config = decodeConfig(fromHex(party.config), charter);
   const identity = await identityFromSeed(engine, fromHex(party.identity));
-  return ActiveClient.join({ ...common, config, charter, identity, now: party.now ?? 0 });
+  return ActiveClient.join({ ...common, tasks: given.tasks ?? null, config, charter, identity, now: party.now ?? 0 });
 }
 
 function usedRounds(used: readonly string[] | undefined): UsedRounds | undefined {

@@ -1,6 +1,6 @@
 /** What clients refuse, repeat or complain about: refused*.json and active_refused.json. */
 
-import { concat, fromHex, littleEndian } from "../../src/bytes.js";
+import { fromHex, littleEndian } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import type { RoundClient } from "../../src/protocol/client.js";
 import { encodeMessage, packIds } from "../../src/protocol/messages.js";
@@ -86,9 +86,9 @@ function many(player: Player, neighbours: number, error: string): Case {
         await client.receive(fromHex(request));
       }
       const keys = new Uint8Array(64 * neighbours);
-      ids.forEach((id) => {
-        keys.set(concat(littleEndian(2n ** 64n + 2n * BigInt(id), 32), littleEndian(2n ** 64n + 2n * BigInt(id) + 1n, 32)), 64 * id);
-      });
+      for (let key = 0; key < 2 * neighbours; key++) {
+        keys.set(littleEndian(2n ** 64n + BigInt(key), 32), 32 * key);
+      }
       const fields = { neighbours: packIds(ids), keys, masked: new Uint8Array(neighbours).fill(1) };
       const request = encodeMessage("share-request", client.context, client.client, fields);
       await refuses(error, () => client.receive(request));
@@ -108,9 +108,16 @@ export const refused: Replay = (data) => [
 interface LiesAboutRound {
   readonly round: string;
   readonly client: number;
-  readonly requests: readonly { readonly reason: string; readonly step: string; readonly request: string; readonly error: string }[];
+  readonly requests: readonly Lie[];
   readonly complaints: readonly { readonly reason: string; readonly request: string; readonly reply: string }[];
   readonly replies: readonly { readonly reason: string }[];
+}
+
+interface Lie {
+  readonly reason: string;
+  readonly step: string;
+  readonly request: string;
+  readonly error: string;
 }
 
 /** Replay what a lying server sends in a round of active_round.json. */

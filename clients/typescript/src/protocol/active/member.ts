@@ -25,7 +25,9 @@ export interface Expected {
 /** Refuse signatures unless there is one for each, and all verify; the first that does not is named. */
 export async function checkSignatures(round: Round, expected: readonly Expected[], signatures: Bytes): Promise<void> {
   sized(signatures, SIGNATURE_BYTES * expected.length, "signatures");
-  const verified = await Promise.all(expected.map((each, at) => verifies(round, each, cut(signatures, SIGNATURE_BYTES, at))));
+  const verified = await Promise.all(
+    expected.map((each, at) => verifies(round, each, cut(signatures, SIGNATURE_BYTES, at))),
+  );
   const wrong = expected.find((_, at) => !verified[at]);
   honest(wrong === undefined, `a signature of client ${wrong?.client} does not verify`);
 }

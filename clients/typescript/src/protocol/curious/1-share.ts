@@ -1,5 +1,6 @@
 /** Step 1 of the guard `curious`: shares for the neighbours that the server names. */
 
+import type { Bytes } from "../../bytes.js";
 import { maskRules } from "../../config.js";
 import type { Neighbour } from "../../crypto/agreements.js";
 import { deal } from "../dealing.js";
@@ -25,8 +26,8 @@ function neighboursOf(round: Round, { neighbours, keys, masked }: Fields<"share-
   sized(masked, ids.length, "masked");
   honest(masked.every((flag) => flag <= 1), "expected flags of 0 or 1");
   checkFlags(round, masked);
-  const size = agreement.keyBytes;
-  return ids.map((other, at) => ({ client: other, keys: keys.slice(size * at, size * (at + 1)), masked: masked[at] === 1 }));
+  const keysOf = (at: number): Bytes => keys.slice(agreement.keyBytes * at, agreement.keyBytes * (at + 1));
+  return ids.map((other, at) => ({ client: other, keys: keysOf(at), masked: masked[at] === 1 }));
 }
 
 function checkFlags({ config }: Round, masked: Uint8Array): void {
