@@ -48,7 +48,6 @@ def main() -> None:
         take(phone, "browser-phone", 1310)
         watching.result()
         take(watching, "browser-page", 1225, color_scheme="light")
-        take(watching, "browser-dark", 1225, color_scheme="dark")
         watching.page.goto(f"{url}/hub")
         watching.page.get_by_text("Drawings", exact=True).click()
         watching.page.locator("#sum-text").filter(has_text="average").wait_for()
