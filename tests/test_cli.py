@@ -7,14 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from ccesa.cli.output import check_output
 from ccesa.errors import ConfigError
+from commands import FRESH, fresh, run
 
-COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
 FIELDS = {
     "clients",
     "survivors",
@@ -30,18 +29,16 @@ FIELDS = {
 }
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
-
-
-def simulate(*arguments: str, status: int = 0) -> dict:
+def simulate(*arguments: str, status: int = 0, run=run) -> dict:
     done = run("simulate", "--length", "100", "--json", *arguments)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
 def test_version():
-    assert run("--version").stdout.startswith("ccesa ")
+    done = fresh("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("ccesa ")
 
 
 def test_the_package_can_be_run_as_the_command():
@@ -112,8 +109,8 @@ def test_a_lost_round_is_told_to_people_and_to_scripts():
 
 
 def test_a_seed_fixes_inputs_and_dropouts():
-    one, two = (simulate("--clients", "30", "--dropout", "0.3", "--seed", "7") for _ in range(2))
-    assert one["survivors"] == two["survivors"]
+    asked = ("--clients", "30", "--dropout", "0.3", "--seed", "7")
+    assert simulate(*asked)["survivors"] == simulate(*asked, run=fresh)["survivors"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +186,7 @@ def complete(*words: str, at: str = "bash") -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    done = subprocess.run(FRESH, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
     assert done.stderr == ""
     return done.stdout.splitlines()
 
@@ -205,7 +202,7 @@ def test_the_shell_completes_commands_and_options():
 def test_completion_can_be_had_for_each_shell(shell):
     plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
-        [*COMMAND, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
+        [*FRESH, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
     )
     assert done.returncode == 0
     assert f"_CCESA_COMPLETE=complete_{shell}" in done.stdout
@@ -274,7 +271,7 @@ def test_progress_is_shown_to_a_person_watching():
     """Standard error is a terminal: a bar for every step. The JSON on standard output stays alone."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [*COMMAND, "simulate", "--clients", "60", "--length", "10", "--json", "--dropout", "0"],
+        [*FRESH, "simulate", "--clients", "60", "--length", "10", "--json", "--dropout", "0"],
         stdout=subprocess.PIPE,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
@@ -323,7 +320,7 @@ def read_until(stream: int, sign: bytes) -> bytes:
 )
 def test_ctrl_c_says_stopped(switches, sign, ends):
     ours, theirs = ends()
-    command = [sys.executable, *switches, *COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
+    command = [sys.executable, *switches, *FRESH, "simulate", "--clients", "2000", "--length", "1000"]
     running = start(command, theirs)
     os.close(theirs)
     try:
@@ -339,7 +336,7 @@ def test_ctrl_c_says_stopped(switches, sign, ends):
 
 
 def test_too_much_for_this_machine_ends_in_one_line():
-    command = f"ulimit -v 3000000; exec {COMMAND[0]} simulate --clients 5 --length 400000000"
+    command = f"ulimit -v 3000000; exec {FRESH[0]} simulate --clients 5 --length 400000000"
     done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "memory" in done.stderr
