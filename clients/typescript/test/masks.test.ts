@@ -199,6 +199,18 @@ test("a worker that gives back less than it got leaves nothing of the vector wit
   assert.ok(vector.every((byte) => byte === 0));
 });
 
+test("whoever is told how far it is, and fails, ends the work, in a worker as here", async () => {
+  const progress = (): void => {
+    throw new RangeError("a listener's own");
+  };
+  for (const masker of [maskHere, workers.mask]) {
+    const vector = new Uint8Array(1 << 20).fill(7);
+    await assert.rejects(masker(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1), { progress }), RangeError);
+    assert.ok(vector.every((byte) => byte === 0));
+    await masker(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1));
+  }
+});
+
 test("closed workers take no more jobs, and end those that they have", async () => {
   const own = new Workers(1);
   const running = own.mask(new Uint8Array(8 << 20), 32, "aes128-ctr", someMasks("aes128-ctr", 40), {

@@ -49,7 +49,14 @@ export class Thread {
     try {
       return await new Promise((resolve, reject) => {
         this.listener = {
-          report: (report) => REPORTS[report.kind](report as never, { resolve, reject, progress }),
+          report: (report) => {
+            try {
+              REPORTS[report.kind](report as never, { resolve, reject, progress });
+            } catch (error) {
+              reject(error);
+              this.end(); // it is the caller's own, and what the worker still says is for nobody
+            }
+          },
           stopped: () => reject(signal?.aborted ? (signal.reason as Error) : new CcesaError("the worker has stopped")),
         };
         if (this.port) this.port.postMessage(order, buffersOf(order));
