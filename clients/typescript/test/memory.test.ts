@@ -107,6 +107,17 @@ test("lines of a ledger in a folder that are missing are noticed, and a crash in
     const crashed = (await store.read()).seal!;
     await rm(join(folder, "seal"));
     assert.equal((await ledger.spent()).vectors, 0);
+    await store.append("{}", SEALS[1]!, 1);
+    await store.append("{}", SEALS[2]!, 2);
+    await writeFile(join(folder, "seal"), crashed); // by a process that was held up meanwhile
+    assert.equal((await store.read()).seal, SEALS[2]);
+    await writeFile(join(folder, "seal"), SEALS[2]!);
+    await rm(join(folder, "line-000000002"));
+    assert.equal((await store.read()).seal, SEALS[2]);
+    await assert.rejects(ledger.spent(), DamagedLedger);
+    await rm(join(folder, "seal"));
+    assert.equal((await store.read()).seal, null);
+    await rm(join(folder, "line-000000001"));
     await writeFile(join(folder, "seal"), crashed);
     await rename(join(folder, "line-000000000"), join(folder, "elsewhere"));
     await assert.rejects(ledger.spent(), DamagedLedger);

@@ -53,7 +53,8 @@ export function indexedDbLedger(name: string): LedgerStore {
  * Return the store of one ledger in a folder, which is made if it is not there.
  *
  * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines that
- * are missing at the end are noticed. After a crash between the two it may be one line behind, which is no damage.
+ * are missing at the end are noticed. After a crash between the two, or where a process was held up there while others
+ * went on, it may be lines behind, which is no damage: it is still that of a line that is there.
  */
 export function fileLedger(folder: string): LedgerStore {
   const files = inFiles(folder);
@@ -81,6 +82,6 @@ async function readLedger(files: Files, folder: string): Promise<{ lines: string
   const contents = await Promise.all(names.map((name) => files.read(name)));
   const found = contents.map((content) => ({ seal: content.slice(0, 64), line: content.slice(65) }));
   const seal = (await files.names()).includes("seal") ? await files.read("seal") : null;
-  const behind = seal === (found.at(-2)?.seal ?? null);
+  const behind = seal === null ? found.length <= 1 : found.some((one) => one.seal === seal);
   return { lines: found.map(({ line }) => line), seal: behind ? (found.at(-1)?.seal ?? null) : seal };
 }
