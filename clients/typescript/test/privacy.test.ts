@@ -12,7 +12,7 @@ import { exponential, fixed, squareRoot, toFloat } from "../src/privacy/fixed.js
 import { NoisyQuantizer, sumOfSquares, toGrid } from "../src/privacy/noisy.js";
 import { rotate, rotateBack, signBits } from "../src/privacy/rotation.js";
 import { checkNoisyRound, checkPrivacy, readPrivacy, type PrivacyTable } from "../src/privacy/table.js";
-import { Thresholds } from "../src/privacy/thresholds.js";
+import { Thresholds, thresholdsFor } from "../src/privacy/thresholds.js";
 
 let engine: Engine;
 before(async () => {
@@ -189,6 +189,12 @@ test("thresholds are the same with few digits, which leave many of them open at 
     }
     assert.deepEqual([few.digits > 172, many.digits], [true, 512]);
   }
+});
+
+test("no row is made in the middle of a draw, where the time that it takes would tell of the numbers", async () => {
+  const thresholds = thresholdsFor(1241, 5);
+  assert.equal(thresholds.made, 32);
+  assert.equal(thresholdsFor(1241, 5), thresholds);
 });
 
 test("a uniform number draws by the thresholds at most as large, to the last of 128 bits", () => {

@@ -1,6 +1,6 @@
 /**
  * Tables from which discrete Gaussians are drawn (15.4): T_z = floor(2^128 F(z)) exactly, for each phase of the fine
- * grid. No float takes part. A row is made when it is first asked for, because a client may need few of them.
+ * grid. No float takes part. Which rows a draw needs is a secret, and a row takes long to make, so all are made before.
  */
 
 import { ConfigError } from "../errors.js";
@@ -125,6 +125,19 @@ export class Thresholds {
     return Number(this.#weights.digits);
   }
 
+  /** Make all rows, so that how long a draw takes does not tell the server which of them were never needed before. */
+  makeAll(): this {
+    for (let phase = 0; phase < this.#cells; phase++) {
+      this.row(phase);
+    }
+    return this;
+  }
+
+  /** How many rows there are by now. */
+  get made(): number {
+    return this.#rows.filter((row) => row !== undefined).length;
+  }
+
   /** Return the row of a phase, 0 ... 2^gridBits - 1. */
   row(phase: number): Row {
     return (this.#rows[phase] ??= this.#make(phase));
@@ -162,10 +175,10 @@ function mirrored(thresholds: readonly bigint[]): bigint[] {
 
 const cache = new Map<string, Thresholds>();
 
-/** Return the thresholds for a variance and a grid, which are kept: rounds of one charter have the same. */
+/** Return all thresholds for a variance and a grid, which are kept: rounds of one charter have the same. */
 export function thresholdsFor(variance: number, gridBits: number): Thresholds {
   const key = `${variance} ${gridBits}`;
-  const found = cache.get(key) ?? new Thresholds(variance, gridBits);
+  const found = cache.get(key) ?? new Thresholds(variance, gridBits).makeAll();
   cache.delete(key);
   cache.set(key, found);
   if (cache.size > CACHED) {
