@@ -125,3 +125,33 @@ test("lines of a ledger in a folder that are missing are noticed, and a crash in
     await assert.rejects(ledger.spent(), DamagedLedger);
   });
 });
+
+test("a line that another process appends while a ledger in a folder is read is no damage", async () => {
+  await inFolder(async (folder) => {
+    const [store, other, engine] = [fileLedger(folder), fileLedger(folder), await systemEngine()];
+    const ledger = await Ledger.create(engine, store, { epsilon: 1, delta: 1e-6 });
+    const { lines, seal } = await other.read();
+    for (const before of [0, 1]) {
+      await meanwhile(before, () => other.append("{}", SEALS[before]!, lines.length + before));
+      const read = await store.read();
+      assert.equal(read.seal, read.lines.length === 1 ? seal : SEALS[read.lines.length - 2]);
+    }
+    await assert.rejects(ledger.spent(), DamagedLedger); // these seals are none
+  });
+});
+
+/** See that something happens when a folder has been listed so many times, before its names are there. */
+async function meanwhile(before: number, work: () => Promise<unknown>): Promise<void> {
+  const files = process.getBuiltinModule("node:fs/promises");
+  const { readdir } = files;
+  let listed = 0;
+  const late = async (folder: string): Promise<string[]> => {
+    const names = await readdir(folder);
+    if (listed++ === before) {
+      files.readdir = readdir;
+      await work();
+    }
+    return names;
+  };
+  files.readdir = late as unknown as typeof readdir;
+}

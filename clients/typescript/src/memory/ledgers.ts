@@ -75,13 +75,14 @@ function nameOf(place: number): string {
 }
 
 async function readLedger(files: Files, folder: string): Promise<{ lines: string[]; seal: string | null }> {
+  // First the seal, then the lines: another process may append meanwhile, and its line is written before its seal.
+  const seal = (await files.names()).includes("seal") ? await files.read("seal") : null;
   const names = (await files.names()).filter((name) => name.startsWith("line-")).sort();
   if (names.some((name, at) => name !== nameOf(at))) {
     throw new DamagedLedger(`a line of the ledger in ${folder} is missing`);
   }
   const contents = await Promise.all(names.map((name) => files.read(name)));
   const found = contents.map((content) => ({ seal: content.slice(0, 64), line: content.slice(65) }));
-  const seal = (await files.names()).includes("seal") ? await files.read("seal") : null;
   const behind = seal === null ? found.length <= 1 : found.some((one) => one.seal === seal);
   return { lines: found.map(({ line }) => line), seal: behind ? (found.at(-1)?.seal ?? null) : seal };
 }
