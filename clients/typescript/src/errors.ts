@@ -3,10 +3,19 @@
  * faulty neighbour, or something that is used up.
  */
 
-/** The base of all errors of this package. */
+import { shown } from "./shown.js";
+
+/** The most characters of a text: names that others have chosen are in some of them. */
+const LONGEST = 400;
+
+/** The base of all errors of this package. Its text is one line of printable ASCII, whatever it was made of. */
 export class CcesaError extends Error {
   // Names survive minifiers only if they are written out, and callers compare them.
   override readonly name: string = "CcesaError";
+
+  constructor(text?: string, options?: ErrorOptions) {
+    super(shown(text ?? "", LONGEST), options);
+  }
 }
 
 /** A configuration, charter, list, identity or option that cannot be used. */

@@ -303,3 +303,13 @@ test("no error says what a private key is", () => {
     assert.throws(work, (error) => error instanceof ConfigError && !error.message.includes(secret));
   }
 });
+
+test("what a refused charter or list has in it breaks out of no line of an error", async () => {
+  const odd = "\\u001b[2J\\nall is well";
+  const files = [`"${odd}" = 1\n"${odd}" = 2`, `[members."${"x".repeat(10_000)}"]\n[members."${"x".repeat(10_000)}"]`];
+  const line = (error: unknown): boolean => error instanceof ConfigError && /^[\x20-\x7e]{1,404}$/.test(error.message);
+  for (const file of files) {
+    await assert.rejects(parseCharter(file), line);
+  }
+  assert.throws(() => parseAdmissionList(`${"\u00e9".repeat(10_000)} key`), line);
+});

@@ -2,6 +2,8 @@
 
 import { CcesaError } from "../errors.js";
 
+export { shown } from "../shown.js";
+
 /** The hub has not answered for longer than the participant is patient. */
 export class HubAway extends CcesaError {
   override readonly name = "HubAway";
@@ -15,10 +17,4 @@ export class ContributionFailed extends CcesaError {
 /** Somebody has called `stop()`. */
 export class Stopped extends CcesaError {
   override readonly name = "Stopped";
-}
-
-/** Return what somebody else wrote as one short line of printable ASCII. */
-export function shown(text: unknown, most = 200): string {
-  const line = String(text).slice(0, most + 1).replace(/[^\x20-\x7e]+/g, "?");
-  return line.length > most ? `${line.slice(0, most)}...` : line;
 }

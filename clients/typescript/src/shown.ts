@@ -1,0 +1,7 @@
+/** Text of others, for people: nothing in it can break out of a line, or change how the rest of it is seen. */
+
+/** Return what somebody else wrote as one short line of printable ASCII. */
+export function shown(text: unknown, most = 200): string {
+  const line = String(text).slice(0, most + 1).replace(/[^\x20-\x7e]+/g, "?");
+  return line.length > most ? `${line.slice(0, most)}...` : line;
+}
