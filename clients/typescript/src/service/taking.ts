@@ -213,7 +213,7 @@ export class Taking {
       tasks: counting(memory.tasks, this.#form.counted),
       task: () => this.#tasked().digest,
       vector: () => this.#contribution(config, context),
-      progress: (done: number, all: number) => this.#site.say("masking", `masked ${done} of ${all} bytes`, { round, done, all }),
+      progress: (done: number, all: number) => this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all }),
       ...(account === undefined ? {} : { account }),
       ...(masker === undefined ? {} : { masker }),
     };
