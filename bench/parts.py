@@ -23,6 +23,7 @@ from bench import (
     service,
     table,
     threads,
+    typescript,
     versus,
 )
 from bench.progress import say
@@ -78,6 +79,12 @@ PARTS = {
     "privacy": Part("Noisy sums", "noisy sums beside a trusted curator's", privacy.compare, privacy.text),
     "cuda": Part("On a GPU", "a GPU, as it was measured last", cuda.kept, cuda.text),
     "liars": Part("Wrong shares", "wrong shares, found in two ways", liars.compare, liars.text),
+    "typescript": Part(
+        "In browsers and Node",
+        "clients in Node and Chromium beside Python's",
+        typescript.compare,
+        typescript.text,
+    ),
     "imports": Part("Importing", "import ccesa, beside its libraries", imports.compare, imports.text),
     "large": Part("Memory and scale", "whole rounds of many clients", large.compare, large.text),
     "scale": Part("Servers of many clients", "servers of many clients", scale.compare, scale.text),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server, service
+from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server, service, typescript
 from bench.versus import LEAST
 
 #: What was measured, how much, what it has to reach, and whether a small number is good.
@@ -118,6 +118,7 @@ TARGETS: dict[str, Callable[[Any], list[Target]]] = {
     "privacy": privacy.targets,
     "scale": _scale,
     "service": service.targets,
+    "typescript": typescript.targets,
     "cuda": _cuda,
     "flower": _flower,
 }

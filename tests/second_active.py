@@ -48,6 +48,32 @@ LEARNING = {
     "max_weight": 65536.0,
     "field_bits": 32,
 }
+#: What is encoded of 15.1 and 16.1, in this order; a value of its type is the default, a type has none.
+PRIVACY = {
+    "epsilon": float,
+    "delta": float,
+    "rounds": int,
+    "norm": float,
+    "against": "follows",
+    **dict.fromkeys(("honest", "dimension", "variance", "grid_bits", "bound", "field_bits"), int),
+    "fails": float,
+}
+NUMBER = {
+    "name": str,
+    "lower": float,
+    "upper": float,
+    "places": 0,
+    "measures": ["count", "mean"],
+    "edges": [],
+    "quantiles": [0.25, 0.5, 0.75],
+}
+STATISTICS = {
+    "name": str,
+    "max_records": 10**6,
+    "least_group": 5,
+    "privacy_unit": "none",
+    **dict.fromkeys(("group_by", "missing", "numbers", "categories"), ()),
+}
 
 
 def charter_of(text):
@@ -68,7 +94,37 @@ def charter_of(text):
         "attempts": given.get("attempts", 2),
         "certificate": certificate_of(given["certificate"]),
         "learning": learning_of(given["learning"]) if "learning" in given else None,
+        **{name: FURTHER[name](given[name]) for name in FURTHER if name in given},
     }
+
+
+def filled(kinds, given):
+    """All keys in their order, numbers as floats where the kind is one."""
+    found = {}
+    for name, kind in kinds.items():
+        value = given[name] if isinstance(kind, type) else given.get(name, kind)
+        found[name] = float(value) if kind is float else value
+    return found
+
+
+def privacy_of(given):
+    return filled(PRIVACY, given) | ({"unit": given["unit"]} if "unit" in given else {})
+
+
+def statistics_of(given):
+    found = filled(STATISTICS, given)
+    found |= {name: list(found[name]) for name in ("group_by", "missing")}
+    found["numbers"] = [number_of(one) for one in found["numbers"]]
+    found["categories"] = [filled({"name": str, "values": list}, one) for one in found["categories"]]
+    return found
+
+
+def number_of(given):
+    found = filled(NUMBER, given)
+    return found | {name: [float(one) for one in found[name]] for name in ("edges", "quantiles")}
+
+
+FURTHER = {"privacy": privacy_of, "statistics": statistics_of}
 
 
 def certificate_of(given):

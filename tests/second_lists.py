@@ -133,6 +133,8 @@ KEYS = {
     *("version", "serial", "expires", "members", "graph", "threshold", "generator", "agreement", "bits"),
     *("least_roster", "min_survivors", "attempts", "certificate", "learning"),
 }
+#: The tables of 15.1 and 16.1 are taken as they are: other files have what is refused of them.
+FURTHER = {"privacy", "statistics"}
 NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "learning"}
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
@@ -153,7 +155,7 @@ def charter(text):
         given = tomllib.loads(text.removeprefix("\ufeff"))
     except ValueError:
         raise Refused("ConfigError") from None
-    check_keys(given, NEEDED, KEYS)
+    check_keys(given, NEEDED, KEYS | FURTHER)
     check_tables(given)
     for member in given["members"]:
         if [type(part) for part in member] != [str, str]:

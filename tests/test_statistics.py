@@ -1,6 +1,7 @@
 """Joint statistics: what is decoded from a sum of vectors is what all records together say, exactly."""
 
 import json
+import math
 import statistics
 from collections import Counter
 from decimal import Decimal
@@ -313,6 +314,7 @@ def test_a_schema_that_cannot_be_is_refused(fields, match):
         ({"quantiles": (0.5, 0.25)}, "quantiles must ascend between 0 and 1"),
         ({"quantiles": (0.0,)}, "quantiles must ascend between 0 and 1"),
         ({"quantiles": (1.0,)}, "quantiles must ascend between 0 and 1"),
+        ({"quantiles": (math.nan, 0.5)}, "quantiles must ascend between 0 and 1"),
         ({"measures": ("quantiles",), "quantiles": ()}, "it is not said which quantiles"),
     ],
 )

@@ -65,6 +65,8 @@ def test_columns_lie_in_any_order_among_others_and_blank_lines_are_nothing(recor
         ("ward\nsurgery", "line 1, column 'age': there 0 times, and once is expected"),
         ("age,ward,age\n1,surgery,2", "line 1, column 'age': there 2 times, and once is expected"),
         ("age,ward\n17,surgery\n1x7,surgery", "line 3, column 'age': not a number; write it as in 36.6"),
+        ("age,ward\n1_7,surgery", "line 2, column 'age': not a number; write it as in 36.6"),
+        ("age,ward\n\N{ARABIC-INDIC DIGIT ONE}7,surgery", "line 2, column 'age': not a number; write it as"),
         ("age,ward\n\n\ninf,surgery", "line 4, column 'age': not a finite number"),
         ("age,ward\n17", "line 2, expected 2 fields, got 1"),
         ("age,ward\n17,surgery,secret", "line 2, expected 2 fields, got 3"),

@@ -107,16 +107,17 @@ def test_rotation(case):
 
 @cases("noise", "draws", "key")
 def test_draws(case):
-    given = case["variance"], case["grid_bits"]
+    given, fine = (case["variance"], case["grid_bits"]), [int(one) for one in case["fine"]]
     if "error" in case:
         with refused(case["error"]):
-            Noise(*given).sample(np.array(case["fine"], np.int64), nobody)
+            Noise(*given).sample(np.array(fine, np.int64), nobody)
         with pytest.raises(Refused, match=case["error"]):
-            draws_of(*given, case["fine"], raw(case["key"]))
+            draws_of(*given, fine, raw(case["key"]))
         return
-    found = Noise(*given).sample(np.array(case["fine"], np.int64), lambda count: raw(case["key"])[:count])
-    assert found.tolist() == case["drawn"]
-    assert draws_of(*given, case["fine"], raw(case["key"])) == case["drawn"]
+    drawn = [int(one) for one in case["drawn"]]
+    found = Noise(*given).sample(np.array(fine, np.int64), lambda count: raw(case["key"])[:count])
+    assert found.tolist() == drawn
+    assert draws_of(*given, fine, raw(case["key"])) == drawn
 
 
 def nobody(count):

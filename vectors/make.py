@@ -33,6 +33,7 @@ from cases import (
     series,
     sharing,
     signatures,
+    statistics,
 )
 from cases.common import Case
 
@@ -65,6 +66,7 @@ FILES: dict[str, Callable[[], Case]] = {
     "lists.json": lists.make,
     "quantizer.json": quantizer.make,
     "noise.json": noise.make,
+    "statistics.json": statistics.make,
 }
 
 

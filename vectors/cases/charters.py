@@ -9,6 +9,8 @@ from cases.common import Case, sample
 from ccesa.charter import Charter, Learning, Seat, Stated
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.identity import Identity
+from ccesa.privacy import Mechanism
+from ccesa.statistics import Category, Number, Schema
 from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 
 DESCRIPTION = (
@@ -118,18 +120,65 @@ def charters() -> dict[str, Charter]:
             certificate=msgspec.structs.replace(_STATED, dropout_per_step=(0.01, 0.02, 0.0, 0.03, 0.0, 0.01)),
         ),
         "another serial": msgspec.structs.replace(chartered("plain", 5), serial=2**53 - 1),
+        "a long name": msgspec.structs.replace(
+            chartered("names", 3),
+            members=tuple(
+                Seat(
+                    f"{i}" + "\N{LATIN SMALL LETTER O WITH CIRCUMFLEX}" * length, identity("names", i).public
+                )
+                for i, length in enumerate((15, 127, 128))
+            ),
+        ),
+        "noise": _with_noise(),
+        "statistics": msgspec.structs.replace(chartered("plain", 5), bits=64, statistics=_schema()),
         "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }
 
 
+def _with_noise() -> Charter:
+    mechanism = Mechanism(
+        epsilon=8.0,
+        delta=1e-6,
+        rounds=10,
+        norm=2.0,
+        against="follows",
+        honest=4,
+        dimension=40,
+        variance=144514,
+        grid_bits=6,
+        bound=1471,
+        field_bits=9,
+        fails=-64.0,
+    )
+    honest = msgspec.structs.replace(_STATED, least_honest=4)
+    changes = {"bits": 64, "min_survivors": 5, "certificate": honest, "privacy": mechanism}
+    return msgspec.structs.replace(chartered("plain", 5), **changes)
+
+
+def _schema() -> Schema:
+    return Schema(
+        name="stays",
+        max_records=100_000,
+        missing=("n/a",),
+        group_by=("ward",),
+        numbers=(
+            Number(name="age", lower=0, upper=120, measures=("mean", "quantiles"), edges=(18, 65)),
+            Number(name="dose", lower=-0.5, upper=2.5, places=1),
+        ),
+        categories=(Category(name="ward", values=("a", "b")), Category(name="sex", values=("f", "m"))),
+    )
+
+
 def _charter(name: str, charter: Charter) -> Case:
-    config = charter.config(**_ROUND)
+    # Where noise or statistics say how long a vector is, no round has another length.
+    agreed = {**_ROUND, "length": charter.length or _ROUND["length"]}
+    config = charter.config(**agreed)
     return {
         "name": name,
         "text": str(charter),
         "encoding": charter.encode(),
         "digest": charter.digest,
-        **_ROUND,
+        **agreed,
         "config": config.encode(),
         "context": config.context,
     }
@@ -146,6 +195,7 @@ def _same() -> dict[str, str]:
         "defaults left out": text.replace("attempts = 2\n", "")
         .replace("bits = 32\n", "")
         .replace('agreement = "x25519"\n', ""),
+        "the fraction of a second does not count": text.replace("00:00:00Z", "00:00:00.75Z"),
         "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
         "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
     }
@@ -160,6 +210,10 @@ def _bad() -> dict[str, str]:
         "nothing at all": "",
         "not TOML": "serial",
         "a key twice": f"serial = 1\n{text}",
+        "a time without seconds, of a later TOML": text.replace("00:00:00Z", "00:00Z"),
+        "an escape of a later TOML": text.replace('"client-0"', '"client-\\x30"'),
+        "the 30th of February": text.replace("2100-01-01T", "2100-02-30T"),
+        "a fraction for a whole number": text.replace("colluders = 1", "colluders = 1.0"),
         "an unknown key": f"{text}\n[more]\n",
         "an unknown key in a table": text.replace('type = "complete"', 'type = "complete"\nmore = 1'),
         "another version": text.replace("version = 2", "version = 1"),

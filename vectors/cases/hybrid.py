@@ -23,7 +23,9 @@ DESCRIPTION = (
     "The agreement x25519-mlkem768. kem: key pairs of ML-KEM-768 from their seeds d || z, ciphertexts and "
     "the secrets in them; the message of each encapsulation is SHA-256 of the recipient's public key, where "
     "a client draws a fresh one. sealing: open sealed with the recipient's keys. bad_sealing: the first of "
-    "sealing with these fields in place of its own does not open, or has another seed than it promises."
+    "sealing with these fields in place of its own does not open, or has another seed than it promises. "
+    "pair_secrets: from agreed as it is given, the seeds that follow from mask_secrets, and mask_keys, which "
+    "are not the public keys of those secrets. deposits: of seed, under mask_secret."
 )
 ROUND_DESCRIPTION = (
     "Rounds with the agreement x25519-mlkem768, in the form of round.json. The texts in share-replies cannot "

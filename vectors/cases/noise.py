@@ -28,13 +28,14 @@ DESCRIPTION = (
     "clipping and rotating, words are little-endian bytes; or a refusal. decoded: sums of words with the "
     "survivors, and the mean, or a refusal. Mechanisms are named by their place in the list. Floats have ten "
     "digits: what is computed in floats differs in the last ones. No fine value is near a half step, where "
-    "that would count. Numbers that JSON does not have are text."
+    "that would count. Numbers that JSON does not have are text, and so are integers beyond 2^53, which "
+    "many of its readers would round."
 )
 #: So little, relative to each value, must not change a fine value.
 _NUDGE = 1e-9
 
 TABLES = [(1240, 0, [0]), (1240, 1, [0, 1]), (2304, 6, [0, 1, 31, 32, 63]), (4999, 3, [5]), (256, 2, [3])]
-BAD_TABLES = [(0, 6), (-1, 6), (1240, -1), (1240, 17), (256, 17), (2**40, 6), (1240.0, 6)]
+BAD_TABLES = [(0, 6), (-1, 6), (1240, -1), (1240, 17), (256, 17), (2**40, 6), (1240.5, 6)]
 
 
 def make() -> Case:
@@ -223,12 +224,17 @@ def _centres() -> list[tuple[int, int, list[int]]]:
 
 def _draws(variance: int, grid_bits: int, fine: list[int]) -> Case:
     key = sample(f"draws {variance} {grid_bits} {fine[:2]}", 16)
-    case: Case = {"variance": variance, "grid_bits": grid_bits, "key": key, "fine": fine}
+    case: Case = {"variance": variance, "grid_bits": grid_bits, "key": key, "fine": _exact(fine)}
     try:
         drawn = Noise(variance, grid_bits).sample(np.array(fine, np.int64), lambda count: key)
     except CcesaError as error:
         return {**case, "error": type(error).__name__}
-    return {**case, "drawn": drawn.tolist()}
+    return {**case, "drawn": _exact(drawn.tolist())}
+
+
+def _exact(integers: list[int]) -> list[int | str]:
+    """Return integers as readers of JSON do not round them."""
+    return [one if abs(one) <= 2**53 else str(one) for one in integers]
 
 
 # vectors of one client, and sums

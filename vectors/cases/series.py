@@ -197,6 +197,11 @@ def _wrong(scene: Scene, first: int) -> dict[str, Steps]:
         "a reply in place of a request": pack([bytes(envelope.unpack(scene.history[first - 1][1])[0])]),
         "no message at all, but bytes": pack([b"\xc0"]),
         "bytes that are no message beside the right ones": pack([b"\xc0", *mine]),
+        "a name that no message has, beside the right one": [
+            pack([mine[0][:2] + b"x" + mine[0][3:], advertise]),
+            after,
+        ],
+        "an array in another form, beside the right one": [pack([b"\xdc" + mine[0][1:], advertise]), after],
         "a message that is cut off beside the right one": [pack([mine[0][:-1], advertise]), after],
         "the older round passed over, and asked again": [pack([advertise]), after],
         "the newer round passed over, and asked again": [pack([mine[0]]), after],

@@ -4,6 +4,11 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Return the parts one after the other. */
 export function concat(...parts: readonly Uint8Array[]): Bytes {
+  return join(parts);
+}
+
+/** Return the parts of a list, which may be longer than a call can have arguments, one after the other. */
+export function join(parts: readonly Uint8Array[]): Bytes {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {

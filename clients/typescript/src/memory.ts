@@ -20,6 +20,8 @@ export interface TaskCounts {
 
 /** Of a ledger: what vectors with noise are charged to. */
 export interface Account {
+  /** The digest of the charter whose noise is charged; undefined without a charter. */
+  readonly charter: Bytes | undefined;
   /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
   check(): Promise<void>;
   /** Charge one vector, before it leaves and never back. Throws as check does. */
@@ -30,4 +32,10 @@ export interface Account {
 export interface Memory {
   readonly usedRounds: UsedRounds;
   readonly tasks: TaskCounts;
+  /**
+   * Take the memory for one participant, until what is returned is called. Without it, or where a platform cannot lock,
+   * two participants with one memory are still safe, as each round is claimed by one of them; but neither gets far.
+   * Throws OrderError where another has it.
+   */
+  hold?(): Promise<() => void>;
 }

@@ -67,7 +67,8 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         ends = [self.lower, *self.edges, self.upper]
         if any(one >= other for one, other in itertools.pairwise(map(self._exact, ends))):
             raise self._wrong("lower, edges and upper must ascend")
-        if any(one >= other for one, other in itertools.pairwise([0.0, *self.quantiles, 1.0])):
+        # What is no number is neither below nor above another one.
+        if not all(one < other for one, other in itertools.pairwise([0.0, *self.quantiles, 1.0])):
             raise self._wrong("quantiles must ascend between 0 and 1")
         check_list(f"edges of {quoted(self.name)}", self.edges)
         check_list(f"quantiles of {quoted(self.name)}", self.quantiles)

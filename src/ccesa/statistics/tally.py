@@ -114,6 +114,9 @@ def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None
         value = value.strip()
         if not value or value in missing:
             return None
+        # Decimal would take underscores and digits of other scripts, which other programs read differently.
+        if "_" in value or not value.isascii():
+            raise VectorError(f"column {quoted(name)}: not a number; write it as in 36.6")
     elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
         value = int(value)
     elif isinstance(value, numbers.Real) and not isinstance(value, bool):

@@ -12,9 +12,9 @@ export interface Case {
   run(engine: Engine): Promise<void>;
 }
 
-/** Makes the cases of one file in `vectors/` from its content. */
+/** Makes the cases of one file in `vectors/` from its content, and that of the file that it refers to. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
-export type Replay = (data: any) => Case[];
+export type Replay = (data: any, beside?: any) => Case[];
 
 /** Throw unless the bytes are these. */
 export function same(expected: string, actual: Uint8Array, what = "bytes"): void {

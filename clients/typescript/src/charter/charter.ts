@@ -1,0 +1,148 @@
+/** The charter of a federation: who its members are, and all that they have agreed on (docs/protocol.md, 13.1). */
+
+import { equal, type Bytes } from "../bytes.js";
+import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold } from "../config.js";
+import type { Generator } from "../crypto/engine.js";
+import { ConfigError } from "../errors.js";
+import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
+import { privacyLength, type PrivacyTable } from "../privacy/table.js";
+import { levelsOf } from "../quantize/settings.js";
+import { schemaLength } from "../statistics/layout.js";
+import type { Schema } from "../statistics/schema.js";
+import { checkStatistics } from "../statistics/vector.js";
+
+/** One who may take part: a name for people, and the public key of its identity. */
+export interface Member {
+  readonly name: string;
+  readonly key: Bytes;
+}
+
+/** What the choice of graph and threshold rests on; the last four are logarithms to the base 2 of probabilities. */
+export interface Certificate {
+  readonly dropout: number;
+  readonly exactDropout: boolean;
+  readonly collusion: number;
+  readonly colluders: number;
+  readonly around: number;
+  readonly leastHonest: number;
+  readonly privacyBits: number;
+  readonly reliabilityBits: number;
+  readonly unreliable: number;
+  readonly disconnected: number;
+  readonly exposed: number;
+  readonly unmaskable: number;
+  /** Of the six steps, only where it was planned with them. */
+  readonly dropoutPerStep: readonly number[] | null;
+}
+
+/** What is agreed for rounds of learning. */
+export interface Learning {
+  readonly messageTypes: readonly string[];
+  readonly weightedBy: string;
+  readonly metrics: readonly string[];
+  readonly counters: readonly string[];
+  readonly clip: number;
+  readonly metricClip: number;
+  readonly maxWeight: number;
+  readonly fieldBits: number;
+}
+
+/** All that a charter says. */
+export interface Articles {
+  readonly version: 2;
+  /** A site accepts the newest that it was given by hand. */
+  readonly serial: number;
+  /** Seconds since 1970; from then on no round is joined. */
+  readonly expires: number;
+  /** A client's id is its place in here. */
+  readonly members: readonly Member[];
+  readonly graph: Graph;
+  readonly threshold: Threshold;
+  readonly generator: Generator;
+  readonly agreement: AgreementName;
+  readonly bits: Bits;
+  readonly leastRoster: number;
+  readonly minSurvivors: number;
+  readonly attempts: number;
+  readonly certificate: Certificate;
+  readonly learning: Learning | null;
+  readonly privacy: PrivacyTable | null;
+  readonly statistics: Schema | null;
+}
+
+/** A charter that has been checked, with its digest. */
+export interface Charter extends Articles {
+  /** The words of every vector, where noise or statistics fix them, else null. */
+  readonly length: number | null;
+  /** 32 bytes, which all sites compare by a way that the server does not control. */
+  readonly digest: Bytes;
+  /**
+   * Return the id of the member with this identity.
+   * @throws ConfigError for a key that is no member's.
+   */
+  place(publicKey: Uint8Array): number;
+}
+
+/** What holds between the articles of a charter, besides the limits of a configuration under it. */
+const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
+  ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
+  ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
+  ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
+  ["noise counts on no more honest clients than there are", (a) => (a.privacy?.honest ?? 0) <= honestAtLeast(a)],
+  ["noise about records needs statistics", (a) => a.privacy?.unit !== "record" || a.statistics !== null],
+  ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
+];
+
+/** Return how many honest clients are in every sum (15.1). */
+function honestAtLeast({ graph, minSurvivors, certificate, privacy }: Articles): number {
+  const everyone = privacy?.against === "follows" && graph.type === "complete";
+  return everyone ? minSurvivors - certificate.colluders : certificate.leastHonest;
+}
+
+/**
+ * Refuse articles that cannot work together, or not safely.
+ * @throws ConfigError that says which.
+ */
+export function checkArticles(articles: Articles): void {
+  const { graph, threshold, generator, agreement, bits, minSurvivors, members } = articles;
+  const terms = { graph, threshold, generator, agreement, bits, minSurvivors, clients: members.length };
+  const any = { seriesId: new Uint8Array(32), number: 0, length: 1, accept: true, charter: new Uint8Array(32) };
+  const config = { version: 2, guard: "active", ...terms, ...any } as const;
+  checkConfig(config);
+  checkFloor(config, DEFAULT_FLOOR);
+  const broken = RULES.find(([, holds]) => !holds(articles));
+  if (broken !== undefined) {
+    throw new ConfigError(`not a charter: ${broken[0]}`);
+  }
+  if (articles.learning !== null) {
+    levelsOf(articles.learning.fieldBits, members.length);
+  }
+  if (articles.statistics !== null) {
+    checkStatistics(articles.statistics, articles.privacy, members.length);
+  }
+}
+
+/**
+ * Refuse a charter that has expired.
+ * @param now Seconds since 1970.
+ * @throws ConfigError from the second on at which the charter expires.
+ */
+export function checkCurrent(charter: Charter, now: number = Date.now() / 1000): void {
+  if (!(now < charter.expires)) {
+    throw new ConfigError(`the charter has expired at ${charter.expires} seconds since 1970`);
+  }
+}
+
+/** Return the words of every vector, where noise or statistics fix them, else null. */
+export function lengthOf({ privacy, statistics }: Articles): number | null {
+  return statistics ? schemaLength(statistics) : privacy && privacyLength(privacy);
+}
+
+/** Return the place of a key among members. */
+export function placeOf(members: readonly Member[], publicKey: Uint8Array): number {
+  const place = members.findIndex((member) => equal(member.key, publicKey));
+  if (place < 0) {
+    throw new ConfigError("the charter has no member with this identity");
+  }
+  return place;
+}

@@ -1,0 +1,47 @@
+/** The file that keeps an identity: one line with the seed, which whoever reads it can sign with (13.1). */
+
+import type { Bytes } from "../bytes.js";
+import { ConfigError } from "../errors.js";
+import { keyOf, toBase64 } from "./base64.js";
+import { checkName, linesOf, PRIVATE } from "./characters.js";
+
+const HEAD = `${PRIVATE}1`;
+const LONGEST_NAME = 128;
+
+/** What a file of an identity says. */
+export interface IdentityFile {
+  /** The private key, 32 bytes. */
+  readonly seed: Bytes;
+  /** For people; empty if there is none. */
+  readonly name: string;
+}
+
+/**
+ * Read the file of an identity. Whether others can read the file, too, is for the caller to see.
+ * @throws ConfigError for anything but the one line of such a file.
+ */
+export function parseIdentityFile(file: string | Uint8Array): IdentityFile {
+  const lines = linesOf(file, "the identity");
+  const [head, seed, name, ...more] = (lines[0] ?? "").split(/ +/);
+  if (lines.length !== 1 || head !== HEAD || seed === undefined || more.length > 0) {
+    throw new ConfigError(`expected one line: ${HEAD}, a seed in base64, and a name or none`);
+  }
+  return { seed: keyOf(seed, "the seed of the identity"), name: holder(name) };
+}
+
+function holder(name = ""): string {
+  if (new TextEncoder().encode(name).length > LONGEST_NAME) {
+    throw new ConfigError(`the name of the identity has more than ${LONGEST_NAME} bytes`);
+  }
+  return name === "" ? name : checkName(name, "the name of the identity");
+}
+
+/**
+ * Return the text of the file that keeps an identity; see to it that only its owner can read it.
+ * @throws ConfigError for a seed of another size than 32 bytes, or what is no name.
+ */
+export function writeIdentityFile(seed: Uint8Array, name = ""): string {
+  const key = toBase64(seed);
+  keyOf(key, "the seed of the identity");
+  return `${[HEAD, key, holder(name)].join(" ").trimEnd()}\n`;
+}

@@ -1,0 +1,98 @@
+/**
+ * Where keystreams come from: Node's own ciphers, WebCrypto, or an engine; the fastest first. All give the same bytes.
+ */
+
+import type { Bytes } from "../bytes.js";
+import { builtin } from "../platform.js";
+import { PIECE } from "./adding.js";
+import { BLOCK_BYTES, type Engine, type Generator } from "./engine.js";
+import { ctrBlock } from "./web.js";
+
+/** A keystream (6.2), read in order. */
+export interface Keystream {
+  /** Return the next bytes, at most a piece: whole blocks, except at the end. */
+  next(bytes: number): Bytes | Promise<Bytes>;
+}
+
+/** Opens a keystream from a block on. */
+export type Source = (generator: Generator, key: Bytes, block: number) => Keystream | Promise<Keystream>;
+
+/** What is encrypted, so that the keystream is left. */
+const zeros = new Uint8Array(PIECE);
+
+interface NodeCrypto {
+  createCipheriv(name: string, key: Uint8Array, iv: Uint8Array): { update(text: Uint8Array): Bytes };
+  getCiphers(): string[];
+}
+
+/** What Node calls a generator, and where it begins: for ChaCha20 little-endian, the nonce behind the counter. */
+const NODE_CIPHERS: Readonly<Record<Generator, { name: string; start: (block: number) => Bytes }>> = {
+  "aes128-ctr": { name: "aes-128-ctr", start: ctrBlock },
+  chacha20: { name: "chacha20", start: (block) => ctrBlock(block).reverse() },
+};
+
+/** Node's own ciphers: no promise for each call, and ChaCha20 is there too. */
+export function nodeSource(generator: Generator): Source | undefined {
+  const crypto = builtin<NodeCrypto>("node:crypto");
+  const { name, start } = NODE_CIPHERS[generator];
+  if (!crypto?.getCiphers().includes(name)) {
+    return undefined;
+  }
+  return (_, key, block) => {
+    const cipher = crypto.createCipheriv(name, key, start(block));
+    return { next: (bytes) => cipher.update(zeros.subarray(0, bytes)) };
+  };
+}
+
+/** WebCrypto: AES alone. */
+export function webSource(generator: Generator): Source | undefined {
+  const subtle = (globalThis as { crypto?: Crypto }).crypto?.subtle as SubtleCrypto | undefined;
+  return subtle && generator === "aes128-ctr" ? (_, key, block) => webKeystream(subtle, key, block) : undefined;
+}
+
+async function webKeystream(subtle: SubtleCrypto, raw: Bytes, block: number): Promise<Keystream> {
+  const key = await subtle.importKey("raw", raw, "AES-CTR", false, ["encrypt"]);
+  let at = block;
+  return {
+    async next(bytes) {
+      const counter = ctrBlock(at);
+      at += Math.ceil(bytes / 16);
+      const text = zeros.subarray(0, bytes);
+      return new Uint8Array(await subtle.encrypt({ name: "AES-CTR", counter, length: 128 }, key, text));
+    },
+  };
+}
+
+/** An engine's keystreams: what is left where the platform has none. */
+export function engineSource(engine: Engine): Source {
+  return (generator, key, block) => {
+    let at = block;
+    return {
+      next(bytes) {
+        const stream = engine.keystream(generator, key, at, bytes);
+        at += Math.ceil(bytes / BLOCK_BYTES[generator]);
+        return stream;
+      },
+    };
+  };
+}
+
+let nowhere: MessagePort | undefined;
+
+/**
+ * Give the memory of a buffer back at once. Left to the garbage collector, hundreds of megabytes of keystreams take fresh
+ * memory each, and that costs several times what the cipher does; given back, the next one is written over the one
+ * before. What is sent to a port that nobody holds the other end of is dropped.
+ */
+export function discard({ buffer, byteLength }: Bytes): void {
+  if (byteLength === buffer.byteLength && typeof MessageChannel !== "undefined") {
+    nowhere ??= closedPort();
+    nowhere.postMessage(0, [buffer]);
+  }
+}
+
+function closedPort(): MessagePort {
+  const { port1, port2 } = new MessageChannel();
+  port2.close();
+  return port1;
+}

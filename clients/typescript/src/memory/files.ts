@@ -1,0 +1,130 @@
+/**
+ * A memory in a folder, for Node. A file that can be made only once stands for a round, or for a vector that has left: of
+ * two processes that make the same, one fails. The folder belongs to one identity, and never to a backup.
+ */
+
+import { toHex, type Bytes } from "../bytes.js";
+import { ConfigError, Unsupported } from "../errors.js";
+import type { Memory } from "../memory.js";
+import { builtin } from "../platform.js";
+
+/** As much of Node's files as is used here; its types are not for a package that browsers load. */
+interface NodeFiles {
+  mkdir(path: string, options: { recursive: boolean; mode: number }): Promise<unknown>;
+  open(path: string, flags: string, mode?: number): Promise<Handle>;
+  readFile(path: string, encoding: "utf8"): Promise<string>;
+  readdir(path: string): Promise<string[]>;
+  link(from: string, to: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  unlink(path: string): Promise<void>;
+}
+
+interface Handle {
+  writeFile(content: string): Promise<void>;
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Files of one folder; all that is written is on the disk when a promise is fulfilled. */
+export interface Files {
+  /** Make a file that is not there yet, whole or not at all; false if it is there. */
+  make(name: string, content?: string): Promise<boolean>;
+  /** Put a file in the place of another, or of none. */
+  replace(name: string, content: string): Promise<void>;
+  read(name: string): Promise<string>;
+  names(): Promise<readonly string[]>;
+}
+
+/**
+ * Return the memory of one identity in a folder, which is made if it is not there.
+ *
+ * @param folder - Where; others than its owner need not see into it.
+ */
+export function fileMemory(folder: string): Memory {
+  const files = inFiles(folder);
+  return {
+    usedRounds: { claim: async (round: Bytes) => (await files()).make(`round-${toHex(round)}`) },
+    tasks: {
+      spend: async (task: Bytes, attempts: number) => {
+        const here = await files();
+        for (let count = 1; count <= attempts; count++) {
+          if (await here.make(`vector-${toHex(task)}-${count}`)) {
+            return true;
+          }
+        }
+        return false;
+      },
+    },
+  };
+}
+
+/** Return what opens a folder, once it is first needed. */
+export function inFiles(folder: string): () => Promise<Files> {
+  let ready: Promise<Files> | undefined;
+  return () => (ready ??= opened(folder));
+}
+
+async function opened(folder: string): Promise<Files> {
+  const node = builtin<NodeFiles>("node:fs/promises");
+  if (node === undefined) {
+    throw new Unsupported("files need Node 20.16 or newer; in a browser use what is for IndexedDB");
+  }
+  const unwritable = (cause: unknown): never => {
+    throw new ConfigError(`the memory in ${folder} cannot be used`, { cause });
+  };
+  await node.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable);
+  const inside = (name: string): string => `${folder}/${name}`;
+  return {
+    make: (name, content = "") => made(node, folder, inside(name), content).catch(unwritable),
+    replace: (name, content) => replaced(node, folder, inside(name), content).catch(unwritable),
+    read: (name) => node.readFile(inside(name), "utf8").catch(unwritable),
+    names: () => node.readdir(folder).catch(unwritable),
+  };
+}
+
+async function made(node: NodeFiles, folder: string, path: string, content: string): Promise<boolean> {
+  const temporary = content === "" ? null : await aside(node, folder, content);
+  try {
+    await (temporary === null ? node.open(path, "wx", 0o600).then(synced) : node.link(temporary, path));
+  } catch (error) {
+    if ((error as { code?: string }).code === "EEXIST") {
+      return false;
+    }
+    throw error;
+  } finally {
+    await (temporary === null ? undefined : node.unlink(temporary));
+  }
+  await folderSynced(node, folder);
+  return true;
+}
+
+async function replaced(node: NodeFiles, folder: string, path: string, content: string): Promise<void> {
+  await node.rename(await aside(node, folder, content), path);
+  await folderSynced(node, folder);
+}
+
+/** Write a file under a name that nobody looks for, and return where it is. */
+async function aside(node: NodeFiles, folder: string, content: string): Promise<string> {
+  const path = `${folder}/new-${crypto.randomUUID()}`;
+  const file = await node.open(path, "wx", 0o600);
+  await synced(file, content);
+  return path;
+}
+
+async function folderSynced(node: NodeFiles, folder: string): Promise<void> {
+  const windows = (globalThis as { process?: { platform?: string } }).process?.platform === "win32";
+  if (!windows) {
+    await node.open(folder, "r").then(synced); // Windows has no such thing for folders
+  }
+}
+
+async function synced(file: Handle, content?: string): Promise<void> {
+  try {
+    if (content !== undefined) {
+      await file.writeFile(content);
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,28 @@
+/** What follows from accusations: no mask is shared with an accused, and without *accept* no vector leaves. */
+
+import { packIds } from "./messages.js";
+import { checkEnough, without } from "./neighbours.js";
+import { honest, type Round } from "./round.js";
+import type { Opened, Usable } from "./states.js";
+import { answered, type Answer } from "./step.js";
+
+/** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who has dropped. */
+export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {
+  const gone = new Set(dropped);
+  const accused = new Set(state.accused);
+  honest(
+    state.accused.every((client) => gone.has(client)),
+    "a neighbour that was accused is in V2",
+  );
+  const v2 = without(
+    state.opened,
+    dropped.filter((client) => !accused.has(client)),
+  );
+  checkEnough(v2, state.threshold);
+  return v2;
+}
+
+/** Complain in place of a vector, and take no further part. */
+export async function complaint(round: Round, { accused }: Usable): Promise<Answer> {
+  return answered(round, { kind: "Complained", accused, secrets: [] }, "complaint", { accused: packIds(accused) });
+}

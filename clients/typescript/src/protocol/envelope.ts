@@ -1,0 +1,38 @@
+/** Envelopes: what an exchange of a series has for a client, and what it answers (docs/protocol.md, 14.2). */
+
+import { join, le32, readLe32, type Bytes } from "../bytes.js";
+import { MalformedMessage } from "../errors.js";
+
+/** The most messages of an envelope: no more rounds have a step in one exchange. */
+const MOST = 3;
+const LENGTH = 4;
+
+/** Return messages in one envelope; none in an empty one. */
+export function packEnvelope(messages: readonly Uint8Array[]): Bytes {
+  return join(messages.flatMap((message) => [le32(message.length), message]));
+}
+
+/**
+ * Return the messages of an envelope, where they lie.
+ *
+ * @throws MalformedMessage for more than three messages, and for lengths that are cut off, zero or beyond the end.
+ */
+export function unpackEnvelope(envelope: Bytes): Bytes[] {
+  const messages: Bytes[] = [];
+  for (let at = 0; at < envelope.length; ) {
+    if (messages.length === MOST) {
+      throw new MalformedMessage(`an envelope has at most ${MOST} messages`);
+    }
+    if (envelope.length - at < LENGTH) {
+      throw new MalformedMessage("a length that is cut off");
+    }
+    const length = readLe32(envelope, at);
+    at += LENGTH;
+    if (length === 0 || length > envelope.length - at) {
+      throw new MalformedMessage(`a message of ${length} bytes where ${envelope.length - at} are left`);
+    }
+    messages.push(envelope.subarray(at, at + length));
+    at += length;
+  }
+  return messages;
+}

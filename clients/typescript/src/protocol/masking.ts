@@ -1,0 +1,123 @@
+/** Step 2: the vector goes under its masks, once (docs/protocol.md, 3.4 and section 9). */
+
+import { equal, wipe, type Bytes } from "../bytes.js";
+import { vectorBytes } from "../config.js";
+import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
+import { maskSign, selfMaskKey } from "../crypto/keys.js";
+import type { Bits, Mask } from "../crypto/masks.js";
+import { TaskSpent } from "../errors.js";
+import { checkTask, checkVector } from "./joining.js";
+import { callers, honest, roundKey, type Round, type Source } from "./round.js";
+import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
+
+/**
+ * Return the masked vector, when the request has passed all its checks but those of the task.
+ *
+ * Up to the count everything is the caller's, and may fail without an end to the round: nothing has been masked. Once
+ * the vector is counted, in a memory that outlasts this process, only this function goes on, and whatever it throws is
+ * an abort. So no vector leaves uncounted, and there is no second one under the same masks.
+ */
+export async function maskedVector(
+  round: Round,
+  { work, selfSecret, ahead }: Usable,
+  v2: readonly Opened[],
+  task: Bytes,
+): Promise<Bytes> {
+  await checkWork(round, work.task, task);
+  const vector = await vectorOf(round, work.vector);
+  await count(round, task);
+  return ahead === null ? maskAll(round, vector, selfSecret, v2) : maskWith(round, vector, ahead, v2);
+}
+
+/** Return the state in which all masks are summed that may be needed. */
+export async function sumAhead(round: Round, state: Accepted | AcceptedAmong): Promise<State> {
+  if (state.ahead !== null) {
+    return state;
+  }
+  const sum = await maskAll(round, new Uint8Array(vectorBytes(round.config)), state.selfSecret, state.opened);
+  const ahead = Object.freeze({ sum, among: state.opened });
+  return Object.freeze({ ...state, ahead, secrets: [...state.secrets, sum] });
+}
+
+/** Return the rows of shares that are left of a state when the vector has left, this client's own among them. */
+export function rowsOf(round: Round, { row, threshold }: Usable, v2: readonly Opened[]): Rows & { secrets: Bytes[] } {
+  const own: Held = { client: round.client, masked: false, row };
+  const others = v2.map(({ client, masked, row: theirs }): Held => ({ client, masked, row: theirs }));
+  const rows = [...others, own].sort((a, b) => a.client - b.client);
+  return { threshold, rows, secrets: rows.map((held) => held.row) };
+}
+
+async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {
+  const own = await callers(round, () => made(source, (bytes) => checkTask(bytes, round.tasks)));
+  honest(equal(own, task), "the round is about another task");
+}
+
+/** Return a copy of the vector: it is masked where it lies, and the caller's stays as it is. */
+function vectorOf(round: Round, source: Source): Promise<Bytes> {
+  return callers(round, async () => new Uint8Array(await made(source, (bytes) => checkVector(round.config, bytes))));
+}
+
+async function made(source: Source, check: (bytes: unknown) => void): Promise<Bytes> {
+  const bytes = typeof source === "function" ? await source() : source;
+  check(bytes);
+  return bytes;
+}
+
+/** Count the vector for its task and charge it, before it is masked; neither is ever taken back. */
+async function count(round: Round, task: Bytes): Promise<void> {
+  const { tasks, attempts, account, config } = round;
+  await callers(round, async () => {
+    if (tasks !== null && !(await tasks.spend(task.slice(), attempts))) {
+      throw new TaskSpent(`${attempts} vectors have left for this task`);
+    }
+    await account?.charge(roundKey(config));
+  });
+}
+
+/** Add the self mask and all pair masks. */
+async function maskAll(round: Round, vector: Bytes, selfSecret: Bytes, among: readonly Opened[]): Promise<Bytes> {
+  const { engine, context, client, config } = round;
+  const key = await selfMaskKey(engine, selfSecret, context, client, config.generator);
+  try {
+    return await mask(round, vector, [{ key, sign: 1 }, ...pairMasks(round, among, 1)]);
+  } finally {
+    wipe(key);
+  }
+}
+
+/** Add the masks that were summed ahead, less those of neighbours that have dropped out since. */
+async function maskWith(round: Round, vector: Bytes, ahead: Ahead, v2: readonly Opened[]): Promise<Bytes> {
+  const present = new Set(v2);
+  const gone = ahead.among.filter((other) => !present.has(other));
+  await addVector(vector, ahead.sum, round.config.bits);
+  return mask(round, vector, pairMasks(round, gone, -1));
+}
+
+/** Add one vector to another, in place. */
+async function addVector(vector: Bytes, other: Bytes, bits: Bits): Promise<void> {
+  const sum = await takeSum();
+  for (let at = 0; at < vector.length; at += PIECE) {
+    const piece = vector.subarray(at, at + PIECE);
+    sum.piece.set(piece);
+    sum.add(other.subarray(at, at + PIECE), bits, 1);
+    piece.set(sum.piece.subarray(0, piece.length));
+  }
+  giveBack(sum);
+}
+
+function pairMasks(round: Round, among: readonly Opened[], times: 1 | -1): Mask[] {
+  return among.flatMap(({ client, maskKey }) =>
+    maskKey === null ? [] : [{ key: maskKey, sign: (times * maskSign(round.client, client)) as 1 | -1 }],
+  );
+}
+
+async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promise<Bytes> {
+  const { masker, config, engine, signal, progress } = round;
+  const options = { engine, signal, ...(progress === null ? {} : { progress }) };
+  try {
+    return masks.length === 0 ? vector : await masker(vector, config.bits, config.generator, masks, options);
+  } catch (error) {
+    wipe(...(vector.length > 0 ? [vector] : [])); // one that went to another thread is not here any more
+    throw error;
+  }
+}

@@ -1,0 +1,157 @@
+/** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
+
+import { join, le32, readLe32, type Bytes } from "../bytes.js";
+import { largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { agreementOf } from "../crypto/agreements.js";
+import { MalformedMessage } from "../errors.js";
+import { encode, Reader } from "../wire.js";
+import { setBytes } from "./sets.js";
+
+/** What limits depend on, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
+interface Sizes {
+  readonly B: number;
+  readonly T: number;
+  readonly Q: number;
+  readonly D: number;
+  readonly vector: number;
+  readonly S: number;
+  readonly P: number;
+}
+
+interface Kind {
+  /** The byte strings behind the client, in order. */
+  readonly fields: readonly string[];
+  /** The most bytes of all fields. */
+  readonly most: (sizes: Sizes) => number;
+}
+
+/** Every message: its fields in order, and the most bytes of them. */
+export const MESSAGES = {
+  "advertise-request": { fields: ["number"], most: () => 4 },
+  "advertise-reply": { fields: ["keys"], most: ({ B }) => B },
+  "share-request": { fields: ["neighbours", "keys", "masked"], most: ({ B, D }) => (5 + B) * D },
+  "share-reply": { fields: ["commitment", "sealed"], most: ({ T, D }) => 32 + T * D },
+  "accept-request": { fields: ["dropped", "commitments", "sealed"], most: ({ T, D }) => (36 + T) * D },
+  "accept-reply": { fields: ["accused", "deposits"], most: ({ Q, D }) => (4 + Q) * D },
+  "mask-request": { fields: ["dropped", "task"], most: ({ D }) => 32 + 4 * D },
+  "mask-at-once-request": {
+    fields: ["dropped", "commitments", "sealed", "task"],
+    most: ({ T, D }) => 32 + (36 + T) * D,
+  },
+  "mask-reply": { fields: ["tag", "among", "task", "vector"], most: ({ vector }) => 80 + vector },
+  complaint: { fields: ["accused"], most: ({ D }) => 4 * D },
+  "unmask-request": { fields: ["dropped"], most: ({ D }) => 4 * D },
+  "unmask-reply": { fields: ["shares"], most: ({ D }) => 32 + 32 * D },
+
+  "signed-advertise-reply": { fields: ["keys", "signature"], most: ({ B }) => 64 + B },
+  "roster-request": {
+    fields: ["v1", "root", "keys", "signatures", "proof"],
+    most: ({ B, D, S, P }) => 32 + (64 + B) * D + S + P,
+  },
+  "mask-among-request": { fields: ["v2", "task"], most: ({ S }) => 32 + S },
+  "mask-among-at-once-request": {
+    fields: ["v2", "commitments", "sealed", "task"],
+    most: ({ T, D, S }) => 32 + (32 + T) * D + S,
+  },
+  "signed-mask-reply": {
+    fields: ["digest", "among", "task", "signature", "receipt", "vector"],
+    most: ({ vector }) => 224 + vector,
+  },
+  "confirm-request": { fields: ["v3"], most: ({ S }) => S },
+  "confirm-reply": { fields: ["signature"], most: () => 64 },
+  "signed-unmask-request": { fields: ["confirmed", "signatures"], most: ({ D }) => 65 * D },
+} as const satisfies Record<string, Kind>;
+
+export type MessageName = keyof typeof MESSAGES;
+
+/** The byte strings of a message by their names. */
+export type Fields<Name extends MessageName> = Readonly<Record<(typeof MESSAGES)[Name]["fields"][number], Bytes>>;
+
+/** A message that was read. */
+export interface Message<Name extends MessageName> {
+  readonly context: Bytes;
+  /** The client that it is from or for. */
+  readonly client: number;
+  readonly fields: Fields<Name>;
+}
+
+/** The most bytes of a message without its fields: its headers, name, context and client. */
+const AROUND = 96;
+
+function sizesOf(config: RoundConfig): Sizes {
+  const { keyBytes: B, sealedBytes: T, depositBytes: Q } = agreementOf(config.agreement);
+  const D = largestDegree(config);
+  const P = 32 * Math.min((D + 1) * config.clients.toString(2).length, 2 * config.clients);
+  return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
+}
+
+/** Return the most bytes that a message can have in a round. */
+export function messageLimit(name: MessageName, config: RoundConfig): number {
+  return AROUND + MESSAGES[name].most(sizesOf(config));
+}
+
+/** Return the one encoding of a message; its fields are copied once. */
+export function encodeMessage<Name extends MessageName>(
+  name: Name,
+  context: Uint8Array,
+  client: number,
+  fields: Fields<Name>,
+): Bytes {
+  const byName: Readonly<Record<string, Bytes>> = fields;
+  return encode([name, context, client, ...MESSAGES[name].fields.map((field) => byName[field]!)]);
+}
+
+/**
+ * Return the message of this kind that the bytes are, its fields as copies of their own.
+ *
+ * @throws MalformedMessage for more bytes than such a message has in the round, before any is read, for another
+ *   message, and for anything but its one encoding.
+ */
+export function decodeMessage<Name extends MessageName>(
+  data: Uint8Array,
+  name: Name,
+  config: RoundConfig,
+): Message<Name> {
+  return readMessage(data, name, messageLimit(name, config));
+}
+
+/** Return the message of this kind that the bytes are, as decodeMessage does, of at most so many bytes. */
+export function readMessage<Name extends MessageName>(data: Uint8Array, name: Name, most: number): Message<Name> {
+  if (data.length > most) {
+    throw new MalformedMessage(`${name}: expected at most ${most} bytes, got ${data.length}`);
+  }
+  const fields: readonly string[] = MESSAGES[name].fields;
+  const reader = new Reader(data);
+  expect(reader.array() === 3 + fields.length && reader.text() === name, `expected the message ${name}`);
+  const context = reader.bytes();
+  expect(context.length === 32, `${name}: expected a context of 32 bytes, got ${context.length}`);
+  const client = reader.integer();
+  expect(0 <= client && client < 2 ** 32, `${name}: a client outside of 0 ... 2^32 - 1`);
+  const read = Object.fromEntries(fields.map((field) => [field, reader.bytes()]));
+  reader.end();
+  return { context, client: Number(client), fields: read as Fields<Name> };
+}
+
+function expect(holds: boolean, what: string): void {
+  if (!holds) {
+    throw new MalformedMessage(what);
+  }
+}
+
+/** Return a list of ids as it travels. */
+export function packIds(ids: readonly number[]): Bytes {
+  return join(ids.map(le32));
+}
+
+/**
+ * Return the ids of a packed list.
+ *
+ * @throws MalformedMessage unless they are whole, strictly ascending and below the number of clients.
+ */
+export function unpackIds(data: Uint8Array, clients: number): number[] {
+  expect(data.length % 4 === 0, `expected a multiple of 4 bytes, got ${data.length}`);
+  const ids = Array.from({ length: data.length / 4 }, (_, at) => readLe32(data, 4 * at));
+  expect(ids.every((id, at) => at === 0 || ids[at - 1]! < id), "ids are not strictly ascending");
+  expect((ids.at(-1) ?? 0) < clients, `expected ids below ${clients}, got ${ids.at(-1)}`);
+  return ids;
+}

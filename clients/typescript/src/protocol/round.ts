@@ -1,0 +1,103 @@
+/** What stays the same through a round: who takes part in what, and with which tools. */
+
+import { concat, le32, type Bytes } from "../bytes.js";
+import type { Charter } from "../charter/charter.js";
+import type { RoundConfig } from "../config.js";
+import type { Agreement } from "../crypto/agreements.js";
+import type { Engine, Random } from "../crypto/engine.js";
+import type { Masker } from "../crypto/masks.js";
+import type { Identity } from "../crypto/signatures.js";
+import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
+import type { Floor } from "../floor.js";
+import type { Account, TaskCounts } from "../memory.js";
+
+/** Something that is there, or is made when it is needed. */
+export type Source = Bytes | (() => Bytes | Promise<Bytes>);
+
+/** What a client contributes: the vector, and the task that it was made for (3.4). */
+export interface Work {
+  /** Little-endian words. */
+  readonly vector: Source;
+  readonly task: Source;
+}
+
+/** Of the guard `active`: what all members have agreed on, and who this one is. */
+export interface Membership {
+  readonly charter: Charter;
+  readonly identity: Identity;
+}
+
+/** All that the steps of one client in one round share. Nothing in here is a secret of the round. */
+export interface Round {
+  readonly engine: Engine;
+  readonly random: Random;
+  readonly config: RoundConfig;
+  readonly context: Bytes;
+  /** The id of this client. */
+  readonly client: number;
+  readonly agreement: Agreement;
+  /** The least that this client takes part in (3.3); under `active` the charter says that. */
+  readonly floor: Floor;
+  /** Under `active`, else null. */
+  readonly membership: Membership | null;
+  readonly tasks: TaskCounts | null;
+  /** How often a vector may leave for one task. */
+  readonly attempts: number;
+  readonly account: Account | null;
+  readonly masker: Masker;
+  readonly progress: ((done: number, all: number) => void) | null;
+  /** Says that the client has left. */
+  readonly signal: AbortSignal;
+}
+
+/** Bytes of a task (3.4). */
+export const TASK_BYTES = 32;
+
+/** Return the 36 bytes by which memories and ledgers know a round: its series and its number. */
+export function roundKey(config: RoundConfig): Bytes {
+  return concat(config.seriesId, le32(config.number));
+}
+
+/** Throw FaultyServer unless the request is as an honest server would make it. */
+export function honest(holds: boolean, text: string): asserts holds {
+  if (!holds) {
+    throw new FaultyServer(text);
+  }
+}
+
+/** Throw FaultyServer unless there are so many bytes. */
+export function sized(field: Bytes, bytes: number, what: string): Bytes {
+  honest(field.length === bytes, `${what}: expected ${bytes} bytes, got ${field.length}`);
+  return field;
+}
+
+/**
+ * Return the bytes of the caller as a plain array where they lie: Node's Buffer has a slice that is no copy. What is
+ * not bytes is a mistake of the caller, and no reason to leave a round.
+ */
+export function plainBytes(data: Uint8Array): Uint8Array {
+  if (!(data instanceof Uint8Array)) {
+    throw new ConfigError("expected bytes, as a Uint8Array");
+  }
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** Wraps what the caller's own memory, ledger or function threw: it is no abort, and the state stays. */
+export class CallersError extends CcesaError {
+  override readonly name = "CallersError";
+}
+
+/**
+ * Run what belongs to the caller, while nothing of this step has been counted, masked or sent. Whatever it throws
+ * reaches the caller, and the same request may come again.
+ */
+export async function callers<T>(round: Round, work: () => T | Promise<T>): Promise<T> {
+  let result: T;
+  try {
+    result = await work();
+  } catch (cause) {
+    throw new CallersError("the caller's own", { cause });
+  }
+  round.signal.throwIfAborted(); // it may have taken long, and the client may have left
+  return result;
+}

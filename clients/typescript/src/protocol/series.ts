@@ -1,0 +1,263 @@
+/** A client of a series: the steps of its rounds ride along with each other (docs/protocol.md, section 14). */
+
+import { equal, readLe32, toHex, type Bytes } from "../bytes.js";
+import { checkConfig, contextOf, numbered, type RoundConfig } from "../config.js";
+import type { Engine } from "../crypto/engine.js";
+import { systemEngine } from "../crypto/engines.js";
+import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../errors.js";
+import type { UsedRounds } from "../memory.js";
+import type { RoundClient } from "./client.js";
+import { packEnvelope, unpackEnvelope } from "./envelope.js";
+import { decodeMessage, MESSAGES } from "./messages.js";
+import { honest, plainBytes, roundKey, sized } from "./round.js";
+import { stepsOf, strideOf } from "./steps.js";
+
+/** The request that a round begins with. */
+const ASKING = "advertise-request";
+
+/** What a client of a series is given. */
+export interface SeriesOptions {
+  /** Of the first round; those of the others differ in their numbers only. */
+  readonly config: RoundConfig;
+  /** Joins a round of the series. The memory of used rounds is the series' affair: none is given to the client. */
+  readonly client: (config: RoundConfig) => Promise<RoundClient>;
+  /** Rounds that were joined; with it none is joined twice. */
+  readonly usedRounds?: UsedRounds | undefined;
+  readonly engine?: Engine | undefined;
+}
+
+/** A round in flight. */
+interface Flight {
+  readonly number: number;
+  readonly client: RoundClient;
+}
+
+/** A message of an envelope, with the round that it belongs to. */
+interface Item {
+  readonly message: Bytes;
+  /** The request that it is, by its name. */
+  readonly name: string;
+  readonly number: number;
+  /** In hexadecimal digits, by which rounds in flight are found. */
+  readonly context: string;
+}
+
+/**
+ * A client of all rounds of a series. Hand it every envelope of the server, and send what it returns.
+ *
+ * It holds one client per round in flight. Each refuses by itself, and leaves its round alone.
+ */
+export class SeriesClient {
+  readonly #options: SeriesOptions;
+  readonly #flights = new Map<string, Flight>();
+  readonly #faults = new Map<number, CcesaError>();
+  /** The latest exchange that was entered. */
+  #latest = 0;
+  /** The highest number that was advertised for. */
+  #highest: number;
+  #over = false;
+  #busy = false;
+
+  /**
+   * @param options The first configuration, and how a round is joined.
+   * @throws ConfigError for a configuration without *accept*, which rounds of a series have.
+   */
+  constructor(options: SeriesOptions) {
+    checkConfig(options.config);
+    if (!options.config.accept) {
+      throw new ConfigError("rounds of a series have the step accept");
+    }
+    this.#options = options;
+    this.#highest = options.config.number - 1;
+  }
+
+  /** The numbers of the rounds in flight. */
+  get rounds(): readonly number[] {
+    return [...this.#flights.values()].map(({ number }) => number);
+  }
+
+  /** Why rounds have ended for this client before their time, by their numbers. */
+  get faults(): ReadonlyMap<number, CcesaError> {
+    return this.#faults;
+  }
+
+  /** Whether the series has ended. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /**
+   * Answer an envelope. The same one again gets the same answer, but for masked vectors. An empty one ends the series.
+   *
+   * @throws FaultyServer for an envelope that an honest server would not send; nothing has changed.
+   * @throws OrderError after the end, and while another envelope is being answered.
+   * @throws ConfigError for anything but bytes.
+   */
+  async receive(envelope: Uint8Array): Promise<Bytes> {
+    if (this.#busy) {
+      throw new OrderError("another envelope is being answered");
+    }
+    const own = plainBytes(envelope).slice();
+    this.#busy = true;
+    try {
+      return await this.#receive(own);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /** Sum the masks ahead, of all rounds that have accepted their shares. */
+  async prepare(): Promise<void> {
+    await Promise.all([...this.#flights.values()].map(({ client }) => client.prepare()));
+  }
+
+  /** End the series: all rounds in flight are left, and nothing is answered any more. */
+  stop(): void {
+    this.#over = true;
+    this.#flights.forEach(({ client }) => client.leave());
+    this.#flights.clear();
+  }
+
+  async #receive(envelope: Bytes): Promise<Bytes> {
+    if (envelope.length === 0) {
+      this.stop();
+      return packEnvelope([]);
+    }
+    this.#goOn();
+    const items = await this.#items(faulty(() => unpackEnvelope(envelope)));
+    this.#latest = this.#exchangeOf(items);
+    await this.#start(items);
+    this.#leaveOthers(items);
+    const replies: Bytes[] = [];
+    for (const item of items) {
+      replies.push(...(await this.#handOver(item)));
+      this.#goOn();
+    }
+    return packEnvelope(replies);
+  }
+
+  #goOn(): void {
+    if (this.#over) {
+      throw new OrderError("the series has ended");
+    }
+  }
+
+  /** Point 2: messages of rounds in flight, or that ask for a new one; others are passed over. */
+  async #items(messages: readonly Bytes[]): Promise<Item[]> {
+    const items: Item[] = [];
+    for (const message of messages) {
+      const front = frontOf(message);
+      const flight = this.#flights.get(front.context);
+      if (flight !== undefined) {
+        items.push({ message, ...front, number: flight.number });
+      } else if (front.name === ASKING) {
+        items.push({ message, ...front, number: await this.#numberOf(message) });
+      }
+    }
+    honest(items.length > 0, "nothing in the envelope is of a round of this client");
+    return items;
+  }
+
+  /** Return the number of the round that a message asks for, which is one of this series. */
+  async #numberOf(message: Bytes): Promise<number> {
+    const { context, fields } = faulty(() => decodeMessage(message, ASKING, this.#options.config));
+    const number = readLe32(sized(fields.number, 4, "number"), 0);
+    const own = await contextOf(await this.#engine(), numbered(this.#options.config, number));
+    honest(equal(own, context), "a round of another series, or with another number");
+    return number;
+  }
+
+  /** Points 3 and 4: one request for each round, and all of one exchange that is not past. */
+  #exchangeOf(items: readonly Item[]): number {
+    const { config } = this.#options;
+    const steps = stepsOf(config);
+    const places = items.map(({ name }) => steps.findIndex(({ request }) => request === name));
+    honest(!places.includes(-1), "a message is no request of a step");
+    honest(new Set(items.map(({ number }) => number)).size === items.length, "two messages are of one round");
+    const [first, ...rest] = items.map(({ number }, at) => (number - config.number) * strideOf(config) + places[at]!);
+    honest(rest.every((exchange) => exchange === first), "messages of two exchanges are in one envelope");
+    honest(first! >= this.#latest, "the envelope is of an exchange that is past");
+    return first!;
+  }
+
+  /** Point 5: a round that is asked for is joined once, and never one below another. */
+  async #start(items: readonly Item[]): Promise<void> {
+    for (const { number, context } of items.filter((item) => !this.#flights.has(item.context))) {
+      if (number > this.#highest) {
+        this.#highest = number; // whatever becomes of it, there is no second state for it
+        await this.#join(number, context).catch((error: unknown) => this.#fault(number, error));
+      }
+    }
+  }
+
+  async #join(number: number, context: string): Promise<void> {
+    const { usedRounds, client: join } = this.#options;
+    const config = numbered(this.#options.config, number);
+    if (usedRounds !== undefined && !(await usedRounds.claim(roundKey(config)))) {
+      throw new ConfigError("this round was joined before");
+    }
+    const client = await join(config);
+    if (this.#over || toHex(client.context) !== context) {
+      client.leave();
+      throw new ConfigError("the series has ended, or the client is of another round");
+    }
+    this.#flights.set(context, { number, client });
+  }
+
+  /** Point 6: a round without a message goes on without this client, or is over. */
+  #leaveOthers(items: readonly Item[]): void {
+    const named = new Set(items.map(({ context }) => context));
+    [...this.#flights.keys()].filter((context) => !named.has(context)).forEach((context) => this.#leave(context));
+  }
+
+  /** Point 7: the round's own client checks and answers; one that refuses is left. */
+  async #handOver({ message, number, context }: Item): Promise<Bytes[]> {
+    const flight = this.#flights.get(context);
+    if (flight === undefined) {
+      return [];
+    }
+    try {
+      return [await flight.client.receive(message)];
+    } catch (error) {
+      if (!(error instanceof OrderError)) { // which is a masked vector once more
+        this.#leave(context);
+        this.#fault(number, error);
+      }
+      return [];
+    }
+  }
+
+  #leave(context: string): void {
+    this.#flights.get(context)?.client.leave();
+    this.#flights.delete(context);
+  }
+
+  #fault(number: number, error: unknown): void {
+    const fault = error instanceof CcesaError ? error : new CcesaError("the round could not go on", { cause: error });
+    this.#faults.set(number, fault);
+  }
+
+  async #engine(): Promise<Engine> {
+    return this.#options.engine ?? systemEngine();
+  }
+}
+
+/** Return what is read; what is malformed is the server's fault. */
+function faulty<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof MalformedMessage ? new FaultyServer(error.message, { cause: error }) : error;
+  }
+}
+
+/** Return the name at the front of a message and the context behind it; what has the name of no message has neither. */
+function frontOf(message: Bytes): { name: string; context: string } {
+  const [array = 0, header = 0] = message;
+  const end = 2 + (header & 31);
+  const name = String.fromCharCode(...message.subarray(2, end));
+  if (array >> 4 !== 0x9 || header >> 5 !== 0b101 || !Object.hasOwn(MESSAGES, name)) {
+    return { name: "", context: "" };
+  }
+  return { name, context: toHex(message.subarray(end + 2, end + 34)) };
+}

@@ -1,0 +1,131 @@
+/** What a hub answers. It may be anything, of any size; everything is bounded and checked here, before it is used. */
+
+import type { Bytes } from "../bytes.js";
+import { FaultyServer } from "../errors.js";
+import { shown } from "./errors.js";
+
+/** The most bytes of an answer that is JSON, unless a result is asked for. */
+export const MOST_JSON = 1 << 20;
+const PROBLEM = "urn:ccesa:problem:";
+
+/** One answer, read to its end; the status 0 stands for none at all. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  readonly body: Bytes;
+  /** Why there is none. */
+  readonly reason?: string;
+}
+
+/** An object of JSON, of whose fields nothing is known yet. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Return the object that a body is in JSON; throws FaultyServer for anything else. */
+export function fieldsOf(body: Uint8Array): Fields {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    throw new FaultyServer("expected JSON from the hub, got something else: is this its address?");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new FaultyServer("expected a JSON object from the hub, got another value");
+  }
+  return value as Fields;
+}
+
+/** Return a field that is a text. */
+export function textOf(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== "string") {
+    throw new FaultyServer(`expected a text as "${name}" from the hub, got ${shown(JSON.stringify(value), 40)}`);
+  }
+  return value;
+}
+
+/** Return a field that is a whole number of at least so much. */
+export function numberOf(fields: Fields, name: string, least: number): number {
+  const value = fields[name];
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
+    throw new FaultyServer(`expected a number as "${name}" from the hub, got ${shown(JSON.stringify(value), 40)}`);
+  }
+  return value;
+}
+
+/** Return the bytes of a text in base64 with its padding; throws FaultyServer for another, or for more bytes. */
+export function fromBase64(text: string, most: number): Bytes {
+  if (text.length > 4 * Math.ceil(most / 3) || text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
+    throw new FaultyServer(`expected at most ${most} bytes in base64 from the hub, got something else`);
+  }
+  const characters = atob(text);
+  const data = new Uint8Array(characters.length);
+  for (let at = 0; at < data.length; at++) {
+    data[at] = characters.charCodeAt(at);
+  }
+  return data;
+}
+
+/** Return a header that is a whole number from 0 on, or null where it is not there or anything else. */
+export function countIn(answer: Answer, name: string): number | null {
+  const text = answer.headers.get(name);
+  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : null;
+}
+
+/** What a refusal says: its name, or an empty one, and its fields. */
+export function problemOf(answer: Answer): { name: string; fields: Fields } {
+  try {
+    const fields = fieldsOf(answer.body);
+    const type = textOf(fields, "type");
+    return { name: type.startsWith(PROBLEM) ? type.slice(PROBLEM.length) : "", fields };
+  } catch {
+    return { name: "", fields: {} };
+  }
+}
+
+/** Return an answer in a few words, for people: nothing in them can break out of a line. */
+export function inWords(answer: Answer): string {
+  if (answer.status === 0) {
+    return shown(answer.reason ?? "no answer");
+  }
+  const { name, fields } = problemOf(answer);
+  const said = typeof fields["detail"] === "string" ? fields["detail"] : name;
+  return said === "" ? `${answer.status}` : `${answer.status}: ${shown(said)}`;
+}
+
+/** Return the content of a response, of at most so many bytes; `alive` is called with each piece that comes. */
+export async function contentOf(response: Response, most: number, alive: () => void): Promise<Bytes> {
+  const tooMuch = (): FaultyServer => new FaultyServer(`expected at most ${most} bytes from the hub, got more`);
+  if (Number(response.headers.get("content-length") ?? 0) > most) {
+    throw tooMuch();
+  }
+  if (response.body === null || response.body === undefined) {
+    const whole = new Uint8Array(await response.arrayBuffer());
+    if (whole.length > most) {
+      throw tooMuch();
+    }
+    return whole;
+  }
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body.getReader();
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    alive();
+    size += next.value.length;
+    if (size > most) {
+      await reader.cancel().catch(() => undefined);
+      throw tooMuch();
+    }
+    pieces.push(next.value);
+  }
+  return joined(pieces, size);
+}
+
+function joined(pieces: readonly Uint8Array[], size: number): Bytes {
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

@@ -1,0 +1,96 @@
+/** Arrays in tasks: MessagePack of a list of `[name, type, shape, bytes]`, with numpy's names of types, little-endian. */
+
+import type { Bytes } from "../bytes.js";
+import { MalformedMessage } from "../errors.js";
+import { decode, encode, type Value } from "../wire.js";
+
+const TYPES = {
+  "<f4": Float32Array,
+  "<f8": Float64Array,
+  "|i1": Int8Array,
+  "|u1": Uint8Array,
+  "<i2": Int16Array,
+  "<u2": Uint16Array,
+  "<i4": Int32Array,
+  "<u4": Uint32Array,
+  "<i8": BigInt64Array,
+  "<u8": BigUint64Array,
+} as const;
+
+const MOST_ARRAYS = 1 << 16;
+const MOST_SIDES = 32;
+
+/** The numbers of an array, the last index running fastest. */
+export type Numbers =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** An array with its shape. */
+export interface NamedArray {
+  readonly shape: readonly number[];
+  readonly data: Numbers;
+}
+
+/** Arrays by name, in the order of the model that they are. */
+export type Arrays = ReadonlyMap<string, NamedArray>;
+
+/**
+ * Return the arrays that a task has.
+ *
+ * @throws MalformedMessage for bytes that are none, and for arrays that are at odds with themselves.
+ */
+export function unpackArrays(payload: Uint8Array): Arrays {
+  const list = decode(payload);
+  if (!Array.isArray(list) || list.length > MOST_ARRAYS) {
+    throw new MalformedMessage("expected a task with arrays in it, got something else");
+  }
+  const arrays = new Map<string, NamedArray>();
+  for (const entry of list as readonly Value[]) {
+    const [name, array] = unpacked(entry);
+    if (arrays.has(name)) {
+      throw new MalformedMessage("a task has two arrays of one name");
+    }
+    arrays.set(name, array);
+  }
+  return arrays;
+}
+
+function unpacked(entry: Value): [string, NamedArray] {
+  const [name, type, shape, data] = Array.isArray(entry) && entry.length === 4 ? (entry as readonly Value[]) : [];
+  if (typeof name !== "string" || typeof type !== "string" || !isShape(shape) || !(data instanceof Uint8Array)) {
+    throw new MalformedMessage("an array of a task is not [name, type, shape, bytes]");
+  }
+  if (!Object.hasOwn(TYPES, type)) {
+    throw new MalformedMessage(`an array of a task is not of one of the types ${Object.keys(TYPES).join(", ")}`);
+  }
+  const Type = TYPES[type as keyof typeof TYPES];
+  const size = shape.reduce((product, side) => product * side, 1);
+  // With a side of 0 the others might be anything; they are bounded as if it were 1.
+  const bounded = shape.reduce((product, side) => product * Math.max(side, 1), 1);
+  if (!Number.isSafeInteger(8 * bounded) || data.length !== size * Type.BYTES_PER_ELEMENT) {
+    throw new MalformedMessage("an array of a task has another number of bytes than its shape");
+  }
+  return [name, { shape, data: new Type(new Uint8Array(data).buffer) }];
+}
+
+function isShape(value: Value | undefined): value is readonly number[] {
+  return Array.isArray(value) && value.length <= MOST_SIDES && value.every((side) => typeof side === "number");
+}
+
+/** Return arrays as a task has them: what a coordinator in this language would hand to a hub. */
+export function packArrays(arrays: Arrays): Bytes {
+  return encode(
+    [...arrays].map(([name, { shape, data }]) => {
+      const type = Object.entries(TYPES).find(([, Type]) => data instanceof Type)![0];
+      return [name, type, shape, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)];
+    }),
+  );
+}

@@ -1,0 +1,77 @@
+/** What a hub announces, held against what the participant brings; nothing is said to a hub before that. */
+
+import { fromHex, equal, type Bytes } from "../bytes.js";
+import type { Charter } from "../charter/charter.js";
+import { decodeConfig, type RoundConfig } from "../config.js";
+import { ConfigError, FaultyServer } from "../errors.js";
+import { fieldsOf, fromBase64, inWords, numberOf, textOf, type Fields } from "./answers.js";
+import { shown } from "./errors.js";
+import type { Line } from "./line.js";
+
+const MOST_CONFIG = 1024;
+const MOST_PART = 1 << 26;
+const PART = 1 << 23;
+
+/** What is announced. */
+export interface Announcement {
+  readonly over: boolean;
+  /** The newest series, from 1 on; 0 if there is none yet. */
+  readonly series: number;
+  /** The latest question that is over, or -1. */
+  readonly question: number;
+  readonly partBytes: number;
+  /** The hub's form of contributions: believed only where there is no charter. */
+  readonly form: unknown;
+  /** The configuration of the series' first round; not there before the first series. */
+  readonly config?: RoundConfig;
+}
+
+/** Return what the hub announces, when there is a series after this one or the time is up. */
+export async function announced(line: Line, charter: Charter | null, after: number, wait: number): Promise<Announcement> {
+  const answer = await line.call({ method: "GET", path: `/v1/federation?after=${after}`, open: true, wait });
+  if (answer.status !== 200) {
+    throw new FaultyServer(`expected a federation from the hub, got ${inWords(answer)}: is this its address?`);
+  }
+  return announcementIn(fieldsOf(answer.body), charter);
+}
+
+/**
+ * Return what these fields announce.
+ *
+ * @throws ConfigError for a federation that this participant is not set up for, FaultyServer or MalformedMessage for none at all.
+ */
+export function announcementIn(fields: Fields, charter: Charter | null): Announcement {
+  checkGuard(fields, charter);
+  const series = numberOf(fields, "series", 0);
+  const question = numberOf(fields, "question", -1);
+  const told = { over: textOf(fields, "state") === "over", series, question, form: fields["form"], partBytes: part(fields) };
+  return told.over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
+}
+
+function checkGuard(fields: Fields, charter: Charter | null): void {
+  const [guard, expected] = [textOf(fields, "guard"), charter === null ? "curious" : "active"];
+  if (guard !== expected) {
+    const how = charter === null ? "it needs a charter and an identity" : "it has no charter";
+    throw new ConfigError(`the hub's rounds are under the guard ${shown(guard, 20)}, not ${expected}: ${how}`);
+  }
+  if (charter !== null && !isDigest(fields["charter"], charter.digest)) {
+    throw new ConfigError("the hub runs under another charter than this member's: compare their digests");
+  }
+}
+
+function isDigest(value: unknown, digest: Bytes): boolean {
+  return typeof value === "string" && /^[0-9a-f]{64}$/.test(value) && equal(fromHex(value), digest);
+}
+
+function part(fields: Fields): number {
+  const told = fields["part_bytes"];
+  return typeof told === "number" && Number.isSafeInteger(told) && told > 0 ? Math.min(told, MOST_PART) : PART;
+}
+
+function configIn(fields: Fields, charter: Charter | null): RoundConfig {
+  const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG), charter ?? undefined);
+  if (!config.accept) {
+    throw new FaultyServer("rounds of a series have accept, and the hub's have not");
+  }
+  return config;
+}

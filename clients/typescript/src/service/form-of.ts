@@ -1,0 +1,61 @@
+/** Which form contributions have: by the charter where there is one, and by the hub's word where there is none. */
+
+import type { Charter } from "../charter/charter.js";
+import { ConfigError } from "../errors.js";
+import type { Fields } from "./answers.js";
+import type { Announcement } from "./federation.js";
+import { arraysForm, noisyForm, statisticsForm, WORDS, type Form } from "./forms.js";
+import { shown } from "./errors.js";
+
+/**
+ * Return the form of contributions.
+ *
+ * @throws ConfigError for one that a hub without a charter announces and that does not exist, or has noise.
+ */
+export function formOf(charter: Charter | null, told: Announcement): Form {
+  return charter === null ? announcedForm(told) : charteredForm(charter);
+}
+
+function charteredForm({ learning, members, privacy, statistics, digest }: Charter): Form {
+  if (statistics !== null) {
+    return statisticsForm(statistics, privacy, digest);
+  }
+  if (privacy !== null) {
+    return noisyForm(privacy);
+  }
+  return learning === null ? WORDS : arraysForm({ ...learning, clients: members.length });
+}
+
+/** The forms of hubs without a charter, by their names. */
+const ANNOUNCED: Readonly<Record<string, (form: Fields, told: Announcement) => Form>> = {
+  words: (form, { config }) => {
+    if (form["words"] !== config?.length || form["bits"] !== config?.bits) {
+      throw new ConfigError("the hub's form has other words than its rounds");
+    }
+    return WORDS;
+  },
+  arrays: (form, { config }) => {
+    if ((form["privacy"] ?? null) !== null) {
+      throw new ConfigError("noise is taken from a charter only, and this hub has none");
+    }
+    if (form["clients"] !== config?.clients) {
+      throw new ConfigError("the hub's form is for another number of clients than its rounds");
+    }
+    return arraysForm({
+      clients: Number(form["clients"]),
+      clip: Number(form["clip"] ?? 2),
+      maxWeight: Number(form["max_weight"] ?? 1),
+      fieldBits: Number(form["field_bits"] ?? 32),
+    });
+  },
+};
+
+function announcedForm(told: Announcement): Form {
+  const form = told.form as Fields | null;
+  const type = typeof form === "object" && form !== null ? form["type"] : undefined;
+  const made = typeof type === "string" && Object.hasOwn(ANNOUNCED, type) ? ANNOUNCED[type] : undefined;
+  if (form === null || made === undefined) {
+    throw new ConfigError(`the hub asks for contributions of a form that this package does not have: ${shown(type, 20)}`);
+  }
+  return made(form, told);
+}

@@ -1,0 +1,171 @@
+/** How a contribution becomes a vector. Under a charter the charter decides that, whatever the hub announces. */
+
+import type { Bytes } from "../bytes.js";
+import type { RoundConfig } from "../config.js";
+import type { Engine } from "../crypto/engine.js";
+import { ConfigError, FaultyServer, VectorError } from "../errors.js";
+import { NoisyQuantizer } from "../privacy/noisy.js";
+import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
+import { Quantizer } from "../quantize/quantizer.js";
+import type { TableRecord } from "../statistics/count.js";
+import type { Schema } from "../statistics/schema.js";
+import { schemaLength } from "../statistics/layout.js";
+import { tableVector } from "../statistics/vector.js";
+import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
+import { shown } from "./errors.js";
+import type { Words } from "./results.js";
+
+/** What a vector is made for. */
+export interface Purpose {
+  readonly config: RoundConfig;
+  readonly context: Bytes;
+  readonly engine: Engine;
+}
+
+/** A form of contributions. */
+export interface Form {
+  readonly type: "words" | "arrays" | "statistics";
+  /** Refuse rounds that this form has no vectors for; throws ConfigError. */
+  check(config: RoundConfig): void;
+  /** Return what the site's function is given for a task; throws for a task that is none. */
+  given(payload: Bytes): unknown;
+  /** Return the words of a contribution as bytes of their own; throws VectorError. */
+  vector(contribution: unknown, payload: Bytes, purpose: Purpose): Promise<Bytes>;
+  /** Under what vectors are counted, where that is not the task itself. */
+  readonly counted?: Bytes;
+}
+
+/** What a site's function may return, by the form. */
+export type Contribution =
+  | Words
+  | ArraysLike
+  | readonly [arrays: ArraysLike, weight: number]
+  | Iterable<TableRecord>;
+
+/** Arrays by name, as a map or as an object. */
+export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
+
+const TYPES = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
+
+/** Vectors of unsigned integers, taken as they are. */
+export const WORDS: Form = {
+  type: "words",
+  check: () => undefined,
+  given: (payload) => payload,
+  vector: async (contribution, _, { config }) => {
+    const Type = TYPES[config.bits];
+    if (!(contribution instanceof Type) || contribution.length !== config.length) {
+      throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
+    }
+    return new Uint8Array(contribution.buffer, contribution.byteOffset, contribution.byteLength).slice();
+  },
+};
+
+/** What arrays are laid into words by. */
+export interface ArraySettings {
+  readonly clients: number;
+  readonly clip: number;
+  readonly maxWeight: number;
+  readonly fieldBits: number;
+}
+
+/** Return the form of a model's arrays, whose mean is wanted, with a weight or without. */
+export function arraysForm(settings: ArraySettings): Form {
+  const { clients, clip, maxWeight, fieldBits } = settings;
+  const agreed = { clients, clip, maxWeight, fieldBits, rounding: "stochastic" } as const;
+  return {
+    type: "arrays",
+    check: check64,
+    given: unpackArrays,
+    vector: async (contribution, payload, { config, engine }) => {
+      const task = unpackArrays(payload);
+      const [arrays, weight] = weighted(contribution);
+      const quantizer = new Quantizer({ ...agreed, shapes: shapesOf(task) });
+      checkLength(quantizer.length, config);
+      return quantizer.encode(inOrder(arrays, task), weight ?? 1, engine.random);
+    },
+  };
+}
+
+/** Return the form of a model's arrays with noise: every client counts one. */
+export function noisyForm(table: PrivacyTable): Form {
+  return {
+    type: "arrays",
+    check: (config) => checkNoisyRound(table, config),
+    given: unpackArrays,
+    vector: async (contribution, payload, { context, engine }) => {
+      const task = unpackArrays(payload);
+      const [arrays, weight] = weighted(contribution);
+      if (weight !== null) {
+        throw new VectorError("with noise every client counts one: give no weight");
+      }
+      const quantizer = new NoisyQuantizer(engine, table, shapesOf(task));
+      return quantizer.encode(inOrder(arrays, task), context);
+    },
+  };
+}
+
+/** Return the form of tables that are counted by the charter's schema, with the noise that the charter has. */
+export function statisticsForm(schema: Schema, privacy: PrivacyTable | null, digest: Bytes): Form {
+  return {
+    type: "statistics",
+    // The same table is the same task, whatever a hub calls it.
+    counted: digest,
+    check: (config) => {
+      check64(config);
+      if (config.length !== schemaLength(schema)) {
+        throw new ConfigError(`these statistics have ${schemaLength(schema)} words, the round has ${config.length}`);
+      }
+    },
+    given: () => schema,
+    vector: async (contribution, _, { engine }) => {
+      if (typeof contribution !== "object" || contribution === null || !(Symbol.iterator in contribution)) {
+        throw new VectorError("expected records, each an object with a field per column");
+      }
+      return tableVector(engine, schema, privacy, contribution as Iterable<TableRecord>);
+    },
+  };
+}
+
+function shapesOf(arrays: Arrays): (readonly number[])[] {
+  return [...arrays.values()].map(({ shape }) => shape);
+}
+
+/** Refuse rounds whose words are not those of numbers in fields. */
+export function check64(config: RoundConfig): void {
+  if (config.bits !== 64) {
+    throw new ConfigError(`expected rounds of words of 64 bits, got ${config.bits}`);
+  }
+}
+
+/** Refuse a task whose vectors are not those of the round. */
+export function checkLength(length: number, config: RoundConfig): void {
+  if (length !== config.length) {
+    throw new FaultyServer(`the task has vectors of ${length} words, and the round of ${config.length}`);
+  }
+}
+
+/** Return a contribution of arrays and its weight, if it has one. */
+export function weighted(contribution: unknown): [ArraysLike, number | null] {
+  const [arrays, weight] = Array.isArray(contribution) ? (contribution as unknown[]) : [contribution, null];
+  const fits = typeof arrays === "object" && arrays !== null && !ArrayBuffer.isView(arrays);
+  if (!fits || (Array.isArray(contribution) && (contribution.length !== 2 || typeof weight !== "number"))) {
+    throw new VectorError("expected arrays by name, or a list of such arrays and a weight");
+  }
+  return [arrays as ArraysLike, weight as number | null];
+}
+
+/** Return the arrays of a contribution in the order of the task's, whose names they have. */
+export function inOrder(arrays: ArraysLike, task: Arrays): { shape: readonly number[]; data: Float64Array | Float32Array }[] {
+  const given = arrays instanceof Map ? (arrays as Arrays) : new Map(Object.entries(arrays));
+  if (given.size !== task.size) {
+    throw new VectorError(`expected ${task.size} arrays, got ${given.size}`);
+  }
+  return [...task.keys()].map((name) => {
+    const { shape, data } = (given.get(name) ?? {}) as Partial<NamedArray>;
+    if (!Array.isArray(shape) || !(data instanceof Float64Array || data instanceof Float32Array)) {
+      throw new VectorError(`expected {shape, data} with floats for the array ${shown(name, 40)}`);
+    }
+    return { shape: shape as readonly number[], data };
+  });
+}

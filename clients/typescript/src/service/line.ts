@@ -1,0 +1,199 @@
+/**
+ * The line to one hub: calls that are made again, with the same bytes, until there is an answer or patience ends.
+ * The token goes to this origin and to no other: redirects are not followed.
+ */
+
+import type { Bytes } from "../bytes.js";
+import { ConfigError, FaultyServer } from "../errors.js";
+import { contentOf, countIn, inWords, MOST_JSON, type Answer } from "./answers.js";
+import { HubAway, Stopped } from "./errors.js";
+
+/** Statuses that say "not now". */
+const AWAY: ReadonlySet<number> = new Set([0, 408, 429, 500, 502, 503, 504]);
+const FIRST_PAUSE = 0.5;
+const LONGEST_PAUSE = 30;
+/** An upload may be as slow as this many bytes in a second. */
+const SLOWEST = 16384;
+
+/** One call. */
+export interface Call {
+  readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH";
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Bytes;
+  /** The most bytes of an answer; JSON's by default. */
+  readonly most?: number;
+  /** How many seconds the hub may wait with its answer. */
+  readonly wait?: number;
+  /** Whether it is made without the token. */
+  readonly open?: boolean;
+  /** Statuses that the caller deals with, though they say "not now". */
+  readonly own?: readonly number[];
+}
+
+/** What a line needs. */
+export interface LineOptions {
+  readonly origin: string;
+  readonly signal: AbortSignal;
+  /** How many seconds a hub may be away. */
+  readonly patience: number;
+  /** How many seconds a hub may say nothing to a call. */
+  readonly silence: number;
+  readonly fetch: typeof globalThis.fetch;
+  /** Sleeps so many seconds; throws Stopped when the signal says so. */
+  readonly sleep: (seconds: number, signal: AbortSignal) => Promise<void>;
+  /** Is told why a call is made again, and in how many seconds. */
+  readonly away: (why: string, seconds: number) => void;
+}
+
+/** Sleep for so many seconds; throws Stopped when the signal says so. */
+export function sleep(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(new Stopped("stopped"));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, 1000 * seconds);
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) {
+      stop();
+    }
+  });
+}
+
+/** Makes calls. */
+export class Line {
+  /** Opens a session; without it the token is all there is. */
+  enter: (() => Promise<string>) | undefined;
+  #token: string | undefined;
+  readonly #options: LineOptions;
+
+  constructor(options: LineOptions, token?: string) {
+    this.#options = options;
+    this.#token = token;
+  }
+
+  /** The origin that this line talks to. */
+  get origin(): string {
+    return this.#options.origin;
+  }
+
+  /**
+   * Make a call, again and again if need be.
+   *
+   * @throws HubAway when patience has ended, ConfigError when the hub does not let this participant in, FaultyServer for an
+   *   answer that no hub gives, Stopped.
+   */
+  async call(call: Call): Promise<Answer> {
+    const began = performance.now();
+    let renewed = false;
+    for (let tries = 0; ; tries++) {
+      const answer = await this.#once(call);
+      if (answer.status === 401 && call.open !== true) {
+        if (this.enter === undefined || renewed) {
+          throw new ConfigError(`the hub does not know this participant (${inWords(answer)})`);
+        }
+        renewed = true;
+        this.#token = await this.enter();
+      } else if (!AWAY.has(answer.status) || call.own?.includes(answer.status)) {
+        return answer;
+      } else {
+        await this.rest(answer, tries, began);
+      }
+    }
+  }
+
+  /** Wait before a call is made again, longer each time; throws HubAway when patience has ended. */
+  async rest(answer: Answer, tries: number, began: number): Promise<void> {
+    const seconds = pauseAfter(answer, tries);
+    if ((performance.now() - began) / 1000 + seconds > this.#options.patience) {
+      throw new HubAway(`the hub has been away for ${this.#options.patience} seconds (${inWords(answer)})`);
+    }
+    this.#options.away(inWords(answer), seconds);
+    await this.pause(seconds);
+  }
+
+  /** Wait for so many seconds. */
+  async pause(seconds: number): Promise<void> {
+    await this.#options.sleep(seconds, this.#options.signal);
+  }
+
+  async #once(call: Call): Promise<Answer> {
+    if (call.open !== true && this.#token === undefined && this.enter !== undefined) {
+      this.#token = await this.enter();
+    }
+    const { signal, silence, origin, fetch } = this.#options;
+    const ending = new AbortController();
+    const stop = (): void => ending.abort();
+    const allowed = (call.wait ?? 0) + silence + (call.body?.length ?? 0) / SLOWEST;
+    let timer = setTimeout(stop, 1000 * allowed);
+    const alive = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(stop, 1000 * silence);
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      if (signal.aborted) {
+        stop();
+      }
+      const response = await fetch(origin + call.path, this.#request(call, ending.signal));
+      return await received(response, call, alive);
+    } catch (error) {
+      return noAnswer(error, signal.aborted, ending.signal.aborted, silence);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  #request(call: Call, signal: AbortSignal): RequestInit {
+    const headers: Record<string, string> = { ...call.headers };
+    if (call.open !== true && this.#token !== undefined) {
+      headers["Authorization"] = `Bearer ${this.#token}`;
+    }
+    if (call.wait !== undefined) {
+      headers["Prefer"] = `wait=${Math.ceil(call.wait)}`;
+    }
+    return {
+      method: call.method,
+      headers,
+      ...(call.body === undefined ? {} : { body: call.body }),
+      signal,
+      redirect: "manual",
+      credentials: "omit",
+      cache: "no-store",
+      referrerPolicy: "no-referrer",
+    };
+  }
+}
+
+async function received(response: Response, call: Call, alive: () => void): Promise<Answer> {
+  const away = response.type === "opaqueredirect" || response.redirected;
+  if (away || (response.status >= 300 && response.status < 400)) {
+    throw new FaultyServer("the hub sends this participant elsewhere, which is not followed: is this its address?");
+  }
+  const body = await contentOf(response, response.ok ? (call.most ?? MOST_JSON) : MOST_JSON, alive);
+  return { status: response.status, headers: response.headers, body };
+}
+
+function noAnswer(error: unknown, stopped: boolean, silent: boolean, silence: number): Answer {
+  if (stopped) {
+    throw new Stopped("stopped");
+  }
+  if (error instanceof FaultyServer) {
+    throw error;
+  }
+  const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
+  const reason = silent ? `no answer in ${silence} seconds` : `${String(error)}${cause}`;
+  return { status: 0, headers: new Headers(), body: new Uint8Array(), reason };
+}
+
+/** How long to wait after so many tries: as the hub says, or twice as long each time; never all at the same moment. */
+function pauseAfter(answer: Answer, tries: number): number {
+  const own = FIRST_PAUSE * 2 ** Math.min(tries, 10);
+  const told = countIn(answer, "retry-after");
+  return Math.min(told === null || told === 0 ? own : told, LONGEST_PAUSE) * (1 + Math.random() / 2);
+}

@@ -1,0 +1,246 @@
+/** A participant: the program at a site that takes its part in a federation's rounds (docs/service.md). */
+
+import type { Bytes } from "../bytes.js";
+import { checkCurrent } from "../charter/charter.js";
+import { systemEngine } from "../crypto/engines.js";
+import type { Masker } from "../crypto/masks.js";
+import { ConfigError, OrderError } from "../errors.js";
+import type { Memory } from "../memory.js";
+import { memoryInMemory } from "../memory/in-memory.js";
+import { Workers } from "../worker/host.js";
+import { originOf } from "./address.js";
+import { Stopped } from "./errors.js";
+import type { ParticipantEvents } from "./events.js";
+import { announced, type Announcement } from "./federation.js";
+import { formOf } from "./form-of.js";
+import { Line, sleep } from "./line.js";
+import { accountOf, charterOf, checkTogether, identityOf, type ParticipantOptions } from "./options.js";
+import { fetchResult, type Result } from "./results.js";
+import { openSession } from "./session.js";
+import type { Site } from "./site.js";
+import { Taking } from "./taking.js";
+
+export interface Participant<Task> {
+  addEventListener<Name extends keyof ParticipantEvents>(
+    name: Name,
+    listener: (event: CustomEvent<ParticipantEvents[Name]>) => void,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    name: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+}
+
+/**
+ * Takes part in a federation until it is over.
+ *
+ * ```ts
+ * const site = new Participant({ url, charter, identity, memory, contribute: (task, round) => words });
+ * site.addEventListener("progress", ({ detail }) => console.log(detail.text));
+ * await site.run();
+ * ```
+ *
+ * In a page it stops when the page is hidden for good, and drops its secrets.
+ */
+export class Participant<Task = Bytes> extends EventTarget {
+  readonly #options: ParticipantOptions<Task>;
+  readonly #origin: string;
+  readonly #memory: Memory;
+  #ending: AbortController | null = null;
+  #site: Promise<Site> | null = null;
+
+  /** @throws ConfigError for options that do not go together. */
+  constructor(options: ParticipantOptions<Task>) {
+    super();
+    this.#origin = originOf(options.url, options.insecureHttp);
+    checkTogether(options);
+    this.#options = options;
+    this.#memory = options.memory ?? memoryInMemory();
+  }
+
+  /**
+   * Take part.
+   *
+   * @returns "over" when the federation is over, "stopped" when somebody stopped it before.
+   * @throws ConfigError for a hub, a charter or a token that this participant cannot use.
+   * @throws FaultyServer for answers that no hub gives.
+   * @throws HubAway when the hub was away for longer than the participant is patient.
+   * @throws OrderError while it runs already, where another takes part with this memory, and where the hub has another
+   *   answer in this participant's name.
+   */
+  async run(): Promise<"over" | "stopped"> {
+    if (this.#ending !== null) {
+      throw new OrderError("this participant takes part already");
+    }
+    const ending = (this.#ending = new AbortController());
+    const stop = (): void => this.stop();
+    this.#options.signal?.addEventListener("abort", stop, { once: true });
+    const page = "onpagehide" in globalThis ? globalThis : null;
+    page?.addEventListener("pagehide", stop);
+    const workers = new Workers();
+    let release: (() => void) | undefined;
+    try {
+      if (this.#options.signal?.aborted === true) {
+        stop();
+      }
+      release = await this.#memory.hold?.();
+      this.#site = this.#enter(ending.signal, this.#options.masker ?? workers.mask);
+      await this.#takePart(await this.#site);
+      return "over";
+    } catch (error) {
+      if (ending.signal.aborted) {
+        this.#tell("progress", { stage: "stopped", text: "stopped" });
+        return "stopped";
+      }
+      throw error;
+    } finally {
+      ending.abort();
+      workers.close();
+      release?.();
+      page?.removeEventListener("pagehide", stop);
+      this.#options.signal?.removeEventListener("abort", stop);
+      this.#ending = this.#site = null;
+    }
+  }
+
+  /** Stop taking part: secrets are dropped, and `run` returns. It may be run again, and joins the next round then. */
+  stop(): void {
+    this.#ending?.abort(new Stopped("stopped"));
+  }
+
+  /**
+   * Return the result of a question, once the hub has published it.
+   *
+   * @throws ConfigError where the hub publishes none.
+   */
+  async result(question: number): Promise<Result> {
+    const { line, wait, mostTaskBytes } = await (this.#site ?? this.#enter(new AbortController().signal));
+    for (;;) {
+      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      if (found === "never") {
+        throw new ConfigError("this hub publishes no results");
+      }
+      if (found !== null) {
+        return found;
+      }
+    }
+  }
+
+  // Taking part
+
+  async #enter(signal: AbortSignal, masker?: Masker): Promise<Site> {
+    const options = this.#options;
+    const engine = options.engine ?? (await systemEngine());
+    const charter = await charterOf(options.charter, engine);
+    const identity = await identityOf(options.identity, engine);
+    const say: Site["say"] = (stage, text, more = {}) => this.#tell("progress", { stage, text, ...more });
+    const line = new Line(
+      {
+        origin: this.#origin,
+        signal,
+        patience: options.patience ?? 3600,
+        silence: options.silence ?? 30,
+        fetch: options.fetch ?? globalThis.fetch,
+        sleep,
+        away: (why, seconds) => say("away", `the hub is away (${why}), asked again in ${seconds.toFixed(1)} seconds`),
+      },
+      options.token,
+    );
+    if (charter !== null && identity !== null) {
+      checkCurrent(charter);
+      charter.place(identity.publicKey);
+      line.enter = () => openSession(line, charter.digest, identity);
+    }
+    return {
+      line,
+      engine,
+      signal,
+      charter,
+      identity,
+      memory: this.#memory,
+      account: await accountOf(options.ledger, charter),
+      floor: options.floor ?? {},
+      masker,
+      strict: options.strict ?? false,
+      wait: options.wait ?? 25,
+      partBytes: options.partBytes,
+      mostTaskBytes: options.mostTaskBytes ?? 1 << 28,
+      // The form decides what a task is, and whoever writes the function knows the form.
+      contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
+      tell: (name, detail) => this.#tell(name, detail),
+      say,
+    };
+  }
+
+  async #takePart(site: Site): Promise<void> {
+    site.say("connecting", `asking ${this.#origin}`);
+    const telling = this.#options.results === true ? this.#tellResults(site) : Promise.resolve();
+    telling.catch(() => undefined); // it is waited for below
+    for (let after = 0; ; ) {
+      const told = await nextSeries(site, after);
+      if (told === null) {
+        break;
+      }
+      after = told.series;
+      site.say("waiting", `waiting for rounds of series ${after}`);
+      await new Taking(site, told, formOf(site.charter, told)).run();
+      await site.line.pause(0.2); // a hub that has a new series each time it is asked is not asked in a loop
+    }
+    await telling;
+    site.say("over", "the federation is over");
+  }
+
+  /** Say each result as it is published; questions without one are passed over. */
+  async #tellResults(site: Site): Promise<void> {
+    const { line, wait, mostTaskBytes, charter } = site;
+    for (let question = 0; ; ) {
+      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      if (found === "never") {
+        return;
+      }
+      if (found !== null) {
+        this.#tell("result", found);
+        question++;
+        continue;
+      }
+      const told = await announced(line, charter, 0, 0);
+      if (told.question >= question) {
+        question++;
+      } else if (told.over) {
+        return;
+      }
+    }
+  }
+
+  #tell<Name extends keyof ParticipantEvents>(name: Name, detail: ParticipantEvents[Name]): void {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** Wait for the series after this one; null if there will be none. */
+async function nextSeries(
+  { line, charter, wait }: Site,
+  after: number,
+): Promise<(Announcement & { readonly config: NonNullable<Announcement["config"]> }) | null> {
+  for (;;) {
+    const told = await paced(line, wait, () => announced(line, charter, after, wait), (one) => !one.over && one.series <= after);
+    if (told.over) {
+      return null;
+    }
+    if (told.series > after && told.config !== undefined) {
+      return { ...told, config: told.config };
+    }
+  }
+}
+
+/** Ask for something, and rest a second where the hub had nothing and did not wait, though it was asked to. */
+async function paced<T>(line: Line, wait: number, ask: () => Promise<T>, nothing: (answer: T) => boolean): Promise<T> {
+  const began = performance.now();
+  const answer = await ask();
+  if (nothing(answer) && performance.now() - began < 500 * wait) {
+    await line.pause(1);
+  }
+  return answer;
+}

@@ -1,0 +1,291 @@
+/** Taking part in one series: an exchange is asked for, answered, and the answer sent until it counts. */
+
+import { equal, fromHex, type Bytes } from "../bytes.js";
+import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
+import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
+import type { TaskCounts } from "../memory.js";
+import { ActiveClient, Client } from "../protocol/client.js";
+import { unpackEnvelope } from "../protocol/envelope.js";
+import { MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
+import { roundKey } from "../protocol/round.js";
+import { SeriesClient } from "../protocol/series.js";
+import { countIn, inWords } from "./answers.js";
+import { ContributionFailed, shown, Stopped } from "./errors.js";
+import type { Announcement } from "./federation.js";
+import type { Form } from "./forms.js";
+import type { Site } from "./site.js";
+import { fetchTask, type Task } from "./tasks.js";
+import { send } from "./upload.js";
+
+/** The messages whose last field is a masked vector. */
+const MASKED: ReadonlySet<string> = new Set<MessageName>(["mask-reply", "signed-mask-reply"]);
+/** How much of a masked vector is shown. */
+const SHOWN = 64;
+/** The most bytes of an envelope, whatever a hub's configuration would allow. */
+const MOST_REQUEST = 1 << 30;
+const EMPTY: Bytes = new Uint8Array();
+
+interface Asked {
+  readonly exchange: number;
+  readonly envelope: Bytes;
+  /** What the hub says that it asks about: a hint, and no more. */
+  readonly hint: Bytes | null;
+}
+
+/** Of a round that an earlier start was in: no fault of anybody's. */
+class JoinedBefore extends CcesaError {
+  override readonly name = "JoinedBefore";
+}
+
+/** Takes part in one series. */
+export class Taking {
+  readonly #site: Site;
+  readonly #form: Form;
+  readonly #config: RoundConfig;
+  readonly #announced: Announcement;
+  readonly #series: SeriesClient;
+  readonly #clients = new Map<number, Client>();
+  readonly #faults = new Set<CcesaError>();
+  #id: number | undefined;
+  #task: Task | null = null;
+
+  constructor(site: Site, announced: Announcement & { readonly config: RoundConfig }, form: Form) {
+    form.check(announced.config);
+    this.#site = site;
+    this.#form = form;
+    this.#config = announced.config;
+    this.#announced = announced;
+    this.#series = new SeriesClient({ config: this.#config, client: (config) => this.#join(config), engine: site.engine });
+  }
+
+  /** Take part until the series is over; secrets are dropped whatever happens. */
+  async run(): Promise<void> {
+    const stop = (): void => this.#series.stop();
+    this.#site.signal.addEventListener("abort", stop, { once: true });
+    try {
+      for (let exchange = -1; ; ) {
+        const asked = await this.#ask(exchange);
+        if (asked === "over") {
+          return;
+        }
+        if (asked !== null) {
+          exchange = asked.exchange;
+          await this.#reply(asked, await this.#answer(asked));
+        }
+      }
+    } finally {
+      this.#site.signal.removeEventListener("abort", stop);
+      stop();
+    }
+  }
+
+  get #path(): string {
+    return `/v1/series/${this.#announced.series}/exchanges`;
+  }
+
+  /** Ask for the next exchange; null if there is none yet. */
+  async #ask(after: number): Promise<Asked | "over" | null> {
+    const { line, wait } = this.#site;
+    const began = performance.now();
+    const path = `${this.#path}?after=${after}`;
+    const answer = await line.call({ method: "GET", path, wait, most: mostRequest(this.#config) });
+    if (answer.status === 410) {
+      return "over";
+    }
+    if (answer.status === 204) {
+      // A hub that does not wait, though it was asked to, is not asked in a loop.
+      await line.pause(performance.now() - began < 500 * wait ? 1 : 0);
+      return null;
+    }
+    const exchange = countIn(answer, "ccesa-exchange");
+    if (answer.status !== 200 || exchange === null || exchange <= after) {
+      throw new FaultyServer(`expected an exchange after ${after} from the hub, got ${inWords(answer)}`);
+    }
+    return { exchange, envelope: answer.body, hint: hintIn(answer.headers.get("ccesa-task")) };
+  }
+
+  /** Return the answer to an exchange; what cannot be answered is answered with an empty envelope: no part is taken. */
+  async #answer({ envelope, hint }: Asked): Promise<Bytes> {
+    const { line, engine, mostTaskBytes, partBytes } = this.#site;
+    this.#task = null;
+    if (hint !== null) {
+      this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostTaskBytes);
+    }
+    const reply = await this.#received(envelope);
+    this.#series.faults.forEach((error, round) => this.#fault(error, round));
+    return reply;
+  }
+
+  async #received(envelope: Bytes): Promise<Bytes> {
+    try {
+      if (this.#concerns(envelope)) {
+        return await this.#series.receive(envelope);
+      }
+      this.#site.say("out", "out of the rounds in flight, in the next that starts");
+    } catch (error) {
+      if (this.#site.signal.aborted) {
+        throw new Stopped("stopped");
+      }
+      if (!(error instanceof CcesaError)) {
+        throw error;
+      }
+      this.#fault(error);
+    }
+    return EMPTY;
+  }
+
+  /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
+  #concerns(envelope: Bytes): boolean {
+    const messages = unpackEnvelope(envelope);
+    const joining = messages.find((message) => nameOf(message) === "advertise-request");
+    if (joining !== undefined) {
+      this.#id ??= readMessage(joining, "advertise-request", messageLimit("advertise-request", this.#config)).client;
+    }
+    return messages.length === 0 || joining !== undefined || this.#series.rounds.length > 0;
+  }
+
+  #fault(error: CcesaError, round?: number): void {
+    if (this.#faults.has(error)) {
+      return;
+    }
+    this.#faults.add(error);
+    if (error instanceof JoinedBefore) {
+      this.#site.say("out", error.message);
+      return;
+    }
+    const reason = shown(`${error.name}: ${error.message}`);
+    this.#site.tell("fault", { reason, error, ...(round === undefined ? {} : { round }) });
+    if (this.#site.strict) {
+      throw error;
+    }
+  }
+
+  async #reply({ exchange, envelope }: Asked, reply: Bytes): Promise<void> {
+    const { line, partBytes } = this.#site;
+    const part = Math.min(partBytes ?? Infinity, this.#announced.partBytes);
+    const path = `${this.#path}/${exchange}/reply`;
+    const receipt = await send(line, path, reply, part, (done) => {
+      this.#site.say("sending", `${done} of ${reply.length} bytes`, { done, all: reply.length });
+    });
+    if (receipt.kind === "counted") {
+      this.#counted(reply);
+    } else if (receipt.kind === "late") {
+      this.#site.say("late", receipt.text);
+    } else {
+      this.#fault(new CcesaError(`the hub found a mistake in this client's reply: ${receipt.text}`));
+    }
+    if (envelope.length > 0) {
+      this.#series.prepare().catch(() => undefined); // then the masks are summed when the vector is asked for
+    }
+  }
+
+  /** Say what the hub has taken: a masked vector, and the shares that open a sum. */
+  #counted(reply: Bytes): void {
+    for (const message of unpackEnvelope(reply)) {
+      const round = [...this.#clients].find(([, client]) => equal(client.context, contextIn(message)))?.[0];
+      if (round !== undefined && MASKED.has(nameOf(message))) {
+        const vector = message.subarray(message.length - vectorBytes(this.#config));
+        this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
+      }
+    }
+    for (const [round, client] of this.#clients) {
+      if (client.done) {
+        this.#site.say("summed", `in the sum of round ${round}`, { round });
+      }
+      if (client.done || !this.#series.rounds.includes(round)) {
+        this.#clients.delete(round);
+      }
+    }
+  }
+
+  // Rounds
+
+  async #join(config: RoundConfig): Promise<Client> {
+    const { charter, identity, engine, floor, account, masker, memory } = this.#site;
+    const round = config.number;
+    if (!(await memory.usedRounds.claim(roundKey(config)))) {
+      throw new JoinedBefore(`out of round ${round}, which was joined before a new start`);
+    }
+    const context = await contextOf(engine, config);
+    const common = {
+      config,
+      engine,
+      tasks: counting(memory.tasks, this.#form.counted),
+      task: () => this.#tasked().digest,
+      vector: () => this.#contribution(config, context),
+      progress: (done: number, all: number) => this.#site.say("masking", `${done} of ${all} bytes`, { round, done, all }),
+      ...(account === undefined ? {} : { account }),
+      ...(masker === undefined ? {} : { masker }),
+    };
+    const client =
+      charter !== null && identity !== null
+        ? await ActiveClient.join({ ...common, charter, identity })
+        : await Client.join({ ...common, client: this.#own(), floor });
+    this.#clients.set(round, client);
+    this.#site.say("joined", `joined round ${round}`, { round });
+    return client;
+  }
+
+  /** Without a charter a client has the number that requests have for it. */
+  #own(): number {
+    if (this.#id === undefined) {
+      throw new ConfigError("the hub has not said which client this is");
+    }
+    return this.#id;
+  }
+
+  #tasked(): Task {
+    if (this.#task === null) {
+      throw new FaultyServer("the hub has not handed over the task that it asks a vector for");
+    }
+    return this.#task;
+  }
+
+  async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
+    const { payload } = this.#tasked();
+    const { engine, signal, contribute } = this.#site;
+    const given = this.#form.given(payload);
+    this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
+    let contribution: unknown;
+    try {
+      contribution = await contribute(given, config.number, signal);
+    } catch (error) {
+      throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
+    }
+    return this.#form.vector(contribution, payload, { config, context, engine });
+  }
+}
+
+/** Return counts in which all tasks are one, where the form says so: the same table is the same, whatever a hub calls it. */
+function counting(tasks: TaskCounts, counted: Bytes | undefined): TaskCounts {
+  return counted === undefined ? tasks : { spend: (_, attempts) => tasks.spend(counted, attempts) };
+}
+
+function hintIn(text: string | null): Bytes | null {
+  if (text === null) {
+    return null;
+  }
+  if (!/^[0-9a-f]{64}$/.test(text)) {
+    throw new FaultyServer("the hub names a task by something that is no digest");
+  }
+  return fromHex(text);
+}
+
+/** Return the most bytes that an envelope of requests has in a series. */
+function mostRequest(config: RoundConfig): number {
+  const requests = (Object.keys(MESSAGES) as MessageName[]).filter((name) => name.endsWith("-request"));
+  const largest = Math.max(...requests.map((name) => messageLimit(name, config)));
+  return Math.min(3 * (4 + largest), MOST_REQUEST);
+}
+
+/** Return the name at the front of a message, whatever else it is. */
+function nameOf(message: Uint8Array): string {
+  const length = (message[1] ?? 0) & 0x1f;
+  return String.fromCharCode(...message.subarray(2, 2 + length));
+}
+
+/** Return the context of a message of ours, behind its name and the header of two bytes. */
+function contextIn(message: Uint8Array): Uint8Array {
+  const at = 2 + ((message[1] ?? 0) & 0x1f) + 2;
+  return message.subarray(at, at + 32);
+}

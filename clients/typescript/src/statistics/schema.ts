@@ -1,0 +1,207 @@
+/** What members with tables have agreed to count: `statistics` in a charter (16.1). */
+
+import { checkCharacters } from "../charter/characters.js";
+import { checkFloat, checkString, checkTable, checkWord, type Table } from "../charter/table.js";
+import { ConfigError } from "../errors.js";
+import { Float, type Value } from "../wire.js";
+import { decimalOf, inSteps } from "./decimal.js";
+import { schemaLength } from "./layout.js";
+
+export const MEASURES = ["count", "sum", "mean", "variance", "histogram", "quantiles"] as const;
+export type Measure = (typeof MEASURES)[number];
+
+/** A column of numbers. */
+export interface NumberColumn {
+  readonly name: string;
+  readonly lower: number;
+  readonly upper: number;
+  readonly places: number;
+  readonly measures: readonly Measure[];
+  readonly edges: readonly number[];
+  readonly quantiles: readonly number[];
+}
+
+/** A column of words. */
+export interface CategoryColumn {
+  readonly name: string;
+  readonly values: readonly string[];
+}
+
+/** All that is agreed about counting. */
+export interface Schema {
+  readonly name: string;
+  readonly maxRecords: number;
+  readonly leastGroup: number;
+  readonly privacyUnit: "none" | "record";
+  readonly groupBy: readonly string[];
+  readonly missing: readonly string[];
+  readonly numbers: readonly NumberColumn[];
+  readonly categories: readonly CategoryColumn[];
+}
+
+const MOST_ENTRIES = 1000;
+const MOST_GROUPS = 10_000;
+const MOST_WORDS = 2 ** 20;
+const MOST_STEPS = 2n ** 53n;
+const MOST_RECORDS = { none: 2 ** 32, record: 2 ** 30 };
+/** What the labels of every category have beside its values. */
+export const OTHER = "other";
+export const MISSING = "missing";
+
+/** Return a name or value: 1 to 100 characters that can be seen, and none of the spaces around it. */
+function label(value: unknown, what: string): string {
+  const text = checkCharacters(checkString(value, what), what);
+  if (text === "" || [...text].length > 100 || text.trim() !== text) {
+    throw new ConfigError(`${what} is not a name of 1 to 100 characters without spaces around it`);
+  }
+  return text;
+}
+
+/** Return a finite number; the other zero is the same number. */
+function float(value: unknown, what: string): number {
+  return checkFloat(value, what, { least: -Number.MAX_VALUE, most: Number.MAX_VALUE }) + 0;
+}
+
+/** Refuse a list that is too long or has an entry twice. */
+function differing<T>(list: readonly T[], what: string): readonly T[] {
+  if (list.length > MOST_ENTRIES || new Set(list).size !== list.length) {
+    throw new ConfigError(`${what} has an entry twice, or more than ${MOST_ENTRIES}`);
+  }
+  return list;
+}
+
+function list<T>(table: Table, key: string, check: (value: unknown, what: string) => T, otherwise?: readonly T[]): readonly T[] {
+  return differing(table.array(key, check, otherwise), `${table.what}: ${key}`);
+}
+
+function ascending(values: readonly number[]): boolean {
+  return values.every((value, at) => at === 0 || values[at - 1]! < value);
+}
+
+/** Return a bound or an edge in steps of a column, which it has to be a whole number of. */
+export function stepsOf(value: number, places: number, what: string): bigint {
+  const decimal = decimalOf(value);
+  const { steps, rest } = decimal === null ? { steps: 0n, rest: 1 } : inSteps(decimal, places);
+  if (rest !== 0 || steps > MOST_STEPS || steps < -MOST_STEPS) {
+    throw new ConfigError(`${what}: ${value} is not a whole number of 10^-${places}, at most 2^53 of them`);
+  }
+  return steps;
+}
+
+function readNumber(value: unknown, what: string): NumberColumn {
+  const table = checkTable(value, what);
+  const column: NumberColumn = {
+    name: table.read("name", label),
+    lower: table.read("lower", float),
+    upper: table.read("upper", float),
+    places: table.integer("places", 0, 9, 0),
+    measures: list(table, "measures", (each, text) => checkWord(each, text, MEASURES), ["count", "mean"]),
+    edges: list(table, "edges", float, []),
+    quantiles: list(table, "quantiles", float, [0.25, 0.5, 0.75]),
+  };
+  table.end();
+  checkNumber(column, what);
+  return column;
+}
+
+function checkNumber({ lower, upper, places, measures, edges, quantiles }: NumberColumn, what: string): void {
+  const bounds = [lower, ...edges, upper];
+  bounds.forEach((bound) => stepsOf(bound, places, what));
+  const binned = measures.includes("histogram") || measures.includes("quantiles");
+  const rules: readonly (readonly [boolean, string])[] = [
+    [ascending(bounds), "lower, edges and upper ascend"],
+    [measures.length > 0, "something is measured"],
+    [binned === edges.length > 0, "there are edges if and only if histogram or quantiles is measured"],
+    [ascending([0, ...quantiles, 1]), "quantiles ascend between 0 and 1"],
+    [quantiles.length > 0 || !measures.includes("quantiles"), "it is said which quantiles"],
+  ];
+  const broken = rules.find(([holds]) => !holds);
+  if (broken !== undefined) {
+    throw new ConfigError(`${what}: not so that ${broken[1]}`);
+  }
+}
+
+function readCategory(value: unknown, what: string): CategoryColumn {
+  const table = checkTable(value, what);
+  const column = { name: table.read("name", label), values: list(table, "values", label) };
+  table.end();
+  if (column.values.length === 0 || column.values.includes(OTHER) || column.values.includes(MISSING)) {
+    throw new ConfigError(`${what}: has no values, or ${OTHER} or ${MISSING}, which are labels of every category`);
+  }
+  return column;
+}
+
+/**
+ * Return the table `[statistics]` of a charter, checked by itself.
+ * @throws ConfigError
+ */
+export function readSchema(table: Table): Schema {
+  const name = table.read("name", label);
+  const privacyUnit = table.word("privacy_unit", ["none", "record"], "none");
+  const schema: Schema = {
+    name,
+    maxRecords: table.integer("max_records", 1, MOST_RECORDS[privacyUnit], 1_000_000),
+    leastGroup: table.integer("least_group", 1, MOST_RECORDS[privacyUnit], 5),
+    privacyUnit,
+    groupBy: list(table, "group_by", checkString, []),
+    missing: list(table, "missing", label, []),
+    numbers: list(table, "numbers", readNumber, []),
+    categories: list(table, "categories", readCategory, []),
+  };
+  table.end();
+  checkSchema(schema);
+  return schema;
+}
+
+function checkSchema(schema: Schema): void {
+  const { privacyUnit, leastGroup, maxRecords } = schema;
+  if (leastGroup > (privacyUnit === "record" ? 1 : maxRecords)) {
+    throw new ConfigError("[statistics]: least_group is at most max_records, and 1 where noise hides records");
+  }
+  checkColumns(schema);
+  if (schemaLength(schema) > MOST_WORDS) {
+    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words, more than 2^20`);
+  }
+}
+
+function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
+  differing([...numbers, ...categories].map(({ name }) => name), "[statistics]: the names of columns");
+  if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
+    throw new ConfigError("[statistics]: a value of a category stands for a missing one, too");
+  }
+  const grouped = groupBy.map((name) => categories.find((category) => category.name === name));
+  if (grouped.length > 3 || grouped.includes(undefined)) {
+    throw new ConfigError("[statistics]: group_by has up to 3 names of categories");
+  }
+  if (grouped.reduce((groups, category) => groups * labelsOf(category!).length, 1) > MOST_GROUPS) {
+    throw new ConfigError(`[statistics]: more than ${MOST_GROUPS} groups`);
+  }
+}
+
+/** Return the labels of a category: its values, `other` and `missing`. */
+export function labelsOf({ values }: CategoryColumn): readonly string[] {
+  return [...values, OTHER, MISSING];
+}
+
+/** Return the entries of a schema's encoding, in order. */
+export function schemaEntries(schema: Schema): ReadonlyMap<string, Value> {
+  const floats = (values: readonly number[]): Value => values.map((value) => new Float(value));
+  return new Map<string, Value>([
+    ["name", schema.name],
+    ["max_records", schema.maxRecords],
+    ["least_group", schema.leastGroup],
+    ["privacy_unit", schema.privacyUnit],
+    ["group_by", schema.groupBy],
+    ["missing", schema.missing],
+    ["numbers", schema.numbers.map((column) => new Map<string, Value>([
+      ["name", column.name],
+      ["lower", new Float(column.lower)],
+      ["upper", new Float(column.upper)],
+      ["places", column.places],
+      ["measures", column.measures],
+      ["edges", floats(column.edges)],
+      ["quantiles", floats(column.quantiles)],
+    ]))],
+    ["categories", schema.categories.map(({ name, values }) => new Map<string, Value>([["name", name], ["values", values]]))],
+  ]);
+}

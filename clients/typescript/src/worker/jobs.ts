@@ -1,0 +1,75 @@
+/**
+ * What can be done in a worker, by name. What is asked and what comes back is what messages can carry; every buffer
+ * of it is moved, so that nothing is left where it came from.
+ */
+
+import { wipe, type Bytes } from "../bytes.js";
+import { KEY_BYTES, type Generator } from "../crypto/engine.js";
+import { addMasks, type Bits, type Mask } from "../crypto/masks.js";
+
+/** How a job is done. */
+export interface JobOptions {
+  /** Is told how much is done, of how much. */
+  readonly progress?: (done: number, all: number) => void;
+  /** Ends the job, and the worker with it. */
+  readonly signal?: AbortSignal;
+}
+
+/** Part of a vector to be masked: the keys are one after the other, the signs in their order. */
+export interface MaskPart {
+  readonly part: Bytes;
+  readonly from: number;
+  readonly bits: Bits;
+  readonly generator: Generator;
+  readonly keys: Bytes;
+  readonly signs: readonly (1 | -1)[];
+}
+
+/** All jobs. A job that is added here can be run by its name. */
+export const JOBS = {
+  async mask({ part, from, bits, generator, keys, signs }: MaskPart, options: JobOptions): Promise<Bytes> {
+    const size = KEY_BYTES[generator];
+    const masks = signs.map((sign, at): Mask => ({ key: keys.subarray(at * size, (at + 1) * size), sign }));
+    try {
+      await addMasks(part, bits, generator, masks, { from, ...options });
+    } finally {
+      wipe(keys);
+    }
+    return part;
+  },
+} as const;
+
+/** The names of jobs. */
+export type JobName = keyof typeof JOBS;
+/** What a job is asked. */
+export type Asked<Name extends JobName> = Parameters<(typeof JOBS)[Name]>[0];
+/** What a job gives. */
+export type Answer<Name extends JobName> = Awaited<ReturnType<(typeof JOBS)[Name]>>;
+
+/** What is sent to a worker: one job at a time. */
+export interface Order<Name extends JobName = JobName> {
+  readonly job: Name;
+  readonly asked: Asked<Name>;
+}
+
+/** What comes back: that the worker is there, how far it is, and how it ended. */
+export type Report =
+  | { readonly kind: "ready" }
+  | { readonly kind: "progress"; readonly done: number; readonly all: number }
+  | { readonly kind: "answer"; readonly answer: unknown }
+  | { readonly kind: "error"; readonly name: string; readonly message: string };
+
+/** Do a job in this thread. */
+export async function doJob<Name extends JobName>(order: Order<Name>, options: JobOptions): Promise<Answer<Name>> {
+  const work = JOBS[order.job] as unknown as (asked: Asked<Name>, options: JobOptions) => Promise<Answer<Name>>;
+  return work(order.asked, options);
+}
+
+/** Return the buffers of what a message carries, as deep as plain objects and arrays go. */
+export function buffersOf(content: unknown): ArrayBuffer[] {
+  if (ArrayBuffer.isView(content)) {
+    return content.buffer instanceof ArrayBuffer ? [content.buffer] : [];
+  }
+  const inside: unknown[] = typeof content === "object" && content !== null ? Object.values(content) : [];
+  return [...new Set(inside.flatMap(buffersOf))];
+}

@@ -1,0 +1,82 @@
+/** Clients as the files describe them. */
+
+import { fromHex, toHex, type Bytes } from "../../src/bytes.js";
+import { parseCharter } from "../../src/charter/text.js";
+import { decodeConfig } from "../../src/config.js";
+import type { Engine } from "../../src/crypto/engine.js";
+import { identityFromSeed } from "../../src/crypto/signatures.js";
+import type { Floor } from "../../src/floor.js";
+import type { TaskCounts, UsedRounds } from "../../src/memory.js";
+import { ActiveClient, Client, type RoundClient } from "../../src/protocol/client.js";
+import { NO_TASK, type CommonOptions } from "../../src/protocol/joining.js";
+import { equals, same, stream } from "./check.js";
+
+/** A client with its configuration, as `parties`, `clients` and `joining` have them. */
+export interface Party {
+  readonly config: string;
+  readonly client?: number;
+  readonly charter?: string;
+  readonly identity?: string;
+  readonly seed: string;
+  readonly vector: string;
+  readonly task?: string;
+  readonly floor?: Readonly<Record<string, number>>;
+  /** How many vectors have left for the task; without it none is counted. */
+  readonly spent?: number;
+  readonly used_rounds?: readonly string[];
+  readonly now?: number;
+}
+
+/** Compares a reply with the one in the file. */
+export type Compare = (expected: string, reply: Uint8Array, what: string) => void;
+
+/** Hexadecimal digits up to the texts of a share-reply of a client below 128: name, context, client, commitment. */
+const BEFORE_TEXTS = 2 * (13 + 34 + 1 + 34 + 3);
+const SHARE_REPLY = "95ab73686172652d7265706c79"; // its first 13 bytes
+
+/** Compare all but the texts of share-replies, of which a client of the hybrid agreement encapsulates each anew. */
+export const butTexts: Compare = (expected, reply, what) => {
+  const most = expected.startsWith(SHARE_REPLY) ? BEFORE_TEXTS : expected.length;
+  equals(expected.length, 2 * reply.length, `${what}: length`);
+  same(expected.slice(0, most), reply.subarray(0, most / 2), what);
+};
+
+/** A memory of one task. */
+export class OneTask implements TaskCounts {
+  constructor(public spent: number) {}
+
+  async spend(_task: Bytes, attempts: number): Promise<boolean> {
+    return this.spent < attempts && this.spent++ >= 0;
+  }
+}
+
+/** Join as a party, with what is given in place of its own. */
+export async function join(engine: Engine, party: Party, given: Partial<CommonOptions> = {}): Promise<RoundClient> {
+  const common = {
+    engine,
+    vector: fromHex(party.vector),
+    task: party.task === undefined ? NO_TASK : fromHex(party.task),
+    random: await stream(engine, party.seed, 1 << 12),
+    usedRounds: usedRounds(party.used_rounds),
+    ...given,
+  };
+  if (party.charter === undefined || party.identity === undefined) {
+    const config = decodeConfig(fromHex(party.config));
+    return Client.join({ ...common, config, client: party.client!, floor: floorOf(party.floor) });
+  }
+  const charter = await parseCharter(party.charter, engine);
+  const config = decodeConfig(fromHex(party.config), charter);
+  const identity = await identityFromSeed(engine, fromHex(party.identity));
+  return ActiveClient.join({ ...common, tasks: given.tasks ?? null, config, charter, identity, now: party.now ?? 0 });
+}
+
+function usedRounds(used: readonly string[] | undefined): UsedRounds | undefined {
+  const rounds = new Set(used);
+  return used && { claim: async (round) => !rounds.has(toHex(round)) };
+}
+
+/** Return limits by the package's names: `mask_degree` is `maskDegree`. */
+function floorOf(floor: Readonly<Record<string, number>> = {}): Partial<Floor> {
+  const name = (key: string): string => key.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(floor).map(([key, limit]) => [name(key), limit]));
+}

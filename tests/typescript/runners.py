@@ -1,0 +1,158 @@
+"""Clients in TypeScript, driven from here: in Node by lines of JSON, in Chromium by a function of a page."""
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from browser import chromium
+
+PACKAGE = Path(__file__).parents[2] / "clients" / "typescript"
+#: Seconds in which a command is carried out, or something hangs.
+PATIENCE = 120
+
+
+class Runner(Protocol):
+    """Carries out the commands of clients/typescript/test/runner.ts."""
+
+    name: str
+
+    def call(self, op: str, **fields: Any) -> Any:
+        """Return what the command gives."""
+
+
+class Mistake(AssertionError):
+    """Raised for what the client in TypeScript threw and is none of its refusals."""
+
+
+class Node:
+    """The runner in a process of Node."""
+
+    name = "node"
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [shutil.which("node") or "node", str(built("build/test/runner-node.js"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def call(self, op: str, **fields: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"op": op, **fields}) + "\n")
+        line = self._process.stdout.readline()
+        if not line:
+            raise Mistake(f"node ended with {self._process.wait()}")
+        return unmistaken(json.loads(line))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Page:
+    """The runner in a page of a browser, which belongs to the one thread of an executor."""
+
+    name = "chromium"
+    _SCRIPT = "command => handle(command).catch(error => ({mistake: String(error?.stack ?? error)}))"
+
+    def __init__(self, page: Any, thread: Executor) -> None:
+        self._page, self._thread = page, thread
+
+    def call(self, op: str, **fields: Any) -> Any:
+        answer = self._thread.submit(self._page.evaluate, self._SCRIPT, {"op": op, **fields})
+        return unmistaken(answer.result(PATIENCE))
+
+
+def unmistaken(answer: Any) -> Any:
+    if isinstance(answer, dict) and "mistake" in answer:
+        raise Mistake(answer["mistake"])
+    return answer
+
+
+def built(name: str) -> Path:
+    """Return a file of the package that make has built."""
+    if os.environ.get("CCESA_WITHOUT_NODE"):
+        pytest.skip("CCESA_WITHOUT_NODE is set")
+    if shutil.which("node") is None:
+        pytest.fail("no node: sudo .ci/packages, or set CCESA_WITHOUT_NODE=1 to do without")
+    path = PACKAGE / name
+    if not path.exists():
+        pytest.fail(f"{path} is not there: make client builds it")
+    return path
+
+
+class _Files(http.server.SimpleHTTPRequestHandler):
+    extensions_map: ClassVar = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
+    }
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on loopback; the address is a secure context for browsers."""
+    handler = functools.partial(_Files, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@contextlib.contextmanager
+def in_node() -> Iterator[Runner]:
+    """Run clients in Node."""
+    node = Node()
+    try:
+        yield node
+    finally:
+        node.close()
+
+
+@contextlib.contextmanager
+def in_chromium() -> Iterator[Runner]:
+    """Run clients in Debian's Chromium.
+
+    Playwright has an event loop for as long as a browser is open. It gets a thread of its own, so that other
+    tests of this process may have loops and browsers, too.
+    """
+    built("build/test/runner.js")
+    with served(PACKAGE) as address, ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as opened:
+
+        def open_page() -> Any:
+            page = opened.enter_context(chromium()).new_page()
+            page.goto(f"{address}/test/page.html")
+            page.wait_for_function("globalThis.handle !== undefined")
+            return page
+
+        page = thread.submit(open_page).result(PATIENCE)
+        try:
+            yield Page(page, thread)
+        finally:
+            thread.submit(opened.close).result(PATIENCE)
+
+
+#: By the name of a platform, how a runner on it is had.
+PLATFORMS = {"node": in_node, "chromium": in_chromium}

@@ -1,0 +1,252 @@
+"""Participants in Chromium, in Node and in Python at one hub, which is a process of its own."""
+
+import time
+
+import pytest
+
+from browser import chromium
+from ccesa.charter.charter import Learning
+from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.statistics import Category, Number, Schema
+from runners import PACKAGE, built, served
+from series_rounds import GUARDS
+from sites import Hub, NodeSite, PageSite, PythonSite, opened, sites
+
+EVERYONE = tuple(range(6))
+OVER = {"event": "ended", "with": "over"}
+
+
+@pytest.mark.typescript
+@pytest.mark.parametrize("guard", GUARDS)
+def test_sites_in_node_and_in_python_are_in_every_sum(guard, tmp_path):
+    with Hub(folder=tmp_path, guard=guard).running() as hub, sites(hub, [0, 2, 3], results=True) as made:
+        ends = [site.ended() for site in made.values()]
+    assert ends == [OVER] * 3, {c: s.events[-8:] for c, s in made.items()}
+    assert hub.survivors() == [EVERYONE] * 2
+    for client, site in made.items():
+        assert [one["round"] for one in site.said("summed")] == [0, 1]
+        assert [one["question"] for one in site.events if one["event"] == "result"] == [0, 1]
+        assert not [one for one in site.events if one["event"] == "fault"]
+        sent = [one for one in site.events if one["event"] == "sent"]
+        assert [(one["round"], one["bytes"], len(one["beginning"])) for one in sent] == [
+            (0, 200, 128),
+            (1, 200, 128),
+        ]
+        assert client in hub.survivors()[0]
+
+
+@pytest.mark.typescript
+@pytest.mark.parametrize("guard", GUARDS)
+def test_large_vectors_go_in_parts(guard, tmp_path):
+    hub = Hub(folder=tmp_path, guard=guard, words=100_000, rounds=1, options="part_bytes = 65536")
+    with hub.running(), sites(hub, [1, 4]) as made:
+        assert [site.ended() for site in made.values()] == [OVER] * 2
+    assert hub.survivors() == [EVERYONE]
+    sending = [one for one in made[1].said("sending") if one["all"] > 400_000]
+    assert [one["done"] for one in sending[:2]] == [65536, 131072]
+    assert made[1].said("masking")[-1]["done"] == 400_000
+
+
+@pytest.mark.typescript
+@pytest.mark.parametrize("guard", GUARDS)
+def test_whoever_is_killed_and_started_again_is_in_the_next_round_and_in_none_twice(guard, tmp_path):
+    hub = Hub(folder=tmp_path, guard=guard, rounds=4, policy={"after": 1, "vector_after": 1})
+    with hub.running(), sites(hub, [0, 1]) as made:
+        made[0].wait_for("joined")
+        made[0].kill()
+        again = NodeSite(hub, 0)
+        assert again.ended() == OVER, again.events[-8:]
+        assert made[1].ended() == OVER
+    assert not [one for one in again.events if one["event"] == "fault"]
+    survivors = hub.survivors()
+    assert len(survivors) == 4
+    assert survivors[-1] == EVERYONE
+    joined = [one["round"] for one in made[0].said("joined") + again.said("joined")]
+    assert len(set(joined)) == len(joined)
+
+
+@pytest.mark.typescript
+def test_a_site_that_stops_says_so_and_the_others_go_on(tmp_path):
+    hub = Hub(folder=tmp_path, guard="active", rounds=2, policy={"after": 1, "vector_after": 1})
+    with hub.running(), sites(hub, [0, 1]) as made:
+        made[0].wait_for("joined")
+        made[0].stop()
+        assert made[0].ended() == {"event": "ended", "with": "stopped"}
+        assert made[1].ended() == OVER
+    assert [0 in survivors for survivors in hub.survivors()][-1] is False
+
+
+@pytest.mark.typescript
+def test_a_round_goes_on_without_a_site_whose_function_fails_and_a_strict_one_ends(tmp_path):
+    hub = Hub(folder=tmp_path, guard="active", rounds=2)
+    why = "ContributionFailed: the site's own function failed: Error: no data today"
+    own = {0: {"fails": [0]}, 1: {"fails": [1], "strict": True}}
+    with hub.running(), sites(hub, [0, 1], own) as made:
+        assert made[0].ended() == OVER
+        assert "{with}: {text}".format_map(made[1].ended()) == why
+    (fault,) = [one for one in made[0].events if one["event"] == "fault"]
+    assert (fault["round"], fault["reason"]) == (0, why)
+    assert hub.survivors() == [(1, 2, 3, 4, 5), (0, 2, 3, 4, 5)]
+
+
+# What a charter says of contributions
+
+MODEL = """
+import numpy as np
+from ccesa.service.coordinator import Averaging
+
+class Mine(Averaging):
+    def __init__(self):
+        super().__init__({"weights": np.zeros((3, 4), np.float32), "bias": np.zeros(4)})
+"""
+SCHEMA = Schema(
+    name="beds",
+    least_group=1,
+    numbers=(Number(name="age", lower=0, upper=120, measures=("count", "sum")),),
+    categories=(Category(name="ward", values=("surgery", "births")),),
+    group_by=("ward",),
+)
+
+
+def only_in_node(hub: Hub, **options) -> list[NodeSite]:
+    """Run all sites in Node, with what each is told by its number."""
+    with hub.running():
+        made = [
+            NodeSite(hub, client, **{name: of(client) for name, of in options.items()})
+            for client in range(hub.clients)
+        ]
+        assert [site.ended() for site in made] == [OVER] * hub.clients, made[0].events[-5:]
+    return made
+
+
+@pytest.mark.typescript
+def test_models_are_averaged_by_what_the_charter_says(tmp_path):
+    agreed = {"bits": 64, "learning": Learning(clip=1.0, max_weight=10.0)}
+    hub = Hub(folder=tmp_path, guard="active", clients=4, rounds=1, agreed=agreed, coordinator=MODEL)
+    made = only_in_node(hub, results=lambda client: True)
+    (result,) = [one for one in made[0].events if one["event"] == "result"]
+    assert result["value"]["weight"] == pytest.approx(10)
+    expected = sum(weight * weight / 10 for weight in (1, 2, 3, 4)) / 10
+    for array in result["value"]["arrays"].values():
+        assert array["data"] == pytest.approx([expected] * len(array["data"]), abs=1e-4)
+
+
+@pytest.mark.typescript
+def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_path):
+    demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
+    noise = chosen(demand, clients=6, honest=5, dimension=16)
+    agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
+    hub = Hub(folder=tmp_path, guard="active", rounds=1, agreed=agreed, coordinator=MODEL)
+
+    def budget(client: int) -> dict[str, float]:
+        return {"epsilon": 0.1 if client == 2 else 8.0, "delta": 1e-6}
+
+    made = only_in_node(hub, budget=budget)
+    assert any("BudgetSpent" in one["reason"] for one in made[2].events if one["event"] == "fault")
+    assert [bool(site.said("summed")) for site in made] == [True, True, False, True, True, True]
+
+
+@pytest.mark.typescript
+def test_tables_are_counted_by_the_schema_of_the_charter(tmp_path):
+    agreed = {"bits": 64, "statistics": SCHEMA}
+    hub = Hub(folder=tmp_path, guard="active", clients=4, rounds=1, agreed=agreed)
+
+    def records(client: int) -> list[dict]:
+        return [{"age": 10 * client + n, "ward": ("surgery", "births")[n % 2]} for n in range(client + 1)]
+
+    made = only_in_node(hub, records=records, results=lambda client: True)
+    (result,) = [one for one in made[0].events if one["event"] == "result"]
+    assert result["survivors"] == [0, 1, 2, 3]
+    assert "births" in result["value"]["text"]
+    assert sum(group["records"] for group in result["value"]["report"]["groups"]) == 10
+
+
+# In a browser
+
+
+@pytest.fixture
+def pages():
+    """Tabs of one browser, and the address of the page."""
+    built("build/test/service/site.js")
+    with served(PACKAGE) as address, chromium() as browser:
+        yield browser.new_context(), address
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_tabs_node_and_python_are_in_one_sum_and_a_tab_that_is_closed_drops_out(guard, tmp_path, pages):
+    context, address = pages
+    hub = Hub(
+        folder=tmp_path,
+        guard=guard,
+        rounds=3,
+        policy={"after": 1, "vector_after": 1},
+        options=f'pages = ["{address}"]',
+    )
+    with hub.running():
+        tabs = [PageSite(context, address, hub, client) for client in (0, 1, 2)]
+        node, python = NodeSite(hub, 3), [PythonSite(hub, client) for client in (4, 5)]
+        tabs[2].wait_for("summed")
+        tabs[2].page.close()
+        assert [tab.ended() for tab in tabs[:2]] == [OVER] * 2, tabs[0].events[-5:]
+        assert node.ended() == OVER
+        for one in python:
+            one.join(30)
+    survivors = hub.survivors()
+    assert survivors[0] == EVERYONE
+    assert set(survivors[-1]) >= {0, 1, 3, 4, 5}
+    assert len(survivors) == 3
+
+
+def test_a_second_tab_with_the_same_identity_is_refused_until_the_first_is_closed(tmp_path, pages):
+    context, address = pages
+    hub = Hub(folder=tmp_path, guard="active", options=f'pages = ["{address}"]')
+    with hub.running():
+        first = PageSite(context, address, hub, 0)
+        first.wait_for("waiting")
+        second = PageSite(context, address, hub, 0)
+        assert second.ended()["with"] == "OrderError"
+        assert "another tab takes part with this identity" in second.ended()["text"]
+        first.page.close()
+        third = PageSite(context, address, hub, 0)
+        third.wait_for("waiting")
+
+
+def test_a_page_that_is_left_stops_and_drops_its_secrets(tmp_path, pages):
+    context, address = pages
+    hub = Hub(folder=tmp_path, guard="active", options=f'pages = ["{address}"]')
+    with hub.running():
+        tab = PageSite(context, address, hub, 0)
+        tab.wait_for("waiting")
+        tab.page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
+        assert tab.ended() == {"event": "ended", "with": "stopped"}
+
+
+CLAIM = """async ([name, round, task]) => {
+  const memory = indexedDbMemory(name);
+  const many = Array.from({length: 10});
+  const claims = await Promise.all(many.map(() => memory.usedRounds.claim(new Uint8Array(36).fill(round))));
+  const spent = await Promise.all(many.map(() => memory.tasks.spend(new Uint8Array(32).fill(task), 3)));
+  return [claims.filter(Boolean).length, spent.filter(Boolean).length];
+}"""
+
+
+def test_a_memory_in_the_browser_gives_each_thing_once_in_all_tabs_and_for_good(pages):
+    context, address = pages
+    first, second = opened(context, address), opened(context, address)
+    assert first.evaluate(CLAIM, ["a", 1, 2]) == [1, 3]
+    assert second.evaluate(CLAIM, ["a", 1, 2]) == [0, 0]
+    assert second.evaluate(CLAIM, ["a", 2, 2]) == [1, 0]
+    assert second.evaluate(CLAIM, ["b", 1, 2]) == [1, 3]
+    first.reload()
+    first.wait_for_function("globalThis.start !== undefined")
+    assert first.evaluate(CLAIM, ["a", 1, 2]) == [0, 0]
+
+
+def test_tabs_that_ask_at_the_same_moment_do_not_both_get_the_last(pages):
+    context, address = pages
+    tabs = [opened(context, address) for _ in range(2)]
+    start = time.time() * 1000 + 500
+    waiting = f"new Promise(resolve => setTimeout(resolve, {start} - Date.now()))"
+    for tab in tabs:
+        tab.evaluate(f"() => {{ globalThis.found = {waiting}.then(() => ({CLAIM})(['c', 1, 1])); }}")
+    assert [sum(pair) for pair in zip(*(tab.evaluate("found") for tab in tabs), strict=True)] == [1, 3]
