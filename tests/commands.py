@@ -7,6 +7,7 @@ and of what may differ from start to start (the order of sets), have ``fresh`` p
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from functools import cache
 from pathlib import Path
 
 FRESH = [str(Path(sys.executable).with_name("ccesa"))]
+#: By program, the module whose ``main`` it is.
+PROGRAMS = {"ccesa": "ccesa.cli", "attacks": "attacks.__main__"}
 SECONDS = 120  # then a command is killed
 
 
@@ -26,9 +29,11 @@ def fresh(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, encoding="utf-8")
 
 
-def run(*arguments: object, cwd: Path | None = None, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
-    """Run ``ccesa`` with these arguments; its output goes to files, its input is empty."""
-    words = ["ccesa", *map(str, arguments)]
+def run(
+    *arguments: object, program: str = "ccesa", cwd: Path | None = None, umask: int = 0o022
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with these arguments; its output goes to files, its input is empty."""
+    words = [program, *map(str, arguments)]
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         order = {"words": words, "files": [os.devnull, out.name, err.name], "umask": umask}
         started = {"cwd": str(cwd or Path.cwd()), "environment": dict(os.environ)}
@@ -61,6 +66,7 @@ def _forker() -> subprocess.Popen[str]:
 def _fork_for_each() -> None:
     import ccesa.cli.app  # noqa: F401 - for the children
 
+    sys.path.append(str(Path(__file__).parent.parent))  # for attacks/
     gc.freeze()  # a child that ends need not visit all of this
     for line in sys.stdin:
         child = os.fork()
@@ -71,8 +77,6 @@ def _fork_for_each() -> None:
 
 def _become(words: list[str], files: list[str], umask: int, cwd: str, environment: dict[str, str]) -> None:
     """Be the command that was asked for, to the end of this process."""
-    from ccesa.cli import main
-
     for stream, name in enumerate(files):
         os.dup2(os.open(name, os.O_RDWR), stream)
     os.chdir(cwd)
@@ -81,7 +85,7 @@ def _become(words: list[str], files: list[str], umask: int, cwd: str, environmen
     os.environ.update(environment)
     sys.argv = words
     signal.alarm(SECONDS)
-    main()
+    importlib.import_module(PROGRAMS[words[0]]).main()
 
 
 if __name__ == "__main__":

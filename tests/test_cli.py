@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_a_wrong_call_says_whose_help_helps(arguments, shows):
     assert f"({shows} shows what there is)" in done.stderr
 
 
-def complete(*words: str, at: str = "bash") -> list[str]:
+def complete(*words: str, at: str = "bash", run=run) -> list[str]:
     """What the shell offers for the last of the words."""
     line = " ".join(["ccesa", *words])
     asked = {
@@ -186,24 +187,23 @@ def complete(*words: str, at: str = "bash") -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(FRESH, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    with mock.patch.dict(os.environ, asked):
+        done = run()
     assert done.stderr == ""
     return done.stdout.splitlines()
 
 
 def test_the_shell_completes_commands_and_options():
-    assert complete("si") == ["simulate"]
+    assert complete("si") == complete("si", run=fresh) == ["simulate"]
     assert "simulate\tRun one round" in complete("si", at="fish")[0]
     assert "--dropout" in complete("simulate", "--")
     assert complete("simulate", "--graph", "er") == ["erdos-renyi"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_can_be_had_for_each_shell(shell):
-    plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
-        [*FRESH, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
-    )
+def test_completion_can_be_had_for_each_shell(shell, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    done = run("--show-completion", shell)
     assert done.returncode == 0
     assert f"_CCESA_COMPLETE=complete_{shell}" in done.stdout
 

@@ -250,3 +250,28 @@ def test_tabs_that_ask_at_the_same_moment_do_not_both_get_the_last(pages):
     for tab in tabs:
         tab.evaluate(f"() => {{ globalThis.found = {waiting}.then(() => ({CLAIM})(['c', 1, 1])); }}")
     assert [sum(pair) for pair in zip(*(tab.evaluate("found") for tab in tabs), strict=True)] == [1, 3]
+
+
+IDENTITY = "async (name) => [...(await indexedDbIdentity(name)).publicKey]"
+#: What a name's database has: the algorithm of the private key, and whether it can be exported.
+KEPT = """name => new Promise((resolve, reject) => {
+  const asked = indexedDB.open(`ccesa identity ${name}`);
+  asked.onerror = reject;
+  asked.onsuccess = () => {
+    const got = asked.result.transaction("pair").objectStore("pair").get("pair");
+    got.onsuccess = () => resolve([got.result.privateKey.algorithm.name, got.result.privateKey.extractable]);
+  };
+})"""
+
+
+def test_an_identity_in_the_browser_is_the_same_in_all_tabs_and_after_a_reload_and_cannot_be_exported(pages):
+    context, address = pages
+    first, second = opened(context, address), opened(context, address)
+    key, *others = first.evaluate(f"() => Promise.all([1, 2, 3].map(() => ({IDENTITY})('a')))")
+    assert others == [key, key]
+    assert second.evaluate(IDENTITY, "a") == key
+    assert second.evaluate(IDENTITY, "b") != key
+    first.reload()
+    first.wait_for_function("globalThis.start !== undefined")
+    assert first.evaluate(IDENTITY, "a") == key
+    assert first.evaluate(KEPT, "a") == ["Ed25519", False]

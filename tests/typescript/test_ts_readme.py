@@ -37,4 +37,4 @@ def test_the_code_compiles(tmp_path: Path):
     command = [str(shutil.which("node")), str(compiler), "-p", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout == ""
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
