@@ -3,7 +3,7 @@
 import { wipe, type Bytes } from "../bytes.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { turn } from "../platform.js";
-import { giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
+import { BITS, giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
 import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
 import { systemEngine } from "./engines.js";
 import { discard, engineSource, nodeSource, webSource, type Keystream, type Source } from "./keystreams.js";
@@ -78,7 +78,7 @@ export async function addMasks(
 
 /** Throw what addMasks throws for such a vector and such masks, and do nothing else. */
 export function checkMasks(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
-  if (![8, 16, 32, 64].includes(bits)) {
+  if (!BITS.includes(bits)) {
     throw new ConfigError(`words have 8, 16, 32 or 64 bits, not ${String(bits)}`);
   }
   if (!Object.hasOwn(KEY_BYTES, generator)) {

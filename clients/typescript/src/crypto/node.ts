@@ -5,6 +5,7 @@
 
 import { concat, wipe, type Bytes } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
+import { builtin } from "../platform.js";
 import { checked } from "./checked.js";
 import type { Engine, Generator, Primitives } from "./engine.js";
 import { BASE_POINT, ctrBlock, fromBase64Url, PKCS8 } from "./web.js";
@@ -45,14 +46,9 @@ interface Jwk {
   x: string;
 }
 
-interface NodeProcess {
-  getBuiltinModule?(name: "node:crypto"): NodeCrypto | undefined;
-}
-
 /** Return the engine of `node:crypto`. Throws Unsupported outside of Node 20.16 and later, and what has its modules. */
 export function nodeEngine(): Engine {
-  const { process } = globalThis as { process?: NodeProcess };
-  const node = process?.getBuiltinModule?.("node:crypto");
+  const node = builtin<NodeCrypto>("node:crypto");
   if (node === undefined) {
     throw new Unsupported("this platform has no node:crypto");
   }

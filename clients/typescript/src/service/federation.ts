@@ -1,14 +1,13 @@
 /** What a hub announces, held against what the participant brings; nothing is said to a hub before that. */
 
-import { fromHex, equal, type Bytes } from "../bytes.js";
+import { equal, fromHex, type Bytes } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
-import { decodeConfig, type RoundConfig } from "../config.js";
+import { decodeConfig, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { fieldsOf, fromBase64, inWords, numberOf, textOf, type Fields } from "./answers.js";
 import { shown } from "./errors.js";
 import type { Line } from "./line.js";
 
-const MOST_CONFIG = 1024;
 const MOST_PART = 1 << 26;
 const PART = 1 << 23;
 
@@ -69,7 +68,7 @@ function part(fields: Fields): number {
 }
 
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {
-  const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG), charter ?? undefined);
+  const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG_BYTES), charter ?? undefined);
   if (!config.accept) {
     throw new FaultyServer("rounds of a series have accept, and the hub's have not");
   }

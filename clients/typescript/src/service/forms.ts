@@ -13,7 +13,7 @@ import { schemaLength } from "../statistics/layout.js";
 import { tableVector } from "../statistics/vector.js";
 import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
-import type { Words } from "./results.js";
+import { WORD_ARRAYS, type Words } from "./results.js";
 
 /** What a vector is made for. */
 export interface Purpose {
@@ -45,15 +45,13 @@ export type Contribution =
 /** Arrays by name, as a map or as an object. */
 export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
 
-const TYPES = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
-
 /** Vectors of unsigned integers, taken as they are. */
 export const WORDS: Form = {
   type: "words",
   check: () => undefined,
   given: (payload) => payload,
   vector: async (contribution, _, { config }) => {
-    const Type = TYPES[config.bits];
+    const Type = WORD_ARRAYS[config.bits];
     if (!(contribution instanceof Type) || contribution.length !== config.length) {
       throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
     }

@@ -6,7 +6,8 @@ import { unpackArrays, type Arrays } from "./arrays.js";
 import { fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf, type Fields } from "./answers.js";
 import type { Line } from "./line.js";
 
-const WORDS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
+/** The typed arrays of words, by their bits. */
+export const WORD_ARRAYS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
 
 /** Words as a vector has them, and their sum. */
 export type Words = Uint8Array | Uint16Array | Uint32Array | BigUint64Array;
@@ -29,7 +30,7 @@ export interface Result {
 
 /** Return the typed array of little-endian words of so many bits. */
 export function wordsOf(data: Bytes, bits: number): Words {
-  const Type = Object.hasOwn(WORDS, bits) ? WORDS[bits as keyof typeof WORDS] : undefined;
+  const Type = Object.hasOwn(WORD_ARRAYS, bits) ? WORD_ARRAYS[bits as keyof typeof WORD_ARRAYS] : undefined;
   if (Type === undefined || data.length % Type.BYTES_PER_ELEMENT !== 0) {
     throw new FaultyServer(`${data.length} bytes from the hub are not words of ${bits} bits`);
   }

@@ -6,7 +6,7 @@ import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import type { TaskCounts } from "../memory.js";
 import { ActiveClient, Client } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
-import { MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
+import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { countIn, inWords } from "./answers.js";
@@ -137,7 +137,7 @@ export class Taking {
   /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
   #concerns(envelope: Bytes): boolean {
     const messages = unpackEnvelope(envelope);
-    const joining = messages.find((message) => nameOf(message) === "advertise-request");
+    const joining = messages.find((message) => frontOf(message).name === "advertise-request");
     if (joining !== undefined) {
       this.#id ??= readMessage(joining, "advertise-request", messageLimit("advertise-request", this.#config)).client;
     }
@@ -182,8 +182,9 @@ export class Taking {
   /** Say what the hub has taken: a masked vector, and the shares that open a sum. */
   #counted(reply: Bytes): void {
     for (const message of unpackEnvelope(reply)) {
-      const round = [...this.#clients].find(([, client]) => equal(client.context, contextIn(message)))?.[0];
-      if (round !== undefined && MASKED.has(nameOf(message))) {
+      const { name, context } = frontOf(message);
+      const round = [...this.#clients].find(([, client]) => equal(client.context, context))?.[0];
+      if (round !== undefined && MASKED.has(name)) {
         const vector = message.subarray(message.length - vectorBytes(this.#config));
         this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
       }
@@ -276,16 +277,4 @@ function mostRequest(config: RoundConfig): number {
   const requests = (Object.keys(MESSAGES) as MessageName[]).filter((name) => name.endsWith("-request"));
   const largest = Math.max(...requests.map((name) => messageLimit(name, config)));
   return Math.min(3 * (4 + largest), MOST_REQUEST);
-}
-
-/** Return the name at the front of a message, whatever else it is. */
-function nameOf(message: Uint8Array): string {
-  const length = (message[1] ?? 0) & 0x1f;
-  return String.fromCharCode(...message.subarray(2, 2 + length));
-}
-
-/** Return the context of a message of ours, behind its name and the header of two bytes. */
-function contextIn(message: Uint8Array): Uint8Array {
-  const at = 2 + ((message[1] ?? 0) & 0x1f) + 2;
-  return message.subarray(at, at + 32);
 }

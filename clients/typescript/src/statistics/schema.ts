@@ -117,7 +117,7 @@ function checkNumber({ lower, upper, places, measures, edges, quantiles }: Numbe
   ];
   const broken = rules.find(([holds]) => !holds);
   if (broken !== undefined) {
-    throw new ConfigError(`${what}: not so that ${broken[1]}`);
+    throw new ConfigError(`${what}: expected that ${broken[1]}`);
   }
 }
 
