@@ -190,6 +190,28 @@ test("a job in a worker fails with the error that it would have here", async () 
   await assert.rejects(workers.run("mask", wrong as never), VectorError);
 });
 
+test("whoever throws while told of progress ends the job, and no other", async () => {
+  const masks = someMasks("aes128-ctr", 4);
+  const own = new Workers(1);
+  for (const masker of [maskHere, own.mask]) {
+    const vector = new Uint8Array(randomBytes(1 << 20));
+    const progress = (): never => {
+      throw new RangeError("the caller's own");
+    };
+    await assert.rejects(masker(vector, 32, "aes128-ctr", masks, { progress }), RangeError);
+    assert.ok(vector.every((byte) => byte === 0));
+    const before = new Uint8Array(1 << 20);
+    assertSums([before, await masker(before.slice(), 32, "aes128-ctr", masks)], [0], 32, "aes128-ctr", masks);
+  }
+  own.close();
+});
+
+test("there is at least one worker", () => {
+  for (const threads of [0, -1, 1.5, NaN, Infinity]) {
+    assert.throws(() => new Workers(threads), ConfigError);
+  }
+});
+
 test("closed workers take no more jobs, and end those that they have", async () => {
   const own = new Workers(1);
   const running = own.mask(new Uint8Array(8 << 20), 32, "aes128-ctr", someMasks("aes128-ctr", 40), {

@@ -49,7 +49,15 @@ export class Thread {
     try {
       return await new Promise((resolve, reject) => {
         this.listener = {
-          report: (report) => REPORTS[report.kind](report as never, { resolve, reject, progress }),
+          report: (report) => {
+            try {
+              REPORTS[report.kind](report as never, { resolve, reject, progress });
+            } catch (error) {
+              // The caller's own `progress` threw. The worker goes with the job, whose answer would be taken for the next.
+              reject(error);
+              this.end();
+            }
+          },
           stopped: () => reject(signal?.aborted ? (signal.reason as Error) : new CcesaError("the worker has stopped")),
         };
         if (this.port) this.port.postMessage(order, buffersOf(order));
@@ -71,7 +79,7 @@ export class Thread {
 
 interface Waiting {
   resolve(answer: unknown): void;
-  reject(error: Error): void;
+  reject(error: unknown): void;
   readonly progress: JobOptions["progress"] | undefined;
 }
 
