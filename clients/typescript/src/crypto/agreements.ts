@@ -197,17 +197,6 @@ export function agreementOf(name: string): Agreement {
   return agreement;
 }
 
-/** Overwrite what a client needs no more once all texts are opened; the masks still need `maskKey`. */
-export function forgetSealing(own: OwnKeys): void {
-  wipe(own.sealingKey, own.maskSecret, own.kemSeed);
-}
-
-/** Overwrite all secrets of a client's keys. */
-export function forgetKeys(own: OwnKeys): void {
-  forgetSealing(own);
-  wipe(own.maskKey);
-}
-
 async function makeKeys(
   engine: Engine,
   random: Random,

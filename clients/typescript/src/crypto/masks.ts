@@ -19,15 +19,15 @@ export interface Mask {
 /** What may be said about the work while it is done. */
 export interface MaskOptions {
   /** Whose keystreams these are, where the platform itself has none. */
-  readonly engine?: Engine;
+  readonly engine?: Engine | undefined;
   /** Is told how many bytes of the vector are done, of how many. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Stops the work between two blocks. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** So many bytes of the whole vector come before: a multiple of 64. */
-  readonly from?: number;
+  readonly from?: number | undefined;
   /** Where keystreams come from, if not from the fastest source there is. */
-  readonly source?: Source;
+  readonly source?: Source | undefined;
 }
 
 /** So many milliseconds at a time; then the rest of the thread has its turn. */

@@ -30,7 +30,7 @@ export function webEngine(): Engine {
 }
 
 /** Return the private key of PKCS#8, of which no other copy stays. */
-export async function privateKey(
+async function privateKey(
   subtle: SubtleCrypto,
   curve: keyof typeof PKCS8,
   secret: Uint8Array,

@@ -79,7 +79,7 @@ export function slackOf({ honest, dimension, variance }: Noise): number {
 }
 
 /** Return a bound on half the length of a row of thresholds (15.4). */
-export function mostDistance(variance: number): bigint {
+function mostDistance(variance: number): bigint {
   return squareRoot((7n * 192n * BigInt(variance)) / 1280n) + 1n;
 }
 

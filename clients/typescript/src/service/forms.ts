@@ -130,21 +130,21 @@ function shapesOf(arrays: Arrays): (readonly number[])[] {
 }
 
 /** Refuse rounds whose words are not those of numbers in fields. */
-export function check64(config: RoundConfig): void {
+function check64(config: RoundConfig): void {
   if (config.bits !== 64) {
     throw new ConfigError(`expected rounds of words of 64 bits, got ${config.bits}`);
   }
 }
 
 /** Refuse a task whose vectors are not those of the round. */
-export function checkLength(length: number, config: RoundConfig): void {
+function checkLength(length: number, config: RoundConfig): void {
   if (length !== config.length) {
     throw new FaultyServer(`the task has vectors of ${length} words, and the round of ${config.length}`);
   }
 }
 
 /** Return a contribution of arrays and its weight, if it has one. */
-export function weighted(contribution: unknown): [ArraysLike, number | null] {
+function weighted(contribution: unknown): [ArraysLike, number | null] {
   const [arrays, weight] = Array.isArray(contribution) ? (contribution as unknown[]) : [contribution, null];
   const fits = typeof arrays === "object" && arrays !== null && !ArrayBuffer.isView(arrays);
   if (!fits || (Array.isArray(contribution) && (contribution.length !== 2 || typeof weight !== "number"))) {

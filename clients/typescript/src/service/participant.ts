@@ -31,6 +31,16 @@ export interface Participant<Task> {
     listener: EventListenerOrEventListenerObject | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  removeEventListener<Name extends keyof ParticipantEvents>(
+    name: Name,
+    listener: (event: CustomEvent<ParticipantEvents[Name]>) => void,
+    options?: boolean | EventListenerOptions,
+  ): void;
+  removeEventListener(
+    name: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | EventListenerOptions,
+  ): void;
 }
 
 /**
@@ -113,10 +123,11 @@ export class Participant<Task = Bytes> extends EventTarget {
   /**
    * Return the result of a question, once the hub has published it.
    *
-   * @throws ConfigError where the hub publishes none.
+   * @throws ConfigError where the hub publishes none, Stopped when the signal of the options or, while this takes part,
+   *   `stop()` says so.
    */
   async result(question: number): Promise<Result> {
-    const { line, wait, mostTaskBytes } = await (this.#site ?? this.#enter(new AbortController().signal));
+    const { line, wait, mostTaskBytes } = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));
     for (;;) {
       const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
       if (found === "never") {

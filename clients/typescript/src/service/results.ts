@@ -29,7 +29,7 @@ export interface Result {
 }
 
 /** Return the typed array of little-endian words of so many bits. */
-export function wordsOf(data: Bytes, bits: number): Words {
+function wordsOf(data: Bytes, bits: number): Words {
   const Type = Object.hasOwn(WORD_ARRAYS, bits) ? WORD_ARRAYS[bits as keyof typeof WORD_ARRAYS] : undefined;
   if (Type === undefined || data.length % Type.BYTES_PER_ELEMENT !== 0) {
     throw new FaultyServer(`${data.length} bytes from the hub are not words of ${bits} bits`);
@@ -55,7 +55,7 @@ export async function fetchResult(line: Line, question: number, wait: number, mo
 }
 
 /** Return the result that these fields are. */
-export function resultIn(fields: Fields, question: number, most: number): Result {
+function resultIn(fields: Fields, question: number, most: number): Result {
   const { survivors, metrics, value } = fields;
   if (numberOf(fields, "question", 0) !== question || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
     throw new FaultyServer("the hub's result is none, or that of another question");

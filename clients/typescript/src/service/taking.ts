@@ -215,8 +215,8 @@ export class Taking {
       task: () => this.#tasked().digest,
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => this.#site.say("masking", `${done} of ${all} bytes`, { round, done, all }),
-      ...(account === undefined ? {} : { account }),
-      ...(masker === undefined ? {} : { masker }),
+      account,
+      masker,
     };
     const client =
       charter !== null && identity !== null

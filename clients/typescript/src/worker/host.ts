@@ -59,7 +59,7 @@ export class Workers {
     const progress = together(vector.length, options.progress);
     const parts = partsOf(vector.length, this.places.length).map(([from, to]) =>
       this.inTurn(async (place) => {
-        const told = { progress: progress(), ...(signal && { signal }) };
+        const told = { progress: progress(), signal };
         const piece = vector.subarray(from, to);
         const asked = { part: piece.slice(), from, bits, generator, ...packed(masks) };
         try {
