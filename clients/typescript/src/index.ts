@@ -40,7 +40,8 @@ export { generateIdentity, generateKeyPair, identityFromKeyPair, identityFromSee
 export type { Identity } from "./crypto/signatures.js";
 export { parseIdentityFile, writeIdentityFile, type IdentityFile } from "./charter/identity-file.js";
 export { admissionLine, parseAdmissionList, type Admitted } from "./charter/lists.js";
-export { checkCurrent, type Articles, type Certificate, type Charter, type Learning, type Member } from "./charter/charter.js";
+export { checkCurrent } from "./charter/charter.js";
+export type { Articles, Certificate, Charter, Learning, Member } from "./charter/charter.js";
 export { encodeCharter, parseCharter } from "./charter/text.js";
 
 // From values to words, and back.

@@ -129,7 +129,8 @@ export function checkArticles(articles: Articles): void {
  */
 export function checkCurrent(charter: Charter, now: number = Date.now() / 1000): void {
   if (!(now < charter.expires)) {
-    throw new ConfigError(`the charter expired at ${charter.expires} seconds since 1970: get the next one from your federation`);
+    const when = `${charter.expires} seconds since 1970`;
+    throw new ConfigError(`the charter expired at ${when}: get the next one from your federation`);
   }
 }
 

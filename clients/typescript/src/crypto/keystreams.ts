@@ -80,9 +80,9 @@ export function engineSource(engine: Engine): Source {
 let nowhere: MessagePort | undefined;
 
 /**
- * Give the memory of a buffer back at once. Left to the garbage collector, hundreds of megabytes of keystreams take fresh
- * memory each, and that costs several times what the cipher does; given back, the next one is written over the one
- * before. What is sent to a port that nobody holds the other end of is dropped.
+ * Give the memory of a buffer back at once. Left to the garbage collector, each keystream takes fresh memory, hundreds
+ * of megabytes in all, and that costs several times what the cipher does; given back, the next one is written over the
+ * one before. What is sent to a port that nobody holds the other end of is dropped.
  */
 export function discard({ buffer, byteLength }: Bytes): void {
   if (byteLength === buffer.byteLength && typeof MessageChannel !== "undefined") {

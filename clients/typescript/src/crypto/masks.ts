@@ -123,7 +123,7 @@ async function fastest(generator: Generator, engine: Engine | undefined): Promis
   return nodeSource(generator) ?? webSource(generator) ?? engineSource(engine ?? (await systemEngine()));
 }
 
-/** Adds masks to a vector, perhaps in another thread, and gives the masked vector: the one that it was given is gone. */
+/** Adds masks to a vector, perhaps in another thread, and gives the masked one; the one that it was given is gone. */
 export type Masker = (
   vector: Bytes,
   bits: Bits,

@@ -52,8 +52,8 @@ export function indexedDbLedger(name: string): LedgerStore {
 /**
  * Return the store of one ledger in a folder, which is made if it is not there.
  *
- * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines that
- * are missing at the end are noticed. After a crash between the two it may be one line behind, which is no damage.
+ * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines
+ * that are missing at the end are noticed. After a crash between the two it may be one line behind, which is no damage.
  */
 export function fileLedger(folder: string): LedgerStore {
   const files = inFiles(folder);

@@ -112,7 +112,7 @@ export class NoisyQuantizer {
 
   /**
    * @param shapes The shape of each array, in order.
-   * @throws ConfigError for a table that is refused, noise for records, or shapes of another number of values than it says.
+   * @throws ConfigError for a table that is refused, noise for records, or shapes with another number of values.
    */
   constructor(
     readonly engine: Engine,

@@ -26,7 +26,12 @@ export interface Announcement {
 }
 
 /** Return what the hub announces, when there is a series after this one or the time is up. */
-export async function announced(line: Line, charter: Charter | null, after: number, wait: number): Promise<Announcement> {
+export async function announced(
+  line: Line,
+  charter: Charter | null,
+  after: number,
+  wait: number,
+): Promise<Announcement> {
   const answer = await line.call({ method: "GET", path: `/v1/federation?after=${after}`, open: true, wait });
   if (answer.status !== 200) {
     throw new FaultyServer(`expected a federation from the hub, got ${inWords(answer)}: is this its address?`);
@@ -37,14 +42,16 @@ export async function announced(line: Line, charter: Charter | null, after: numb
 /**
  * Return what these fields announce.
  *
- * @throws ConfigError for a federation that this participant is not set up for, FaultyServer or MalformedMessage for none at all.
+ * @throws ConfigError for a federation that this participant is not set up for.
+ * @throws FaultyServer or MalformedMessage for what is no federation.
  */
 export function announcementIn(fields: Fields, charter: Charter | null): Announcement {
   checkGuard(fields, charter);
   const series = numberOf(fields, "series", 0);
   const question = numberOf(fields, "question", -1);
-  const told = { over: textOf(fields, "state") === "over", series, question, form: fields["form"], partBytes: part(fields) };
-  return told.over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
+  const over = textOf(fields, "state") === "over";
+  const told = { over, series, question, form: fields["form"], partBytes: part(fields) };
+  return over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
 }
 
 function checkGuard(fields: Fields, charter: Charter | null): void {

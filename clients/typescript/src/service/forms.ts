@@ -153,8 +153,14 @@ function weighted(contribution: unknown): [ArraysLike, number | null] {
   return [arrays as ArraysLike, weight as number | null];
 }
 
+/** An array of floats with its shape. */
+interface Floats {
+  readonly shape: readonly number[];
+  readonly data: Float64Array | Float32Array;
+}
+
 /** Return the arrays of a contribution in the order of the task's, whose names they have. */
-export function inOrder(arrays: ArraysLike, task: Arrays): { shape: readonly number[]; data: Float64Array | Float32Array }[] {
+function inOrder(arrays: ArraysLike, task: Arrays): Floats[] {
   const given = arrays instanceof Map ? (arrays as Arrays) : new Map(Object.entries(arrays));
   if (given.size !== task.size) {
     throw new VectorError(`expected ${task.size} arrays, got ${given.size}`);

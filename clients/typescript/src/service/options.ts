@@ -25,8 +25,8 @@ export interface ParticipantOptions<Task = Bytes> {
   /** Without a charter: what the hub's operator has handed over. */
   readonly token?: string | undefined;
   /**
-   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's arrays, of
-   * statistics from the schema.
+   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's
+   * arrays, of statistics from the schema.
    */
   readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
   /** What outlives this participant; without a charter, in memory by default. */
@@ -90,7 +90,10 @@ export async function accountOf(ledger: Ledger | undefined, charter: Charter | n
 }
 
 /** Return the charter that a member has, or null without one. */
-export async function charterOf(charter: string | Uint8Array | Charter | undefined, engine: Engine): Promise<Charter | null> {
+export async function charterOf(
+  charter: string | Uint8Array | Charter | undefined,
+  engine: Engine,
+): Promise<Charter | null> {
   if (charter === undefined) {
     return null;
   }

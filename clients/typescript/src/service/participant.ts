@@ -127,9 +127,9 @@ export class Participant<Task = Bytes> extends EventTarget {
    *   `stop()` says so.
    */
   async result(question: number): Promise<Result> {
-    const { line, wait, mostTaskBytes } = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));
+    const site = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));
     for (;;) {
-      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      const found = await resultOf(site, question);
       if (found === "never") {
         throw new ConfigError("this hub publishes no results");
       }
@@ -205,9 +205,9 @@ export class Participant<Task = Bytes> extends EventTarget {
 
   /** Say each result as it is published; questions without one are passed over. */
   async #tellResults(site: Site): Promise<void> {
-    const { line, wait, mostTaskBytes, charter } = site;
+    const { line, charter } = site;
     for (let question = 0; ; ) {
-      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      const found = await resultOf(site, question);
       if (found === "never") {
         return;
       }
@@ -236,7 +236,8 @@ async function nextSeries(
   after: number,
 ): Promise<(Announcement & { readonly config: NonNullable<Announcement["config"]> }) | null> {
   for (;;) {
-    const told = await paced(line, wait, () => announced(line, charter, after, wait), (one) => !one.over && one.series <= after);
+    const nothing = ({ over, series }: Announcement): boolean => !over && series <= after;
+    const told = await paced(line, wait, () => announced(line, charter, after, wait), nothing);
     if (told.over) {
       return null;
     }
@@ -244,6 +245,12 @@ async function nextSeries(
       return { ...told, config: told.config };
     }
   }
+}
+
+/** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
+function resultOf({ line, wait, mostTaskBytes }: Site, question: number): Promise<Result | null | "never"> {
+  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostTaskBytes);
+  return paced(line, wait, ask, (found) => found === null);
 }
 
 /** Ask for something, and rest a second where the hub had nothing and did not wait, though it was asked to. */

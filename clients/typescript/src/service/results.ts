@@ -43,7 +43,12 @@ function wordsOf(data: Bytes, bits: number): Words {
  * @param most - The most bytes of it.
  * @throws FaultyServer for anything that is not a result.
  */
-export async function fetchResult(line: Line, question: number, wait: number, most: number): Promise<Result | null | "never"> {
+export async function fetchResult(
+  line: Line,
+  question: number,
+  wait: number,
+  most: number,
+): Promise<Result | null | "never"> {
   const answer = await line.call({ method: "GET", path: `/v1/results/${question}`, wait, most });
   if (answer.status === 404) {
     return problemOf(answer).name === "no-result" ? null : "never";
@@ -57,7 +62,8 @@ export async function fetchResult(line: Line, question: number, wait: number, mo
 /** Return the result that these fields are. */
 function resultIn(fields: Fields, question: number, most: number): Result {
   const { survivors, metrics, value } = fields;
-  if (numberOf(fields, "question", 0) !== question || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
+  const asked = numberOf(fields, "question", 0) === question;
+  if (!asked || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
     throw new FaultyServer("the hub's result is none, or that of another question");
   }
   return { question, survivors, metrics: numbersIn(metrics), value: valueIn(value, most) };
@@ -86,6 +92,6 @@ function areIds(value: unknown): value is readonly number[] {
 }
 
 function numbersIn(metrics: unknown): Record<string, number> {
-  const entries = Object.entries(metrics ?? {}).filter((entry): entry is [string, number] => typeof entry[1] === "number");
-  return Object.fromEntries(entries);
+  const isNumber = (entry: [string, unknown]): entry is [string, number] => typeof entry[1] === "number";
+  return Object.fromEntries(Object.entries(metrics ?? {}).filter(isNumber));
 }

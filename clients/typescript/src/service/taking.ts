@@ -55,7 +55,8 @@ export class Taking {
     this.#form = form;
     this.#config = announced.config;
     this.#announced = announced;
-    this.#series = new SeriesClient({ config: this.#config, client: (config) => this.#join(config), engine: site.engine });
+    const client = (config: RoundConfig): Promise<Client> => this.#join(config);
+    this.#series = new SeriesClient({ config: this.#config, client, engine: site.engine });
   }
 
   /** Take part until the series is over; secrets are dropped whatever happens. */
@@ -134,7 +135,7 @@ export class Taking {
     return EMPTY;
   }
 
-  /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
+  /** Tell whether an envelope is about a round that this client is in or may join; after a new start it is in none. */
   #concerns(envelope: Bytes): boolean {
     const messages = unpackEnvelope(envelope);
     const joining = messages.find((message) => frontOf(message).name === "advertise-request");
@@ -214,7 +215,9 @@ export class Taking {
       tasks: counting(memory.tasks, this.#form.counted),
       task: () => this.#tasked().digest,
       vector: () => this.#contribution(config, context),
-      progress: (done: number, all: number) => this.#site.say("masking", `${done} of ${all} bytes`, { round, done, all }),
+      progress: (done: number, all: number) => {
+        this.#site.say("masking", `${done} of ${all} bytes`, { round, done, all });
+      },
       account,
       masker,
     };
@@ -257,7 +260,7 @@ export class Taking {
   }
 }
 
-/** Return counts in which all tasks are one, where the form says so: the same table is the same, whatever a hub calls it. */
+/** Return counts in which all tasks are one where the form says so: a table stays the same, whatever a hub calls it. */
 function counting(tasks: TaskCounts, counted: Bytes | undefined): TaskCounts {
   return counted === undefined ? tasks : { spend: (_, attempts) => tasks.spend(counted, attempts) };
 }

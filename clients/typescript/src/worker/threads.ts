@@ -53,7 +53,7 @@ export class Thread {
             try {
               REPORTS[report.kind](report as never, { resolve, reject, progress });
             } catch (error) {
-              // The caller's own `progress` threw. The worker goes with the job, whose answer would be taken for the next.
+              // The caller's own `progress` threw. The worker ends, too, or its answer would be the next job's.
               reject(error);
               this.end();
             }

@@ -13,7 +13,6 @@ export interface Case {
 }
 
 /** Makes the cases of one file in `vectors/` from its content, and that of the file that it refers to. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Replay = (data: any, beside?: any) => Case[];
 
 /** Throw unless the bytes are these. */

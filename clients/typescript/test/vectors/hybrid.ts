@@ -11,7 +11,6 @@ import { endOf, withKnownMessages } from "./ends.js";
 
 const HYBRID = agreementOf("x25519-mlkem768");
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 /** Return what both ends have for sealing: here from the recipient's private key, as the sender's is not given. */
 async function recipientOf(engine: Engine, c: any): Promise<[ReturnType<typeof endOf>, any, Bytes]> {
   const own = endOf({

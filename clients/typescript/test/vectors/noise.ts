@@ -12,7 +12,6 @@ import { encode } from "../../src/wire.js";
 import { equals, littleEndian, refuses, same, type Case, type Replay } from "./check.js";
 import { number, tensor } from "./quantizer.js";
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 
 /** Return the table that an entry of the files describes. */
 export function tableOf(entry: any): PrivacyTable {
