@@ -10,7 +10,7 @@ import type { Bytes } from "../src/bytes.js";
 import { PIECE, plainSum, type Sum } from "../src/crypto/adding.js";
 import { KEY_BYTES, type Generator } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
-import { engineSource, nodeSource, webSource, type Source } from "../src/crypto/keystreams.js";
+import { engineSource, nodeSource, webSource, type KeystreamSource } from "../src/crypto/keystreams.js";
 import { addMasks, maskHere, type Bits, type Mask, type Masker } from "../src/crypto/masks.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { vectorSum } from "../src/crypto/simd.js";
@@ -25,7 +25,7 @@ const workers = new Workers(2);
 after(() => workers.close());
 
 /** Every source that this platform has for a generator. */
-function sources(generator: Generator): (Source | undefined)[] {
+function sources(generator: Generator): (KeystreamSource | undefined)[] {
   const web = webSource(generator);
   return [nodeSource(generator)!, ...(web ? [web] : []), engineSource(nobleEngine()), undefined];
 }
@@ -176,6 +176,31 @@ test("without WebAssembly, Node's modules and workers the bytes are the same", a
     process.stdout.write(Buffer.from(masked));`;
   const found = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { maxBuffer: 1 << 26 });
   assert.ok(found.equals(await workers.mask(new Uint8Array(2 << 20), 64, "aes128-ctr", masks)));
+});
+
+test("a platform whose ciphers give other keystreams is passed over", async () => {
+  const url = (name: string): string => new URL(`../src/crypto/${name}.js`, import.meta.url).href;
+  const script = `
+    const { getBuiltinModule } = process;
+    process.getBuiltinModule = (name) => {
+      const own = getBuiltinModule(name);
+      return name !== "node:crypto" ? own : { ...own, createCipheriv: () => ({ update: (text) => text.slice() }) };
+    };
+    delete globalThis.crypto.subtle.constructor.prototype.encrypt;
+    const { addMasks } = await import("${url("masks")}");
+    const { platformSource } = await import("${url("keystreams")}");
+    const vector = new Uint8Array(64);
+    for (const [generator, key] of [["aes128-ctr", 16], ["chacha20", 32]]) {
+      await addMasks(vector, 8, generator, [{ key: new Uint8Array(key), sign: 1 }]);
+      process.stdout.write(String((await platformSource(generator)) === undefined) + " ");
+    }
+    process.stdout.write(Buffer.from(vector).toString("hex"));`;
+  const found = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { encoding: "utf8" });
+  const right = new Uint8Array(64);
+  for (const generator of GENERATORS) {
+    await addMasks(right, 8, generator, [{ key: new Uint8Array(KEY_BYTES[generator]), sign: 1 }]);
+  }
+  assert.equal(found, `true true ${Buffer.from(right).toString("hex")}`);
 });
 
 test("keys stay with the caller", async () => {

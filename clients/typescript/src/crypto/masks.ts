@@ -6,7 +6,7 @@ import { turn } from "../platform.js";
 import { BITS, giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
 import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
 import { systemEngine } from "./engines.js";
-import { discard, engineSource, nodeSource, webSource, type Keystream, type Source } from "./keystreams.js";
+import { discard, engineSource, platformSource, type Keystream, type KeystreamSource } from "./keystreams.js";
 
 export type { Bits } from "./adding.js";
 
@@ -27,7 +27,7 @@ export interface MaskOptions {
   /** So many bytes of the whole vector come before: a multiple of 64. */
   readonly from?: number | undefined;
   /** Where keystreams come from, if not from the fastest source there is. */
-  readonly source?: Source | undefined;
+  readonly source?: KeystreamSource | undefined;
 }
 
 /** So many milliseconds at a time; then the rest of the thread has its turn. */
@@ -119,8 +119,8 @@ async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last:
   piece.set(sum.piece.subarray(0, piece.length));
 }
 
-async function fastest(generator: Generator, engine: Engine | undefined): Promise<Source> {
-  return nodeSource(generator) ?? webSource(generator) ?? engineSource(engine ?? (await systemEngine()));
+async function fastest(generator: Generator, engine: Engine | undefined): Promise<KeystreamSource> {
+  return (await platformSource(generator)) ?? engineSource(engine ?? (await systemEngine()));
 }
 
 /** Adds masks to a vector, perhaps in another thread, and gives the masked one; the one that it was given is gone. */
