@@ -30,7 +30,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install client demo attack service-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
+.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -65,6 +65,9 @@ demo: install  ## train through secure aggregation, write demo-report.html
 
 service-demo: install  ## a hub and eight sites on this machine, two of which are killed; KEEP=1 leaves the page up
 	$(BIN)/python examples/service_demo.py $(if $(call yes,$(KEEP)),--keep)
+
+browser-demo: install client  ## a page to play with: open it in tabs and on phones; HOST=0.0.0.0 lets phones in, GUARD=active
+	$(BIN)/python examples/browser/demo.py $(if $(HOST),--host $(HOST)) $(if $(GUARD),--guard $(GUARD))
 
 attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
 	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)

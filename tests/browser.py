@@ -46,7 +46,7 @@ LOW_CONTRAST = """() => {
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*more: str) -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None and os.environ.get("CCESA_WITHOUT_CHROMIUM"):
         pytest.skip("CCESA_WITHOUT_CHROMIUM is set")
@@ -55,7 +55,7 @@ def chromium() -> Iterator[Browser]:
             "no chromium: sudo apt-get install chromium, or set CCESA_WITHOUT_CHROMIUM=1 to do without"
         )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *more])
         yield browser
         browser.close()
 

@@ -4,6 +4,9 @@ import os
 
 from hypothesis import settings
 
+# The cores are shared already: threads of one test that wait for each other keep others waiting.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # The same examples every time: a red test is about the change at hand. `make test-random` looks for others.
 settings.register_profile("ccesa", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None)

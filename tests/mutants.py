@@ -6,7 +6,6 @@ own, which takes many minutes; ``test_mutants.py`` tries those of the second imp
 """
 
 import ast
-import copy
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -24,25 +23,28 @@ ROOT = HERE.parent
 
 def mutants(source):
     """Each with the line of its refusal, what it lost, and its tree."""
-    tree = ast.parse(source)
-    for number, node in enumerate(ast.walk(tree)):
+    for number, node in enumerate(ast.walk(ast.parse(source))):
         if isinstance(node, ast.Raise):
-            yield node.lineno, ast.unparse(node), _changed(tree, number, lambda _: ast.Pass())
+            yield node.lineno, ast.unparse(node), _changed(source, number, lambda _: ast.Pass())
         if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
-            yield from _weaker(tree, number, node)
+            yield from _weaker(source, number, node)
 
 
-def _weaker(tree, number, node):
+def _weaker(source, number, node):
     """A refusal with several reasons, one reason fewer."""
     test, turned = node.test, False
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, turned = test.operand, True
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if turned else ast.Or):
         for place, reason in enumerate(test.values):
-            yield node.lineno, ast.unparse(reason), _changed(tree, number, _without(place, turned))
+            yield node.lineno, ast.unparse(reason), _changed(source, number, _without(place, turned))
     if turned and isinstance(test, ast.Compare) and len(test.ops) > 1:
         for place in range(len(test.ops)):
-            yield node.lineno, f"{ast.unparse(test)}, part {place}", _changed(tree, number, _unlinked(place))
+            yield (
+                node.lineno,
+                f"{ast.unparse(test)}, part {place}",
+                _changed(source, number, _unlinked(place)),
+            )
 
 
 def _without(place, turned):
@@ -69,8 +71,8 @@ def _unlinked(place):
     return change
 
 
-def _changed(tree, number, change):
-    tree = copy.deepcopy(tree)
+def _changed(source, number, change):
+    tree = ast.parse(source)  # sooner done than a copy
     node = next(node for place, node in enumerate(ast.walk(tree)) if place == number)
     parent = next(one for one in ast.walk(tree) if node in ast.iter_child_nodes(one))
     new = ast.copy_location(change(node), node)

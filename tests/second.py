@@ -8,6 +8,7 @@ import hmac
 import math
 import struct
 from fractions import Fraction
+from functools import cache
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -101,10 +102,12 @@ def hkdf(secret, info, length):
     return output[:length]
 
 
+@cache  # vectors have few keys, and mutants replay them often
 def public_of(private):
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
+@cache
 def agreed(private, public):
     return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
 

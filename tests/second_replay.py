@@ -371,8 +371,8 @@ def _noise_table(made, case):
 
 
 def _noise_draws(made, case):
-    given = case["variance"], case["grid_bits"], case["fine"], raw(case["key"])
-    return outcome(noise.draws_of, *given), case.get("drawn")
+    fine, drawn = (list(map(int, case.get(name, ()))) for name in ("fine", "drawn"))
+    return outcome(noise.draws_of, case["variance"], case["grid_bits"], fine, raw(case["key"])), drawn
 
 
 def _noise_encoded(made, case):

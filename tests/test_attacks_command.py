@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 from attacks.__main__ import main
 from attacks.base import Outcome
 from attacks.registry import ATTACKS
@@ -17,14 +18,18 @@ from attacks.registry import ATTACKS
 ROOT = Path(__file__).parent.parent
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "attacks", *arguments]
+def fresh(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return commands.run(*arguments, program="attacks", cwd=ROOT)
 
 
 @pytest.mark.parametrize("word", ["list", "LIST"])
 def test_list(word):
-    done = run(word)
+    done = fresh("attacks", word)
     assert done.returncode == 0
     for attack in ATTACKS.values():
         assert re.search(rf"^{attack.number} +{attack.name} +{attack.guard}", done.stdout, re.MULTILINE)
@@ -117,8 +122,7 @@ def test_help_says_what_there_is():
 
 
 def test_the_search_for_strategies_can_be_run():
-    command = [sys.executable, "-m", "attacks.strategies", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = fresh("attacks.strategies", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "--honest" in done.stdout
 

@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from ccesa.cli.output import check_output
 from ccesa.errors import ConfigError
+from commands import FRESH, fresh, run
 
-COMMAND = [str(Path(sys.executable).with_name("ccesa"))]
 FIELDS = {
     "clients",
     "survivors",
@@ -30,18 +30,16 @@ FIELDS = {
 }
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
-
-
-def simulate(*arguments: str, status: int = 0) -> dict:
+def simulate(*arguments: str, status: int = 0, run=run) -> dict:
     done = run("simulate", "--length", "100", "--json", *arguments)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
 def test_version():
-    assert run("--version").stdout.startswith("ccesa ")
+    done = fresh("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("ccesa ")
 
 
 def test_the_package_can_be_run_as_the_command():
@@ -112,8 +110,8 @@ def test_a_lost_round_is_told_to_people_and_to_scripts():
 
 
 def test_a_seed_fixes_inputs_and_dropouts():
-    one, two = (simulate("--clients", "30", "--dropout", "0.3", "--seed", "7") for _ in range(2))
-    assert one["survivors"] == two["survivors"]
+    asked = ("--clients", "30", "--dropout", "0.3", "--seed", "7")
+    assert simulate(*asked)["survivors"] == simulate(*asked, run=fresh)["survivors"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +177,7 @@ def test_a_wrong_call_says_whose_help_helps(arguments, shows):
     assert f"({shows} shows what there is)" in done.stderr
 
 
-def complete(*words: str, at: str = "bash") -> list[str]:
+def complete(*words: str, at: str = "bash", run=run) -> list[str]:
     """What the shell offers for the last of the words."""
     line = " ".join(["ccesa", *words])
     asked = {
@@ -189,24 +187,23 @@ def complete(*words: str, at: str = "bash") -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    with mock.patch.dict(os.environ, asked):
+        done = run()
     assert done.stderr == ""
     return done.stdout.splitlines()
 
 
 def test_the_shell_completes_commands_and_options():
-    assert complete("si") == ["simulate"]
+    assert complete("si") == complete("si", run=fresh) == ["simulate"]
     assert "simulate\tRun one round" in complete("si", at="fish")[0]
     assert "--dropout" in complete("simulate", "--")
     assert complete("simulate", "--graph", "er") == ["erdos-renyi"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_can_be_had_for_each_shell(shell):
-    plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
-        [*COMMAND, "--show-completion", shell], capture_output=True, text=True, env=plain, timeout=60
-    )
+def test_completion_can_be_had_for_each_shell(shell, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    done = run("--show-completion", shell)
     assert done.returncode == 0
     assert f"_CCESA_COMPLETE=complete_{shell}" in done.stdout
 
@@ -274,7 +271,7 @@ def test_progress_is_shown_to_a_person_watching():
     """Standard error is a terminal: a bar for every step. The JSON on standard output stays alone."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [*COMMAND, "simulate", "--clients", "60", "--length", "10", "--json", "--dropout", "0"],
+        [*FRESH, "simulate", "--clients", "60", "--length", "10", "--json", "--dropout", "0"],
         stdout=subprocess.PIPE,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
@@ -323,7 +320,7 @@ def read_until(stream: int, sign: bytes) -> bytes:
 )
 def test_ctrl_c_says_stopped(switches, sign, ends):
     ours, theirs = ends()
-    command = [sys.executable, *switches, *COMMAND, "simulate", "--clients", "2000", "--length", "1000"]
+    command = [sys.executable, *switches, *FRESH, "simulate", "--clients", "2000", "--length", "1000"]
     running = start(command, theirs)
     os.close(theirs)
     try:
@@ -339,7 +336,7 @@ def test_ctrl_c_says_stopped(switches, sign, ends):
 
 
 def test_too_much_for_this_machine_ends_in_one_line():
-    command = f"ulimit -v 3000000; exec {COMMAND[0]} simulate --clients 5 --length 400000000"
+    command = f"ulimit -v 3000000; exec {FRESH[0]} simulate --clients 5 --length 400000000"
     done = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "memory" in done.stderr

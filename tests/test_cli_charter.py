@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -10,16 +9,10 @@ import pytest
 
 from ccesa.charter import Charter, Learning
 from ccesa.identity import Admission, Member
+from commands import run
 from rounds import identity
 
-COMMAND = str(Path(sys.executable).with_name("ccesa"))
 MEMBERS = 30
-
-
-def run(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, encoding="utf-8"
-    )
 
 
 def fails(done: subprocess.CompletedProcess, says: str, code: int = 2) -> None:

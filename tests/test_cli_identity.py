@@ -3,26 +3,17 @@
 import os
 import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+import commands
 from ccesa.identity import Admission, Identity, Member
 
-COMMAND = [str(Path(sys.executable).with_name("ccesa")), "identity"]
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of files")
 
 
 def run(*arguments, umask=0o022) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        encoding="utf-8",
-        umask=umask,
-    )
+    return commands.run("identity", *arguments, umask=umask)
 
 
 def fails(done: subprocess.CompletedProcess, says: str, code: int) -> None:

@@ -4,12 +4,12 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+import commands
 from ccesa.identity import Admission, Member
 from ccesa.plan import charter, plan
 from ccesa.privacy import DifferentialPrivacy
@@ -17,14 +17,11 @@ from ccesa.privacy.ledger import Ledger
 from rounds import identity
 from test_ledger import ROUND, TASK, mechanism
 
-COMMAND = [str(Path(sys.executable).with_name("ccesa")), "ledger"]
 BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 
 
 def run(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, encoding="utf-8"
-    )
+    return commands.run("ledger", *arguments)
 
 
 def fails(done: subprocess.CompletedProcess, says: str, code: int = 2) -> None:

@@ -33,8 +33,8 @@ from ccesa.protocol.curious.server_1a_accept import spare_holders
 from ccesa.protocol.drawing import pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.thresholds import Fixed
+from commands import run
 from rounds import identity
-from test_cli import run
 from test_planner_cuts import drawn, every_v3, opened_parts
 
 DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=100, norm=1.0)

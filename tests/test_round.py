@@ -21,6 +21,11 @@ THREE_GRAPHS = {
     "harary": Harary(degree=16),
     "complete": Complete(),
 }
+SMALL_GRAPHS = {
+    "erdos-renyi": ErdosRenyi(p=0.9),
+    "harary": Harary(degree=8),
+    "complete": Complete(),
+}
 NESTED = [ErdosRenyi(p=0.8, mask_p=0.5), Harary(degree=16, mask_degree=6), Complete(mask_degree=6)]
 
 graphs = st.one_of(
@@ -37,19 +42,18 @@ graphs = st.one_of(
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
-@pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
+@pytest.mark.parametrize("graph", SMALL_GRAPHS.values(), ids=SMALL_GRAPHS)
 def test_losing_any_one_client_at_each_step(graph, step):
-    for lost in range(30):
-        assert checked_outcome(Play(configure(30, graph=graph)), {step: {lost}}) == "aggregate"
+    for lost in range(12):
+        assert checked_outcome(Play(configure(12, graph=graph)), {step: {lost}}) == "aggregate"
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
 @pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)
 def test_losing_any_tenth_of_the_clients_at_each_step(graph, step):
-    rng = np.random.default_rng(5)
-    for _ in range(12):
-        lost = set(rng.choice(30, 3, replace=False).tolist())
-        assert checked_outcome(Play(configure(30, graph=graph)), {step: lost}) == "aggregate"
+    tenths = np.random.default_rng(5).permutation(30).reshape(10, 3)  # everyone is lost once
+    for lost in tenths.tolist():
+        assert checked_outcome(Play(configure(30, graph=graph)), {step: set(lost)}) == "aggregate"
 
 
 @settings(max_examples=150, deadline=None)

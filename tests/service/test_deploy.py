@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from datetime import date
 from pathlib import Path
@@ -21,6 +20,7 @@ from ccesa.cli.app import app
 from ccesa.service import Federation
 from ccesa.service.http.limits import Limits
 from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
+from commands import run
 from shown_desk import ShownDesk
 
 ROOT = Path(__file__).parent.parent.parent
@@ -256,8 +256,7 @@ def test_systemd_reads_its_files(unit, tmp_path):
 
 def run_ccesa(line: str, folder: Path) -> str:
     words = shlex.split(line.replace("/etc/ccesa", str(folder)), comments=True)
-    command = [sys.executable, "-m", "ccesa", *words[1:]]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = run(*words[1:], cwd=folder)
     assert done.returncode == 0, f"{line}: {done.stderr}"
     return done.stdout
 
@@ -327,4 +326,5 @@ def test_what_is_missing_is_said_and_not_fatal():
     assert "only checked" in packages("--check")
     assert "there is no apt-get here" in packages()
     assert "CCESA_WITHOUT_CHROMIUM=1" in packages()
-    assert packages(CCESA_WITHOUT_CHROMIUM="1", CCESA_WITHOUT_POSTGRES="1") == ""
+    without = {f"CCESA_WITHOUT_{name}": "1" for name in ("CHROMIUM", "POSTGRES", "NODE")}
+    assert packages(**without) == ""

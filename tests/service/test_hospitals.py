@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 from ccesa import Admission, Identity, Ledger, Member
 from ccesa.statistics import Schema, read_csv
 from processes import free_ports
@@ -21,10 +22,9 @@ def ccesa(folder: Path, *arguments: str) -> subprocess.Popen:
 
 
 def done(folder: Path, *arguments: str) -> str:
-    with ccesa(folder, *arguments) as process:
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
+    ended = commands.run(*arguments, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 class Hospitals:

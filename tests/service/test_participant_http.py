@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import commands
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.files import write_new
@@ -425,22 +426,24 @@ def test_the_command_is_stopped_by_a_signal(how, tmp_path):
 def test_a_token_that_others_can_read_is_refused(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "token").write_text("x")
-    with join(tmp_path, f"http://127.0.0.1:{free_ports(1)[0]}", "--token", "@token") as process:
-        _, said = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert said == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
+    url = f"http://127.0.0.1:{free_ports(1)[0]}"
+    done = commands.run("join", url, "--run", "mine:contribute", "--token", "@token", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
+    )
 
 
 def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     """Nobody counts on a site whose table has other columns, or whose results have no place."""
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "kept").write_text("precious")
-    asked = [f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
-    with join(tmp_path, *asked, "--results", "kept") as process:
-        assert process.communicate(timeout=20)[1] == "ccesa: kept is there already; it is never overwritten\n"
-    command = [sys.executable, "-m", "ccesa", "join", *asked, "--statistics", "kept"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=20).stderr
-    assert said == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
+    asked = ["join", f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
+    done = commands.run(*asked, "--run", "mine:contribute", "--results", "kept", cwd=tmp_path)
+    assert done.stderr == "ccesa: kept is there already; it is never overwritten\n"
+    done = commands.run(*asked, "--statistics", "kept", cwd=tmp_path)
+    assert done.stderr == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 
 
 def test_the_function_that_a_command_names(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import fc from "fast-check";
 
 import { toBase64 } from "../src/charter/base64.js";
 import { originOf } from "../src/service/address.js";
-import { fieldsOf, fromBase64, inWords } from "../src/service/answers.js";
+import { contentOf, fieldsOf, fromBase64, inWords } from "../src/service/answers.js";
 import { HubAway, shown, Stopped } from "../src/service/errors.js";
 import { Line, sleep, type Call } from "../src/service/line.js";
 import { openSession } from "../src/service/session.js";
@@ -171,6 +171,12 @@ test("an answer is read up to its limit, whether it says its size or not", async
   }
 });
 
+test("where there are no streams an answer is read whole, and refused above its limit all the same", async () => {
+  const whole = { headers: new Headers(), body: null, arrayBuffer: async () => new ArrayBuffer(1001) } as unknown as Response;
+  await assert.rejects(contentOf(whole, 1000, () => undefined), /at most 1000 bytes/);
+  assert.equal((await contentOf(whole, 1001, () => undefined)).length, 1001);
+});
+
 test("what somebody else wrote is shown in one line of ASCII", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 400 }), (text) => {
@@ -262,6 +268,10 @@ test("a challenge that is none is not signed, and a token that no header can hav
       async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /no header can have/),
     );
   }
+  await playing(
+    ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token: "token" }, 200)),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /expected a session/),
+  );
   await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : problem(401, "unauthorized")),
     async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /does not let this member in/),
