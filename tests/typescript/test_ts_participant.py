@@ -250,3 +250,49 @@ def test_tabs_that_ask_at_the_same_moment_do_not_both_get_the_last(pages):
     for tab in tabs:
         tab.evaluate(f"() => {{ globalThis.found = {waiting}.then(() => ({CLAIM})(['c', 1, 1])); }}")
     assert [sum(pair) for pair in zip(*(tab.evaluate("found") for tab in tabs), strict=True)] == [1, 3]
+
+
+LEDGER = """async () => {
+  const { indexedDbLedger } = await import("/build/src/memory/ledgers.js");
+  const [first, second] = [indexedDbLedger("a"), indexedDbLedger("a")];
+  const begun = await Promise.all([first, second, first].map((store, at) => store.append(`${at}`, "x", 0)));
+  const others = [await second.append("early", "y", 3), await second.append("next", "y", 1)];
+  const { lines, seal } = await first.read();
+  return [begun.filter(Boolean).length, ...others, lines.length, lines[1], seal];
+}"""
+
+
+def test_a_ledger_in_the_browser_grows_by_one_line_at_a_time_and_for_good(pages):
+    context, address = pages
+    tab = opened(context, address)
+    assert tab.evaluate(LEDGER) == [1, False, True, 2, "next", "y"]
+    tab.reload()
+    tab.wait_for_function("globalThis.start !== undefined")
+    assert tab.evaluate(LEDGER) == [0, False, False, 2, "next", "y"]
+
+
+#: Makes a key pair or takes the one that is kept; tells its public key, and whether its signatures hold.
+IDENTITY = """async () => {
+  const { databaseOf, done } = await import("/build/src/memory/indexed-db.js");
+  const signatures = await import("/build/src/crypto/signatures.js");
+  const { webEngine } = await import("/build/src/crypto/web.js");
+  const database = await databaseOf("keys", ["keys"])();
+  const keys = () => database.transaction(["keys"], "readwrite").objectStore("keys");
+  const kept = await done(keys().get("own"));
+  const pair = kept ?? (await signatures.generateKeyPair());
+  await done(keys().put(pair, "own"));
+  const { publicKey, sign } = await signatures.identityFromKeyPair(pair);
+  const text = Uint8Array.of(1, 2, 3);
+  await signatures.verify(webEngine(), publicKey, text, await sign(text));
+  return [kept !== undefined, pair.privateKey.extractable, [...publicKey]];
+}"""
+
+
+def test_an_identity_is_kept_in_the_browser_as_a_key_that_no_script_can_read(pages):
+    context, address = pages
+    tab = opened(context, address)
+    before = tab.evaluate(IDENTITY)
+    tab.reload()
+    tab.wait_for_function("globalThis.start !== undefined")
+    assert before[:2] == [False, False]
+    assert tab.evaluate(IDENTITY) == [True, False, before[2]]

@@ -11,7 +11,7 @@ import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { identityFromSeed } from "../src/crypto/signatures.js";
 import { CcesaError } from "../src/errors.js";
-import { ActiveClient, Client } from "../src/protocol/client.js";
+import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { SeriesClient } from "../src/protocol/series.js";
 import { stream, type Case } from "./vectors/check.js";
 import { REPLAYS } from "./vectors/index.js";
@@ -41,15 +41,12 @@ export type Command =
   | { readonly op: "join"; readonly id: string; readonly part: Part }
   | { readonly op: "series"; readonly id: string; readonly part: SeriesPart }
   | { readonly op: "receive"; readonly id: string; readonly request: string }
-  | { readonly op: "prepare"; readonly id: string }
-  | { readonly op: "forget"; readonly id: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
   | { readonly op: "replay-series"; readonly part: SeriesPart; readonly requests: readonly string[] }
   | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
   receive(request: Uint8Array): Promise<Bytes>;
-  prepare(): Promise<void>;
 }
 
 const driven = new Map<string, Driven>();
@@ -65,10 +62,6 @@ export async function handle(command: Command): Promise<unknown> {
       return attempt(async () => keep(command.id, await inSeries(engine, command.part)));
     case "receive":
       return answered(known(command.id), command.request);
-    case "prepare":
-      return attempt(async () => (await known(command.id).prepare(), ""));
-    case "forget":
-      return driven.delete(command.id);
     case "replay":
       return replayed(() => joined(engine, command.part), command.requests);
     case "replay-series":
@@ -105,7 +98,7 @@ async function replayed(join: () => Promise<Driven>, requests: readonly string[]
   return outcomes;
 }
 
-async function joined(engine: Engine, part: Part): Promise<Client> {
+async function joined(engine: Engine, part: Part): Promise<RoundClient> {
   const charter = await charterOf(part.charter);
   return joinedRound(engine, part, decodeConfig(fromHex(part.config), charter), charter);
 }
@@ -115,7 +108,7 @@ async function joinedRound(
   part: Part,
   config: RoundConfig,
   charter: Charter | undefined,
-): Promise<Client> {
+): Promise<RoundClient> {
   const options = {
     engine,
     config,

@@ -4,7 +4,7 @@ import { equal, fromHex, type Bytes } from "../bytes.js";
 import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import type { TaskCounts } from "../memory.js";
-import { ActiveClient, Client } from "../protocol/client.js";
+import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
 import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
@@ -44,7 +44,7 @@ export class Taking {
   readonly #config: RoundConfig;
   readonly #announced: Announcement;
   readonly #series: SeriesClient;
-  readonly #clients = new Map<number, Client>();
+  readonly #clients = new Map<number, RoundClient>();
   readonly #faults = new Set<CcesaError>();
   #id: number | undefined;
   #task: Task | null = null;
@@ -55,7 +55,7 @@ export class Taking {
     this.#form = form;
     this.#config = announced.config;
     this.#announced = announced;
-    const client = (config: RoundConfig): Promise<Client> => this.#join(config);
+    const client = (config: RoundConfig): Promise<RoundClient> => this.#join(config);
     this.#series = new SeriesClient({ config: this.#config, client, engine: site.engine });
   }
 
@@ -202,7 +202,7 @@ export class Taking {
 
   // Rounds
 
-  async #join(config: RoundConfig): Promise<Client> {
+  async #join(config: RoundConfig): Promise<RoundClient> {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
     if (!(await memory.usedRounds.claim(roundKey(config)))) {
