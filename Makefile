@@ -86,7 +86,7 @@ test-service: install  ## hubs and sites that are killed at random moments, and 
 	@.ci/packages --check
 	$(BIN)/python -m pytest -m service -v tests/service
 
-test-typescript: install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests beside Python's client
+test-typescript: install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests and 240,000 charters beside Python
 	@.ci/packages --check
 	$(BIN)/python -m pytest -m typescript -n 2 --dist worksteal -q tests/typescript
 

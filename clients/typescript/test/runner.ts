@@ -6,11 +6,13 @@
 import { fromHex, toHex, type Bytes } from "../src/bytes.js";
 import type { Charter } from "../src/charter/charter.js";
 import { parseCharter } from "../src/charter/text.js";
+import { TomlTime } from "../src/charter/toml-values.js";
+import { parseToml, type TomlTable, type TomlValue } from "../src/charter/toml.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { identityFromSeed } from "../src/crypto/signatures.js";
-import { CcesaError } from "../src/errors.js";
+import { CcesaError, ConfigError } from "../src/errors.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { SeriesClient } from "../src/protocol/series.js";
 import { stream, type Case } from "./vectors/check.js";
@@ -43,6 +45,7 @@ export type Command =
   | { readonly op: "receive"; readonly id: string; readonly request: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
   | { readonly op: "replay-series"; readonly part: SeriesPart; readonly requests: readonly string[] }
+  | { readonly op: "toml"; readonly texts: readonly string[] }
   | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
@@ -66,6 +69,8 @@ export async function handle(command: Command): Promise<unknown> {
       return replayed(() => joined(engine, command.part), command.requests);
     case "replay-series":
       return replayed(() => inSeries(engine, command.part), command.requests);
+    case "toml":
+      return command.texts.map(readToml);
     case "vectors":
       return counted(engine, REPLAYS[command.file]?.(command.data, command.beside) ?? []);
   }
@@ -160,6 +165,35 @@ function refusal(error: unknown): Outcome {
     return { error: error.name, text: error.message };
   }
   throw error;
+}
+
+/** Read a text of TOML; null where it is refused. */
+function readToml(text: string): unknown {
+  try {
+    return formOf(parseToml(text));
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Return a value with its type, in what JSON has. */
+function formOf(value: TomlValue): readonly [type: string, value: unknown] {
+  if (Array.isArray(value)) {
+    return ["array", value.map(formOf)];
+  }
+  if (value instanceof TomlTime) {
+    return [value.kind, value.seconds];
+  }
+  if (typeof value === "object") {
+    return ["table", Object.entries(value as TomlTable).map(([key, each]) => [key, formOf(each)])];
+  }
+  if (typeof value === "number") {
+    return ["number", toHex(new Uint8Array(Float64Array.of(value).buffer))];
+  }
+  return [typeof value, typeof value === "bigint" ? String(value) : value];
 }
 
 async function counted(engine: Engine, cases: readonly Case[]): Promise<unknown> {
