@@ -66,8 +66,8 @@ demo: install  ## train through secure aggregation, write demo-report.html
 service-demo: install  ## a hub and eight sites on this machine, two of which are killed; KEEP=1 leaves the page up
 	$(BIN)/python examples/service_demo.py $(if $(call yes,$(KEEP)),--keep)
 
-browser-demo: install client  ## a page to play with: open it in tabs and on phones; HOST=0.0.0.0 lets phones in, GUARD=active
-	$(BIN)/python examples/browser/demo.py $(if $(HOST),--host $(HOST)) $(if $(GUARD),--guard $(GUARD))
+browser-demo: install client  ## a page to play with: open it in tabs and on phones; HOST=0.0.0.0 lets phones in, GUARD=active, PORT=8480
+	$(BIN)/python examples/browser/demo.py $(if $(HOST),--host $(HOST)) $(if $(GUARD),--guard $(GUARD)) $(if $(PORT),--port $(PORT))
 
 attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
 	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)

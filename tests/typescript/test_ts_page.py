@@ -151,6 +151,23 @@ def test_a_reload_keeps_the_name_and_takes_the_button_back(browser, url):
         other.wait_for(f"{name}here", "#people li")
 
 
+def test_a_page_whose_server_is_away_goes_on_saying_so_until_it_is_back(browser, url):
+    with tabs(browser, url, 3) as people:
+        for number, tab in enumerate(people):
+            tab.give(number)
+        tab = people[0]
+        tab.wait_for("Your value leaves in")
+        tab.page.context.set_offline(True)
+        tab.wait_for("The server does not answer")
+        said = set()
+        for _ in range(20):  # a second, in which the page is drawn four times
+            said.add(tab.page.inner_text("#says"))
+            tab.page.wait_for_timeout(50)
+        assert said == {"The server does not answer. Is the demo still running?"}
+        tab.page.context.set_offline(False)
+        assert all("is the average of 3 people. Their sum is 3." in tab.result() for tab in people)
+
+
 def test_a_tab_that_was_copied_is_somebody_else(browser, url):
     with tabs(browser, url, 1) as (tab,):
         with tab.page.context.expect_page() as opened:

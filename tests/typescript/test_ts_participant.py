@@ -271,28 +271,26 @@ def test_a_ledger_in_the_browser_grows_by_one_line_at_a_time_and_for_good(pages)
     assert tab.evaluate(LEDGER) == [0, False, False, 2, "next", "y"]
 
 
-#: Makes a key pair or takes the one that is kept; tells its public key, and whether its signatures hold.
-IDENTITY = """async () => {
-  const { databaseOf, done } = await import("/build/src/memory/indexed-db.js");
-  const signatures = await import("/build/src/crypto/signatures.js");
-  const { webEngine } = await import("/build/src/crypto/web.js");
-  const database = await databaseOf("keys", ["keys"])();
-  const keys = () => database.transaction(["keys"], "readwrite").objectStore("keys");
-  const kept = await done(keys().get("own"));
-  const pair = kept ?? (await signatures.generateKeyPair());
-  await done(keys().put(pair, "own"));
-  const { publicKey, sign } = await signatures.identityFromKeyPair(pair);
-  const text = Uint8Array.of(1, 2, 3);
-  await signatures.verify(webEngine(), publicKey, text, await sign(text));
-  return [kept !== undefined, pair.privateKey.extractable, [...publicKey]];
-}"""
+IDENTITY = "async (name) => [...(await indexedDbIdentity(name)).publicKey]"
+#: What a name's database has: the algorithm of the private key, and whether it can be exported.
+KEPT = """name => new Promise((resolve, reject) => {
+  const asked = indexedDB.open(`ccesa identity ${name}`);
+  asked.onerror = reject;
+  asked.onsuccess = () => {
+    const got = asked.result.transaction("pair").objectStore("pair").get("pair");
+    got.onsuccess = () => resolve([got.result.privateKey.algorithm.name, got.result.privateKey.extractable]);
+  };
+})"""
 
 
-def test_an_identity_is_kept_in_the_browser_as_a_key_that_no_script_can_read(pages):
+def test_an_identity_in_the_browser_is_the_same_in_all_tabs_and_after_a_reload_and_cannot_be_exported(pages):
     context, address = pages
-    tab = opened(context, address)
-    before = tab.evaluate(IDENTITY)
-    tab.reload()
-    tab.wait_for_function("globalThis.start !== undefined")
-    assert before[:2] == [False, False]
-    assert tab.evaluate(IDENTITY) == [True, False, before[2]]
+    first, second = opened(context, address), opened(context, address)
+    key, *others = first.evaluate(f"() => Promise.all([1, 2, 3].map(() => ({IDENTITY})('a')))")
+    assert others == [key, key]
+    assert second.evaluate(IDENTITY, "a") == key
+    assert second.evaluate(IDENTITY, "b") != key
+    first.reload()
+    first.wait_for_function("globalThis.start !== undefined")
+    assert first.evaluate(IDENTITY, "a") == key
+    assert first.evaluate(KEPT, "a") == ["Ed25519", False]

@@ -58,7 +58,7 @@ def test_vectors_are_masked_as_in_python(page: str, generator: str, bits: int) -
 
 def in_page(name: str, asked: dict[str, Any]) -> Any:
     """Run the script in a page of a browser of its own; Playwright wants a thread without an event loop."""
-    built("build/src/worker/worker.js")
+    built("build/src/worker/ccesa-worker.js")
 
     def run(address: str) -> Any:
         with chromium() as browser:

@@ -19,6 +19,7 @@ export { packArrays, unpackArrays, type Arrays, type NamedArray, type Numbers } 
 export type { Result, ResultValue, Words } from "./service/results.js";
 export type { Account, Memory, TaskCounts, UsedRounds } from "./memory.js";
 export { memoryInMemory } from "./memory/in-memory.js";
+export { indexedDbIdentity } from "./memory/identity.js";
 export { indexedDbMemory } from "./memory/indexed-db.js";
 export { fileMemory } from "./memory/files.js";
 export { fileLedger, indexedDbLedger, ledgerInMemory } from "./memory/ledgers.js";

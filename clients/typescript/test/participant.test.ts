@@ -301,7 +301,7 @@ test("what does not go together is refused before anything is asked", async () =
     { identity },
     { charter: "", identity },
     { charter: "", identity, memory, token: "x" },
-    ...["", "a b", "a\nb", "\u00e4", "x".repeat(5000)].map((token) => ({ token })),
+    ...["", "a b", "a\n", "a\nb", "\u00e4", "x".repeat(5000)].map((token) => ({ token })),
     { token: "x", url: "http://hub.example" },
   ];
   for (const options of wrong) {

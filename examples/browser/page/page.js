@@ -11,6 +11,7 @@ import { counted, spoken } from "./words.js";
 /** @typedef {import("./lobby.js").Told} Told @typedef {import("./lobby.js").Play} Play */
 
 const MOST = 1_000_000;
+const AWAY = "The server does not answer. Is the demo still running?";
 
 /** What this tab knows. @type {any} */
 const state = {
@@ -22,6 +23,7 @@ const state = {
   /** @type {import("./taking.js").Left[]} */ left: [],
   identity: null,
   says: "",
+  away: false,
   leavesAt: 0,
   out: "",
   shown: 0,
@@ -29,7 +31,10 @@ const state = {
 };
 
 const pad = new Pad(at("pad"), () => renderButton());
-const lobby = new Lobby(heard, () => say("The server does not answer. Is the demo still running?"));
+const lobby = new Lobby(heard, () => {
+  state.away = true;
+  say(AWAY);
+});
 
 // ---- What stays here
 
@@ -99,7 +104,7 @@ async function press(/** @type {Event} */ event) {
 
 /** @param {Told} told */
 function heard(told) {
-  state.told = told;
+  Object.assign(state, { told, away: false });
   const { play } = told;
   at("you").textContent = `You are ${told.name}`;
   at("guard-curious").hidden = told.guard === "active";
@@ -210,7 +215,7 @@ function say(text) {
 
 function render() {
   const { told } = state;
-  say(saying(told));
+  say(state.away ? AWAY : saying(told));
   renderButton();
   renderPeople(told);
   renderSteps(told);

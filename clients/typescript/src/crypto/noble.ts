@@ -9,23 +9,57 @@ import { checked } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";
 import { ctrBlock } from "./web.js";
 
-// Bundlers know an import that may fail by its catch.
-const curves = () => import("@noble/curves/ed25519.js").catch(missing("@noble/curves"));
-const sha2 = () => import("@noble/hashes/sha2.js").catch(missing("@noble/hashes"));
-const hkdf = () => import("@noble/hashes/hkdf.js").catch(missing("@noble/hashes"));
-const aes = () => import("@noble/ciphers/aes.js").catch(missing("@noble/ciphers"));
-const chacha = () => import("@noble/ciphers/chacha.js").catch(missing("@noble/ciphers"));
-const kem = () => import("@noble/post-quantum/ml-kem.js").catch(missing("@noble/post-quantum"));
+// Bundlers know an import that may fail by the `try` around it; webpack stops at one that only has a `.catch`.
+const curves = async () => {
+  try {
+    return await import("@noble/curves/ed25519.js");
+  } catch (cause) {
+    throw missing("@noble/curves", cause);
+  }
+};
+const sha2 = async () => {
+  try {
+    return await import("@noble/hashes/sha2.js");
+  } catch (cause) {
+    throw missing("@noble/hashes", cause);
+  }
+};
+const hkdf = async () => {
+  try {
+    return await import("@noble/hashes/hkdf.js");
+  } catch (cause) {
+    throw missing("@noble/hashes", cause);
+  }
+};
+const aes = async () => {
+  try {
+    return await import("@noble/ciphers/aes.js");
+  } catch (cause) {
+    throw missing("@noble/ciphers", cause);
+  }
+};
+const chacha = async () => {
+  try {
+    return await import("@noble/ciphers/chacha.js");
+  } catch (cause) {
+    throw missing("@noble/ciphers", cause);
+  }
+};
+const kem = async () => {
+  try {
+    return await import("@noble/post-quantum/ml-kem.js");
+  } catch (cause) {
+    throw missing("@noble/post-quantum", cause);
+  }
+};
 
 /** Return the engine of `@noble/*`. Its primitives throw Unsupported where a package is not installed. */
 export function nobleEngine(): Engine {
   return checked("@noble", { ...HASHES, ...CURVES, ...CIPHERS, ...KEMS });
 }
 
-function missing(name: string): (cause: unknown) => never {
-  return (cause) => {
-    throw new Unsupported(`${name} is needed here and cannot be loaded: npm install ${name}`, { cause });
-  };
+function missing(name: string, cause: unknown): Unsupported {
+  return new Unsupported(`${name} is needed here and cannot be loaded: npm install ${name}`, { cause });
 }
 
 const HASHES: Pick<Primitives, "sha256" | "hkdf"> = {

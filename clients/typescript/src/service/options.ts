@@ -69,7 +69,7 @@ export function checkTogether<Task>({ charter, identity, token, memory }: Partic
     throw new ConfigError("take part with a charter and an identity, or without them and with a token");
   }
   if (token !== undefined && !isToken(token)) {
-    throw new ConfigError("a token is one word of printable ASCII");
+    throw new ConfigError("a token is one word of printable ASCII: of one from a file, take off the line end (text.trim())");
   }
   if (charter !== undefined && memory === undefined) {
     throw new ConfigError("a member needs a memory that outlives it: indexedDbMemory in a browser, fileMemory in Node");

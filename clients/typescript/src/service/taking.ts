@@ -166,7 +166,7 @@ export class Taking {
     const part = Math.min(partBytes ?? Infinity, this.#announced.partBytes);
     const path = `${this.#path}/${exchange}/reply`;
     const receipt = await send(line, path, reply, part, (done) => {
-      this.#site.say("sending", `${done} of ${reply.length} bytes`, { done, all: reply.length });
+      this.#site.say("sending", `sent ${done} of ${reply.length} bytes`, { done, all: reply.length });
     });
     if (receipt.kind === "counted") {
       this.#counted(reply);
@@ -216,7 +216,7 @@ export class Taking {
       task: () => this.#tasked().digest,
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => {
-        this.#site.say("masking", `${done} of ${all} bytes`, { round, done, all });
+        this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all });
       },
       account,
       masker,

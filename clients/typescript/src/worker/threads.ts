@@ -106,8 +106,9 @@ function open(listener: Listener): Port | undefined {
   }
 }
 
+// Bundled, the file lies beside a page's own: its name is one that none of those has, as another worker never answers.
 function openWeb(listener: Listener): Port {
-  const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  const worker = new Worker(new URL("./ccesa-worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }: { data: Report }) => listener.report(data);
   worker.onerror = worker.onmessageerror = () => listener.stopped();
   return worker;
@@ -122,7 +123,7 @@ function openNode(listener: Listener): Port | undefined {
   if (!threads) {
     return undefined;
   }
-  const worker = new threads.Worker(new URL("./worker.js", import.meta.url));
+  const worker = new threads.Worker(new URL("./ccesa-worker.js", import.meta.url));
   worker.on("message", (report) => listener.report(report as Report));
   for (const event of ["error", "messageerror", "exit"]) {
     worker.on(event, () => listener.stopped());
