@@ -52,7 +52,7 @@ $(CLIENT)/node_modules/.installed: $(CLIENT)/package.json $(CLIENT)/package-lock
 	cd $(CLIENT) && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-$(CLIENT)/build/.built: $(CLIENT)/node_modules/.installed $(wildcard $(CLIENT)/tsconfig*.json) $(shell find $(CLIENT)/src $(CLIENT)/test -name '*.ts')
+$(CLIENT)/build/.built: $(CLIENT)/node_modules/.installed $(wildcard $(CLIENT)/tsconfig*.json) $(shell find $(CLIENT)/src $(CLIENT)/test $(CLIENT)/bench -name '*.ts')
 	cd $(CLIENT) && npm run --silent build && npm run --silent build:test
 	@touch $@
 
@@ -72,7 +72,7 @@ browser-demo: install client  ## a page to play with: open it in tabs and on pho
 attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
 	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)
 
-packages:  ## a browser and a database for the tests of the service, from Debian; as root
+packages:  ## a browser, a database and Node for the tests, from Debian; as root
 	.ci/packages
 
 test: install client  ## the default tests; without chromium, postgresql or node: CCESA_WITHOUT_CHROMIUM=1 CCESA_WITHOUT_POSTGRES=1 CCESA_WITHOUT_NODE=1
@@ -86,7 +86,7 @@ test-service: install  ## hubs and sites that are killed at random moments, and 
 	@.ci/packages --check
 	$(BIN)/python -m pytest -m service -v tests/service
 
-test-typescript: install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests beside Python's client
+test-typescript: install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests and 240,000 charters beside Python
 	@.ci/packages --check
 	$(BIN)/python -m pytest -m typescript -n 2 --dist worksteal -q tests/typescript
 

@@ -252,6 +252,25 @@ def test_tabs_that_ask_at_the_same_moment_do_not_both_get_the_last(pages):
     assert [sum(pair) for pair in zip(*(tab.evaluate("found") for tab in tabs), strict=True)] == [1, 3]
 
 
+LEDGER = """async () => {
+  const { indexedDbLedger } = await import("/build/src/memory/ledgers.js");
+  const [first, second] = [indexedDbLedger("a"), indexedDbLedger("a")];
+  const begun = await Promise.all([first, second, first].map((store, at) => store.append(`${at}`, "x", 0)));
+  const others = [await second.append("early", "y", 3), await second.append("next", "y", 1)];
+  const { lines, seal } = await first.read();
+  return [begun.filter(Boolean).length, ...others, lines.length, lines[1], seal];
+}"""
+
+
+def test_a_ledger_in_the_browser_grows_by_one_line_at_a_time_and_for_good(pages):
+    context, address = pages
+    tab = opened(context, address)
+    assert tab.evaluate(LEDGER) == [1, False, True, 2, "next", "y"]
+    tab.reload()
+    tab.wait_for_function("globalThis.start !== undefined")
+    assert tab.evaluate(LEDGER) == [0, False, False, 2, "next", "y"]
+
+
 IDENTITY = "async (name) => [...(await indexedDbIdentity(name)).publicKey]"
 #: What a name's database has: the algorithm of the private key, and whether it can be exported.
 KEPT = """name => new Promise((resolve, reject) => {

@@ -21,5 +21,6 @@ for (const [name, { contents, external }] of Object.entries(entries)) {
     write: false,
   });
   const code = outputFiles[0].contents;
-  console.log(`${name}: ${(code.length / 1000).toFixed(1)} kB, ${(gzipSync(code).length / 1000).toFixed(1)} kB compressed`);
+  const [plain, compressed] = [code, gzipSync(code)].map(({ length }) => `${(length / 1000).toFixed(1)} kB`);
+  console.log(`${name}: ${plain}, ${compressed} compressed`);
 }

@@ -23,17 +23,6 @@ export function equal(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
-/** Return x as so many bytes, little-endian. */
-export function littleEndian(x: number | bigint, bytes: number): Bytes {
-  const out = new Uint8Array(bytes);
-  let rest = BigInt(x);
-  for (let at = 0; at < bytes; at++) {
-    out[at] = Number(rest & 255n);
-    rest >>= 8n;
-  }
-  return out;
-}
-
 /** Return x as four bytes, little-endian: a client id in frames and packed lists, a length. */
 export function le32(x: number): Bytes {
   return new Uint8Array([x, x >>> 8, x >>> 16, x >>> 24]);

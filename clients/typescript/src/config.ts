@@ -59,7 +59,7 @@ const ENTRIES = {
 const TYPES = { curious: "round", active: "chartered-round" } as const;
 
 /** The most bytes of a configuration. */
-const MOST_BYTES = 1024;
+export const MOST_CONFIG_BYTES = 1024;
 
 /** Return the configuration of another round of the same series. */
 export function numbered(config: RoundConfig, number: number): RoundConfig {
@@ -182,8 +182,8 @@ function fieldsOf(
  * @throws MalformedMessage for bytes that are none; ConfigError under a charter for values that do not fit it.
  */
 export function decodeConfig(data: Uint8Array, charter?: Terms): RoundConfig {
-  if (data.length > MOST_BYTES) {
-    refuse(`expected at most ${MOST_BYTES} bytes, got ${data.length}`);
+  if (data.length > MOST_CONFIG_BYTES) {
+    refuse(`expected at most ${MOST_CONFIG_BYTES} bytes, got ${data.length}`);
   }
   const guard = charter === undefined ? "curious" : "active";
   const { type: _, ...fields } = fieldsOf(decode(data), TYPES[guard], ENTRIES[guard]);

@@ -36,7 +36,8 @@ export const DEFAULT_FLOOR: Floor = Object.freeze({
 export function floorOf(limits: Partial<Floor> = {}): Floor {
   for (const [name, limit] of Object.entries(limits)) {
     if (!Object.hasOwn(DEFAULT_FLOOR, name) || typeof limit !== "number" || Number.isNaN(limit)) {
-      throw new ConfigError(`not a limit of a client: ${name}`);
+      const known = Object.keys(DEFAULT_FLOOR).join(", ");
+      throw new ConfigError(`${name} is no limit, or has no number: expected some of ${known}`);
     }
   }
   return Object.freeze({ ...DEFAULT_FLOOR, ...limits });

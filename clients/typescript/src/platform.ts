@@ -30,5 +30,6 @@ export function turn(): Promise<void> {
 /** Return how many threads can work at the same time. */
 export function cores(): number {
   const { navigator } = globalThis as { navigator?: { hardwareConcurrency?: number } };
-  return navigator?.hardwareConcurrency ?? builtin<{ availableParallelism(): number }>("node:os")?.availableParallelism() ?? 1;
+  const os = builtin<{ availableParallelism(): number }>("node:os");
+  return navigator?.hardwareConcurrency ?? os?.availableParallelism() ?? 1;
 }

@@ -1,8 +1,10 @@
 /** What a round can be (docs/protocol.md, 3.1): fields of a configuration, their limits, and what follows from them. */
 
 import type { Bytes } from "./bytes.js";
+import { BITS, type Bits } from "./crypto/adding.js";
 import { agreementOf, type AgreementName } from "./crypto/agreements.js";
-import type { Generator } from "./crypto/engine.js";
+import { KEY_BYTES, type Generator } from "./crypto/engine.js";
+import { MOST_HOLDERS } from "./crypto/sharing.js";
 import { ConfigError } from "./errors.js";
 
 /** Who is a neighbour of whom (section 4); keys are those of the page. */
@@ -17,12 +19,10 @@ export type Threshold =
   | { readonly type: "linear"; readonly slope: number; readonly base: number }
   | { readonly type: "fixed"; readonly t: number };
 
-export const BITS = [8, 16, 32, 64] as const;
-export const GENERATORS: readonly Generator[] = ["aes128-ctr", "chacha20"];
+export const GENERATORS = Object.keys(KEY_BYTES) as readonly Generator[];
 export const AGREEMENTS: readonly AgreementName[] = ["x25519", "x25519-mlkem768"];
 
-export type { AgreementName };
-export type Bits = (typeof BITS)[number];
+export type { AgreementName, Bits };
 export type Guard = "curious" | "active";
 
 /** What all parties of a round agree on (3.1). */
@@ -63,8 +63,6 @@ export const THRESHOLDS = {
 
 const LARGEST = 2 ** 32 - 1;
 
-/** The most holders of a secret: as many as the field has points but zero. */
-export const MOST_HOLDERS = 65520;
 
 function within(x: unknown, low: number, high: number): x is number {
   return Number.isInteger(x) && low <= (x as number) && (x as number) <= high;
@@ -151,13 +149,13 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["bits is 8, 16, 32 or 64", (c) => BITS.includes(c.bits)],
   ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, (LARGEST * 8) / c.bits)],
   ["graph is one of 3.1, for so many clients", (c) => isGraph(c.graph, c.clients)],
-  ["a secret has at most 65520 holders", (c) => meanDegree(c) + 1 <= MOST_HOLDERS],
+  [`a secret has at most ${MOST_HOLDERS} holders`, (c) => meanDegree(c) + 1 <= MOST_HOLDERS],
   ["guard is curious or active", (c) => ["curious", "active"].includes(c.guard)],
   ["threshold is one of 3.1, for such a graph", (c) => isThreshold(c.threshold, c)],
   ["generator is one of 6.2", (c) => GENERATORS.includes(c.generator)],
   ["agreement is one of 6.3", (c) => AGREEMENTS.includes(c.agreement)],
   ["accept is a boolean", (c) => typeof c.accept === "boolean"],
-  ["an agreement with deposits needs accept", (c) => c.accept || agreementOf(c.agreement).depositBytes === 0],
+  ["accept is true where the agreement has deposits", (c) => c.accept || agreementOf(c.agreement).depositBytes === 0],
   ["min_survivors is in 2 ... clients", (c) => within(c.minSurvivors, 2, c.clients)],
   ["charter has 32 bytes under active", (c) => c.guard !== "active" || isDigest(c.charter)],
   ["charter is null under curious", (c) => c.guard !== "curious" || c.charter === null],
@@ -176,7 +174,7 @@ function isDigest(data: unknown): boolean {
 export function checkConfig(config: RoundConfig): void {
   const broken = LIMITS.find(([, holds]) => !holds(config));
   if (broken !== undefined) {
-    throw new ConfigError(`not a configuration: ${broken[0]}`);
+    throw new ConfigError(`not a configuration of 3.1; expected that ${broken[0]}`);
   }
 }
 

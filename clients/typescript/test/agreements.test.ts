@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { concat, le32, toHex, type Bytes } from "../src/bytes.js";
-import { agreementOf, forgetKeys, forgetSealing, type Agreement, type OwnKeys } from "../src/crypto/agreements.js";
+import { agreementOf, type Agreement, type OwnKeys } from "../src/crypto/agreements.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { maskKeyPair, pairMaskKey } from "../src/crypto/keys.js";
@@ -122,16 +122,6 @@ for (const name of ["x25519", "x25519-mlkem768"] as const) {
     const keys = await way.pairMaskKeys(engine, own, "chacha20", pairs);
     const singleKeys = await Promise.all(pairs.map((pair) => way.pairMaskKeys(engine, own, "chacha20", [pair])));
     assert.deepEqual(keys, singleKeys.flat());
-  });
-
-  test(`${name}: what is needed no more is overwritten`, async () => {
-    const own = await way.makeKeys(engine, engine.random, context, 5);
-    const zero = (data: Bytes): boolean => data.every((byte) => byte === 0);
-    forgetSealing(own);
-    assert.ok([own.sealingKey, own.maskSecret, own.kemSeed].every(zero));
-    assert.ok(!zero(own.maskKey));
-    forgetKeys(own);
-    assert.ok(zero(own.maskKey));
   });
 
   test(`${name}: what agreements leave behind on the way is overwritten`, async () => {

@@ -10,7 +10,7 @@ import type { Bytes } from "../src/bytes.js";
 import { PIECE, plainSum, type Sum } from "../src/crypto/adding.js";
 import { KEY_BYTES, type Generator } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
-import { engineSource, nodeSource, webSource, type Source } from "../src/crypto/keystreams.js";
+import { engineSource, nodeSource, webSource, type KeystreamSource } from "../src/crypto/keystreams.js";
 import { addMasks, maskHere, type Bits, type Mask, type Masker } from "../src/crypto/masks.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { vectorSum } from "../src/crypto/simd.js";
@@ -25,7 +25,7 @@ const workers = new Workers(2);
 after(() => workers.close());
 
 /** Every source that this platform has for a generator. */
-function sources(generator: Generator): (Source | undefined)[] {
+function sources(generator: Generator): (KeystreamSource | undefined)[] {
   const web = webSource(generator);
   return [nodeSource(generator)!, ...(web ? [web] : []), engineSource(nobleEngine()), undefined];
 }
@@ -178,6 +178,31 @@ test("without WebAssembly, Node's modules and workers the bytes are the same", a
   assert.ok(found.equals(await workers.mask(new Uint8Array(2 << 20), 64, "aes128-ctr", masks)));
 });
 
+test("a platform whose ciphers give other keystreams is passed over", async () => {
+  const url = (name: string): string => new URL(`../src/crypto/${name}.js`, import.meta.url).href;
+  const script = `
+    const { getBuiltinModule } = process;
+    process.getBuiltinModule = (name) => {
+      const own = getBuiltinModule(name);
+      return name !== "node:crypto" ? own : { ...own, createCipheriv: () => ({ update: (text) => text.slice() }) };
+    };
+    delete globalThis.crypto.subtle.constructor.prototype.encrypt;
+    const { addMasks } = await import("${url("masks")}");
+    const { platformSource } = await import("${url("keystreams")}");
+    const vector = new Uint8Array(64);
+    for (const [generator, key] of [["aes128-ctr", 16], ["chacha20", 32]]) {
+      await addMasks(vector, 8, generator, [{ key: new Uint8Array(key), sign: 1 }]);
+      process.stdout.write(String((await platformSource(generator)) === undefined) + " ");
+    }
+    process.stdout.write(Buffer.from(vector).toString("hex"));`;
+  const found = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { encoding: "utf8" });
+  const right = new Uint8Array(64);
+  for (const generator of GENERATORS) {
+    await addMasks(right, 8, generator, [{ key: new Uint8Array(KEY_BYTES[generator]), sign: 1 }]);
+  }
+  assert.equal(found, `true true ${Buffer.from(right).toString("hex")}`);
+});
+
 test("keys stay with the caller", async () => {
   const masks = someMasks("aes128-ctr", 2);
   const before = masks.map(({ key }) => key.slice());
@@ -199,15 +224,25 @@ test("a worker that gives back less than it got leaves nothing of the vector wit
   assert.ok(vector.every((byte) => byte === 0));
 });
 
-test("whoever is told how far it is, and fails, ends the work, in a worker as here", async () => {
-  const progress = (): void => {
-    throw new RangeError("a listener's own");
-  };
-  for (const masker of [maskHere, workers.mask]) {
-    const vector = new Uint8Array(1 << 20).fill(7);
-    await assert.rejects(masker(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1), { progress }), RangeError);
+test("whoever throws while told of progress ends the job, and no other", async () => {
+  const masks = someMasks("aes128-ctr", 4);
+  const own = new Workers(1);
+  for (const masker of [maskHere, own.mask]) {
+    const vector = new Uint8Array(randomBytes(1 << 20));
+    const progress = (): never => {
+      throw new RangeError("the caller's own");
+    };
+    await assert.rejects(masker(vector, 32, "aes128-ctr", masks, { progress }), RangeError);
     assert.ok(vector.every((byte) => byte === 0));
-    await masker(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1));
+    const before = new Uint8Array(1 << 20);
+    assertSums([before, await masker(before.slice(), 32, "aes128-ctr", masks)], [0], 32, "aes128-ctr", masks);
+  }
+  own.close();
+});
+
+test("there is at least one worker", () => {
+  for (const threads of [0, -1, 1.5, NaN, Infinity]) {
+    assert.throws(() => new Workers(threads), ConfigError);
   }
 });
 

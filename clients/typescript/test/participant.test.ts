@@ -14,6 +14,7 @@ import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } f
 import { memoryInMemory } from "../src/memory/in-memory.js";
 import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
+import { Stopped } from "../src/service/errors.js";
 import type { Fault, Progress } from "../src/service/events.js";
 import type { ParticipantOptions } from "../src/service/options.js";
 import { Participant } from "../src/service/participant.js";
@@ -321,9 +322,8 @@ test("one at a time takes part with a memory, and a participant runs once at a t
     await assert.rejects(second.run(), /another participant takes part with this memory/);
     first.stop();
     assert.equal(await running, "stopped");
-    const again = second.run();
-    setTimeout(() => second.stop(), 50);
-    assert.equal(await again, "stopped");
+    second.addEventListener("progress", () => second.stop(), { once: true });
+    assert.equal(await second.run(), "stopped");
   });
 });
 
@@ -332,7 +332,31 @@ test("whoever has stopped before it runs does not begin", async () => {
   assert.deepEqual([outcome, calls.length], ["stopped", 0]);
 });
 
+test("a listener that was taken away hears nothing more", () => {
+  const site = new Participant({ url: "https://hub.example", token: TOKEN, contribute: () => new Uint32Array() });
+  const heard: string[] = [];
+  const listener = ({ detail }: CustomEvent<Progress>): void => void heard.push(detail.text);
+  const say = (text: string): boolean => site.dispatchEvent(new CustomEvent("progress", { detail: { text } }));
+  site.addEventListener("progress", listener);
+  say("first");
+  site.removeEventListener("progress", listener);
+  say("second");
+  assert.deepEqual(heard, ["first"]);
+});
+
 // Results
+
+test("whoever waits for a result can stop waiting", async () => {
+  const stop = new AbortController();
+  const never = (): Given => {
+    stop.abort();
+    return problem(404, "no-result");
+  };
+  await playing(never, async (url) => {
+    const options = { url, token: TOKEN, signal: stop.signal, contribute: () => new Uint32Array() };
+    await assert.rejects(new Participant(options).result(0), Stopped);
+  });
+});
 
 test("a result is waited for, and read by what it is", async () => {
   let asked = 0;

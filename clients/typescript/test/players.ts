@@ -23,7 +23,6 @@ export interface Player {
 }
 
 /** Return the content of a file of vectors. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 export function vectors(file: string): any {
   return JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"));
 }

@@ -6,12 +6,14 @@
 import { fromHex, toHex, type Bytes } from "../src/bytes.js";
 import type { Charter } from "../src/charter/charter.js";
 import { parseCharter } from "../src/charter/text.js";
+import { TomlTime } from "../src/charter/toml-values.js";
+import { parseToml, type TomlTable, type TomlValue } from "../src/charter/toml.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { identityFromSeed } from "../src/crypto/signatures.js";
-import { CcesaError } from "../src/errors.js";
-import { ActiveClient, Client } from "../src/protocol/client.js";
+import { CcesaError, ConfigError } from "../src/errors.js";
+import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { SeriesClient } from "../src/protocol/series.js";
 import { stream, type Case } from "./vectors/check.js";
 import { REPLAYS } from "./vectors/index.js";
@@ -41,15 +43,13 @@ export type Command =
   | { readonly op: "join"; readonly id: string; readonly part: Part }
   | { readonly op: "series"; readonly id: string; readonly part: SeriesPart }
   | { readonly op: "receive"; readonly id: string; readonly request: string }
-  | { readonly op: "prepare"; readonly id: string }
-  | { readonly op: "forget"; readonly id: string }
   | { readonly op: "replay"; readonly part: Part; readonly requests: readonly string[] }
   | { readonly op: "replay-series"; readonly part: SeriesPart; readonly requests: readonly string[] }
+  | { readonly op: "toml"; readonly texts: readonly string[] }
   | { readonly op: "vectors"; readonly file: string; readonly data: unknown; readonly beside?: unknown };
 
 interface Driven {
   receive(request: Uint8Array): Promise<Bytes>;
-  prepare(): Promise<void>;
 }
 
 const driven = new Map<string, Driven>();
@@ -65,14 +65,12 @@ export async function handle(command: Command): Promise<unknown> {
       return attempt(async () => keep(command.id, await inSeries(engine, command.part)));
     case "receive":
       return answered(known(command.id), command.request);
-    case "prepare":
-      return attempt(async () => (await known(command.id).prepare(), ""));
-    case "forget":
-      return driven.delete(command.id);
     case "replay":
       return replayed(() => joined(engine, command.part), command.requests);
     case "replay-series":
       return replayed(() => inSeries(engine, command.part), command.requests);
+    case "toml":
+      return command.texts.map(readToml);
     case "vectors":
       return counted(engine, REPLAYS[command.file]?.(command.data, command.beside) ?? []);
   }
@@ -105,7 +103,7 @@ async function replayed(join: () => Promise<Driven>, requests: readonly string[]
   return outcomes;
 }
 
-async function joined(engine: Engine, part: Part): Promise<Client> {
+async function joined(engine: Engine, part: Part): Promise<RoundClient> {
   const charter = await charterOf(part.charter);
   return joinedRound(engine, part, decodeConfig(fromHex(part.config), charter), charter);
 }
@@ -115,7 +113,7 @@ async function joinedRound(
   part: Part,
   config: RoundConfig,
   charter: Charter | undefined,
-): Promise<Client> {
+): Promise<RoundClient> {
   const options = {
     engine,
     config,
@@ -167,6 +165,35 @@ function refusal(error: unknown): Outcome {
     return { error: error.name, text: error.message };
   }
   throw error;
+}
+
+/** Read a text of TOML; null where it is refused. */
+function readToml(text: string): unknown {
+  try {
+    return formOf(parseToml(text));
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Return a value with its type, in what JSON has. */
+function formOf(value: TomlValue): readonly [type: string, value: unknown] {
+  if (Array.isArray(value)) {
+    return ["array", value.map(formOf)];
+  }
+  if (value instanceof TomlTime) {
+    return [value.kind, value.seconds];
+  }
+  if (typeof value === "object") {
+    return ["table", Object.entries(value as TomlTable).map(([key, each]) => [key, formOf(each)])];
+  }
+  if (typeof value === "number") {
+    return ["number", toHex(new Uint8Array(Float64Array.of(value).buffer))];
+  }
+  return [typeof value, typeof value === "bigint" ? String(value) : value];
 }
 
 async function counted(engine: Engine, cases: readonly Case[]): Promise<unknown> {

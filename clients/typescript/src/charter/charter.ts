@@ -112,7 +112,7 @@ export function checkArticles(articles: Articles): void {
   checkFloor(config, DEFAULT_FLOOR);
   const broken = RULES.find(([, holds]) => !holds(articles));
   if (broken !== undefined) {
-    throw new ConfigError(`not a charter: ${broken[0]}`);
+    throw new ConfigError(`not a charter that can be used; expected that ${broken[0]}`);
   }
   if (articles.learning !== null) {
     levelsOf(articles.learning.fieldBits, members.length);
@@ -129,7 +129,8 @@ export function checkArticles(articles: Articles): void {
  */
 export function checkCurrent(charter: Charter, now: number = Date.now() / 1000): void {
   if (!(now < charter.expires)) {
-    throw new ConfigError(`the charter has expired at ${charter.expires} seconds since 1970`);
+    const when = `${charter.expires} seconds since 1970`;
+    throw new ConfigError(`the charter expired at ${when}: get the next one from your federation`);
   }
 }
 

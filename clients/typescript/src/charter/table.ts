@@ -120,7 +120,7 @@ export function checkFloat(value: unknown, what: string, limits: Limits = {}): n
 }
 
 /** Return a boolean of TOML. */
-export function checkBoolean(value: unknown, what: string): boolean {
+function checkBoolean(value: unknown, what: string): boolean {
   if (typeof value !== "boolean") {
     throw new ConfigError(`${what} is neither true nor false`);
   }

@@ -2,8 +2,10 @@
 
 import { vectorSum } from "./simd.js";
 
+export const BITS = [8, 16, 32, 64] as const;
+
 /** How many bits a word has. */
-export type Bits = 8 | 16 | 32 | 64;
+export type Bits = (typeof BITS)[number];
 
 /** So many bytes of a vector are summed at a time: what is read and written meanwhile stays in the cache. */
 export const PIECE = 1 << 18;

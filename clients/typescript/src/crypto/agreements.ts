@@ -37,7 +37,7 @@ export interface Neighbour {
 }
 
 /** What a neighbour's sealed text gives. */
-export interface Opened {
+export interface AgreedText {
   /** 64 bytes, all elements of which are in the field. */
   readonly row: Bytes;
   /** The seeds of the two, that of the smaller id first; or nothing. Until the vector is masked. */
@@ -81,8 +81,8 @@ export interface Agreement {
     sealingSecret: Bytes,
     commitment: Bytes,
     sealed: Bytes,
-  ): Promise<Opened>;
-  /** Step 2: return the keys of the pair masks with these, from their keys and the seeds in `Opened`. */
+  ): Promise<AgreedText>;
+  /** Step 2: return the keys of the pair masks with these, from their keys and the seeds in `AgreedText`. */
   pairMaskKeys(
     engine: Engine,
     own: OwnKeys,
@@ -197,17 +197,6 @@ export function agreementOf(name: string): Agreement {
   return agreement;
 }
 
-/** Overwrite what a client needs no more once all texts are opened; the masks still need `maskKey`. */
-export function forgetSealing(own: OwnKeys): void {
-  wipe(own.sealingKey, own.maskSecret, own.kemSeed);
-}
-
-/** Overwrite all secrets of a client's keys. */
-export function forgetKeys(own: OwnKeys): void {
-  forgetSealing(own);
-  wipe(own.maskKey);
-}
-
 async function makeKeys(
   engine: Engine,
   random: Random,
@@ -235,7 +224,7 @@ async function kept(
   own: OwnKeys,
   neighbour: number,
   theirs: Bytes,
-): Promise<Pick<Opened, "seeds" | "deposit">> {
+): Promise<Pick<AgreedText, "seeds" | "deposit">> {
   const deposit = await makeDeposit(engine, own.maskSecret, theirs, own.context, own.client, neighbour);
   const mine = await pairSeed(engine, own.maskSecret, own.context, own.client, neighbour);
   const seeds = own.client < neighbour ? concat(mine, theirs) : concat(theirs, mine);

@@ -6,6 +6,8 @@ import type { Bytes } from "../bytes.js";
 import { builtin } from "../platform.js";
 import { PIECE } from "./adding.js";
 import { BLOCK_BYTES, type Engine, type Generator } from "./engine.js";
+import { NODE_CIPHERS } from "./node.js";
+import { PROBES } from "./probes.js";
 import { ctrBlock } from "./web.js";
 
 /** A keystream (6.2), read in order. */
@@ -15,7 +17,7 @@ export interface Keystream {
 }
 
 /** Opens a keystream from a block on. */
-export type Source = (generator: Generator, key: Bytes, block: number) => Keystream | Promise<Keystream>;
+export type KeystreamSource = (generator: Generator, key: Bytes, block: number) => Keystream | Promise<Keystream>;
 
 /** What is encrypted, so that the keystream is left. */
 const zeros = new Uint8Array(PIECE);
@@ -25,14 +27,36 @@ interface NodeCrypto {
   getCiphers(): string[];
 }
 
-/** What Node calls a generator, and where it begins: for ChaCha20 little-endian, the nonce behind the counter. */
-const NODE_CIPHERS: Readonly<Record<Generator, { name: string; start: (block: number) => Bytes }>> = {
-  "aes128-ctr": { name: "aes-128-ctr", start: ctrBlock },
-  chacha20: { name: "chacha20", start: (block) => ctrBlock(block).reverse() },
-};
+const FOUND = new Map<Generator, Promise<KeystreamSource | undefined>>();
+
+/** Return the platform's own keystreams: the first that give the known answer, or undefined where none do. */
+export function platformSource(generator: Generator): Promise<KeystreamSource | undefined> {
+  const found = FOUND.get(generator) ?? firstRight(generator);
+  FOUND.set(generator, found);
+  return found;
+}
+
+async function firstRight(generator: Generator): Promise<KeystreamSource | undefined> {
+  for (const source of [nodeSource(generator), webSource(generator)]) {
+    if (source !== undefined && (await isRight(source, generator))) {
+      return source;
+    }
+  }
+  return undefined;
+}
+
+async function isRight(source: KeystreamSource, generator: Generator): Promise<boolean> {
+  const keystream: Engine["keystream"] = async (_, key, block, bytes) =>
+    (await source(generator, key as Bytes, block)).next(bytes);
+  try {
+    return await PROBES[generator].holds({ keystream } as Engine);
+  } catch {
+    return false; // not there after all: what comes next may have it
+  }
+}
 
 /** Node's own ciphers: no promise for each call, and ChaCha20 is there too. */
-export function nodeSource(generator: Generator): Source | undefined {
+export function nodeSource(generator: Generator): KeystreamSource | undefined {
   const crypto = builtin<NodeCrypto>("node:crypto");
   const { name, start } = NODE_CIPHERS[generator];
   if (!crypto?.getCiphers().includes(name)) {
@@ -45,7 +69,7 @@ export function nodeSource(generator: Generator): Source | undefined {
 }
 
 /** WebCrypto: AES alone. */
-export function webSource(generator: Generator): Source | undefined {
+export function webSource(generator: Generator): KeystreamSource | undefined {
   const subtle = (globalThis as { crypto?: Crypto }).crypto?.subtle as SubtleCrypto | undefined;
   return subtle && generator === "aes128-ctr" ? (_, key, block) => webKeystream(subtle, key, block) : undefined;
 }
@@ -64,7 +88,7 @@ async function webKeystream(subtle: SubtleCrypto, raw: Bytes, block: number): Pr
 }
 
 /** An engine's keystreams: what is left where the platform has none. */
-export function engineSource(engine: Engine): Source {
+export function engineSource(engine: Engine): KeystreamSource {
   return (generator, key, block) => {
     let at = block;
     return {
@@ -80,9 +104,9 @@ export function engineSource(engine: Engine): Source {
 let nowhere: MessagePort | undefined;
 
 /**
- * Give the memory of a buffer back at once. Left to the garbage collector, hundreds of megabytes of keystreams take fresh
- * memory each, and that costs several times what the cipher does; given back, the next one is written over the one
- * before. What is sent to a port that nobody holds the other end of is dropped.
+ * Give the memory of a buffer back at once. Left to the garbage collector, each keystream takes fresh memory, hundreds
+ * of megabytes in all, and that costs several times what the cipher does; given back, the next one is written over the
+ * one before. What is sent to a port that nobody holds the other end of is dropped.
  */
 export function discard({ buffer, byteLength }: Bytes): void {
   if (byteLength === buffer.byteLength && typeof MessageChannel !== "undefined") {

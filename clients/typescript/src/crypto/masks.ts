@@ -3,10 +3,10 @@
 import { wipe, type Bytes } from "../bytes.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { turn } from "../platform.js";
-import { giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
+import { BITS, giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
 import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
 import { systemEngine } from "./engines.js";
-import { discard, engineSource, nodeSource, webSource, type Keystream, type Source } from "./keystreams.js";
+import { discard, engineSource, platformSource, type Keystream, type KeystreamSource } from "./keystreams.js";
 
 export type { Bits } from "./adding.js";
 
@@ -19,15 +19,15 @@ export interface Mask {
 /** What may be said about the work while it is done. */
 export interface MaskOptions {
   /** Whose keystreams these are, where the platform itself has none. */
-  readonly engine?: Engine;
+  readonly engine?: Engine | undefined;
   /** Is told how many bytes of the vector are done, of how many. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Stops the work between two blocks. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** So many bytes of the whole vector come before: a multiple of 64. */
-  readonly from?: number;
+  readonly from?: number | undefined;
   /** Where keystreams come from, if not from the fastest source there is. */
-  readonly source?: Source;
+  readonly source?: KeystreamSource | undefined;
 }
 
 /** So many milliseconds at a time; then the rest of the thread has its turn. */
@@ -78,7 +78,7 @@ export async function addMasks(
 
 /** Throw what addMasks throws for such a vector and such masks, and do nothing else. */
 export function checkMasks(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
-  if (![8, 16, 32, 64].includes(bits)) {
+  if (!BITS.includes(bits)) {
     throw new ConfigError(`words have 8, 16, 32 or 64 bits, not ${String(bits)}`);
   }
   if (!Object.hasOwn(KEY_BYTES, generator)) {
@@ -119,11 +119,11 @@ async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last:
   piece.set(sum.piece.subarray(0, piece.length));
 }
 
-async function fastest(generator: Generator, engine: Engine | undefined): Promise<Source> {
-  return nodeSource(generator) ?? webSource(generator) ?? engineSource(engine ?? (await systemEngine()));
+async function fastest(generator: Generator, engine: Engine | undefined): Promise<KeystreamSource> {
+  return (await platformSource(generator)) ?? engineSource(engine ?? (await systemEngine()));
 }
 
-/** Adds masks to a vector, perhaps in another thread, and gives the masked vector: the one that it was given is gone. */
+/** Adds masks to a vector, perhaps in another thread, and gives the masked one; the one that it was given is gone. */
 export type Masker = (
   vector: Bytes,
   bits: Bits,

@@ -5,6 +5,7 @@
 
 import { concat, wipe, type Bytes } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
+import { builtin } from "../platform.js";
 import { checked } from "./checked.js";
 import type { Engine, Generator, Primitives } from "./engine.js";
 import { BASE_POINT, ctrBlock, fromBase64Url, PKCS8 } from "./web.js";
@@ -45,14 +46,18 @@ interface Jwk {
   x: string;
 }
 
-interface NodeProcess {
-  getBuiltinModule?(name: "node:crypto"): NodeCrypto | undefined;
-}
+/**
+ * What Node calls a generator, and with which nonce a keystream begins at a block. For ChaCha20 OpenSSL's nonce is the
+ * counter, 4 bytes little-endian, and then the 12 of RFC 8439.
+ */
+export const NODE_CIPHERS: Readonly<Record<Generator, { name: string; start: (block: number) => Bytes }>> = {
+  "aes128-ctr": { name: "aes-128-ctr", start: ctrBlock },
+  chacha20: { name: "chacha20", start: (block) => ctrBlock(block).reverse() },
+};
 
 /** Return the engine of `node:crypto`. Throws Unsupported outside of Node 20.16 and later, and what has its modules. */
 export function nodeEngine(): Engine {
-  const { process } = globalThis as { process?: NodeProcess };
-  const node = process?.getBuiltinModule?.("node:crypto");
+  const node = builtin<NodeCrypto>("node:crypto");
   if (node === undefined) {
     throw new Unsupported("this platform has no node:crypto");
   }
@@ -123,11 +128,6 @@ function curves(
 }
 
 function ciphers(node: NodeCrypto): Pick<Primitives, "gcmSeal" | "gcmOpen" | "aesBlocks" | "keystream"> {
-  const stream: Record<Generator, (key: Uint8Array, block: number) => Cipher> = {
-    "aes128-ctr": (key, block) => node.createCipheriv("aes-128-ctr", key, ctrBlock(block)),
-    // OpenSSL's nonce is the counter, 4 bytes little-endian, and then the 12 of RFC 8439.
-    chacha20: (key, block) => node.createCipheriv("chacha20", key, ctrBlock(block).reverse()),
-  };
   return {
     async gcmSeal(key, nonce, text, associated) {
       const cipher = node.createCipheriv("aes-128-gcm", key, nonce);
@@ -152,7 +152,8 @@ function ciphers(node: NodeCrypto): Pick<Primitives, "gcmSeal" | "gcmOpen" | "ae
       return bytes(node.createCipheriv("aes-128-ecb", key, null).update(blocks));
     },
     async keystream(generator, key, block, length) {
-      return bytes(stream[generator](key, block).update(new Uint8Array(length)));
+      const { name, start } = NODE_CIPHERS[generator];
+      return bytes(node.createCipheriv(name, key, start(block)).update(new Uint8Array(length)));
     },
   };
 }

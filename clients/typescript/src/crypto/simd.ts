@@ -55,7 +55,7 @@ function body(instruction: readonly number[]): number[] {
 }
 
 /** Return the module: the sum and the stream have so many bytes each. */
-export function moduleBytes(piece: number): Uint8Array<ArrayBuffer> {
+function moduleBytes(piece: number): Uint8Array<ArrayBuffer> {
   const names = Object.keys(INSTRUCTIONS) as Name[];
   return new Uint8Array([
     ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00], // "\0asm", version 1

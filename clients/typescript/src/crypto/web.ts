@@ -1,6 +1,6 @@
 /** The primitives of WebCrypto: browsers in secure contexts, Node, and others that follow the standard. */
 
-import { concat, fromHex, wipe, type Bytes } from "../bytes.js";
+import { ascii, concat, fromHex, wipe, type Bytes } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
 import { checked } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";
@@ -30,7 +30,7 @@ export function webEngine(): Engine {
 }
 
 /** Return the private key of PKCS#8, of which no other copy stays. */
-export async function privateKey(
+async function privateKey(
   subtle: SubtleCrypto,
   curve: keyof typeof PKCS8,
   secret: Uint8Array,
@@ -176,6 +176,5 @@ export function ctrBlock(block: number): Bytes {
 
 /** Return the bytes of base64 with the alphabet of RFC 4648, section 5, as keys have them in JSON. */
 export function fromBase64Url(text: string): Bytes {
-  const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+  return ascii(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
 }

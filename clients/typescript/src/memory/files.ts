@@ -1,6 +1,6 @@
 /**
- * A memory in a folder, for Node. A file that can be made only once stands for a round, or for a vector that has left: of
- * two processes that make the same, one fails. The folder belongs to one identity, and never to a backup.
+ * A memory in a folder, for Node. A file that can be made only once stands for a round, or for a vector that has left:
+ * of two processes that make the same one, one fails. The folder belongs to one identity, and never to a backup.
  */
 
 import { toHex, type Bytes } from "../bytes.js";

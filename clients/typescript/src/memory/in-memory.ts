@@ -1,15 +1,15 @@
 /**
  * A memory that is lost with the page or the process.
  *
- * Secrecy needs to remember two things: no round is joined twice, and no task is answered more often than agreed. A memory that
- * is lost is safe in two cases, and in no other:
+ * For secrecy two things have to be remembered: no round is joined twice, and no task is answered more often than
+ * agreed. A memory that is lost is safe in two cases, and in no other:
  *
- * 1. The identity is lost with it. Nobody can sign in that member's name again, so whatever the memory has counted is all
- *    that will ever have left. That is a page that makes its identity, keeps it in no storage, and is a member of a charter
- *    that was made while the page was open.
- * 2. There is no charter. The guard `curious` is for a hub that keeps to the protocol: it asks each question as often as it
- *    says and starts each series with a fresh id, so a client that starts anew with the same token is asked again about
- *    nothing that it has answered. A hub that lies is beyond that guard with or without a memory.
+ * 1. The identity is lost with it. Nobody can sign in that member's name again, so whatever the memory has counted is
+ *    all that will ever have left. That is a page that makes its identity, keeps it in no storage, and is a member of a
+ *    charter that was made while the page was open.
+ * 2. There is no charter. The guard `curious` is for a hub that keeps to the protocol: it asks each question as often
+ *    as it says and starts each series with a fresh id, so a client that starts anew with the same token is asked again
+ *    about nothing that it has answered. A hub that lies is beyond that guard with or without a memory.
  */
 
 import { toHex, type Bytes } from "../bytes.js";

@@ -2,8 +2,9 @@
  * A memory in the browser's own database, for pages and workers.
  *
  * One transaction reads and writes, transactions over one store follow each other in all tabs, and each is on the disk
- * before it is told ("strict"): no two tabs both get the last of anything. A browser short of space deletes everything of
- * an origin at once, so keep the identity in the same origin and nowhere else: then it is lost with its memory, which is safe.
+ * before it is told ("strict"): no two tabs both get the last of anything. A browser short of space deletes everything
+ * of an origin at once, so keep the identity in the same origin and nowhere else: then it is lost with its memory,
+ * which is safe.
  */
 
 import { toHex, type Bytes } from "../bytes.js";

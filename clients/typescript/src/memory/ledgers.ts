@@ -52,9 +52,9 @@ export function indexedDbLedger(name: string): LedgerStore {
 /**
  * Return the store of one ledger in a folder, which is made if it is not there.
  *
- * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines that
- * are missing at the end are noticed. After a crash between the two, or where a process was held up there while others
- * went on, it may be lines behind, which is no damage: it is still that of a line that is there.
+ * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines
+ * that are missing at the end are noticed. After a crash between the two, or where a process was held up there while
+ * others went on, it may be lines behind, which is no damage: it is still that of a line that is there.
  */
 export function fileLedger(folder: string): LedgerStore {
   const files = inFiles(folder);

@@ -25,7 +25,9 @@ export interface Release {
 export const DIGITS = 640;
 const D = BigInt(DIGITS);
 const ONE = 1n << D;
-const PI = (31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679n * ONE) / 10n ** 100n;
+const DIGITS_OF_PI =
+  31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679n;
+const PI = (DIGITS_OF_PI * ONE) / 10n ** 100n;
 const ROOT_OF_TWO_PI = squareRoot(2n * PI << D);
 const FAR = 20n << D;
 /** The variance of the draw behind which a Gaussian is disguised, r^2 = 1.75^2, in 256ths. */
@@ -79,7 +81,7 @@ export function slackOf({ honest, dimension, variance }: Noise): number {
 }
 
 /** Return a bound on half the length of a row of thresholds (15.4). */
-export function mostDistance(variance: number): bigint {
+function mostDistance(variance: number): bigint {
   return squareRoot((7n * 192n * BigInt(variance)) / 1280n) + 1n;
 }
 
@@ -87,7 +89,8 @@ export function mostDistance(variance: number): bigint {
 function muSquared(releases: readonly Release[]): bigint {
   return releases.reduce((sum, { noise, vectors }) => {
     const above = (BigInt(vectors) * BigInt(noise.bound) ** 2n * 256n) << D;
-    return sum + above / ((BigInt(noise.honest) * BigInt(noise.variance) - DISGUISE) << BigInt(2 * noise.gridBits)) + 1n;
+    const below = (BigInt(noise.honest) * BigInt(noise.variance) - DISGUISE) << BigInt(2 * noise.gridBits);
+    return sum + above / below + 1n;
   }, 0n);
 }
 

@@ -102,7 +102,7 @@ export function toGrid(rotated: Float64Array, bound: number): Float64Array {
 /** What may be given to an encoding. */
 export interface NoisyOptions {
   /** Called between parts of the work, which takes about a second for a million numbers. */
-  readonly pause?: Pause;
+  readonly pause?: Pause | undefined;
 }
 
 /** Lays arrays of floats with noise into words, and reads the mean off a sum of them. */
@@ -112,7 +112,7 @@ export class NoisyQuantizer {
 
   /**
    * @param shapes The shape of each array, in order.
-   * @throws ConfigError for a table that is refused, noise for records, or shapes of another number of values than it says.
+   * @throws ConfigError for a table that is refused, noise for records, or shapes with another number of values.
    */
   constructor(
     readonly engine: Engine,

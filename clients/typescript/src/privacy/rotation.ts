@@ -19,7 +19,7 @@ function starts(d: number): number[] {
   return h === d ? [0] : [0, d - h];
 }
 
-/** Return the bits of the signs of all passes over d numbers; bit j of the stream is bit j mod 8 of byte floor(j / 8). */
+/** Return the bits of the signs of all passes over d numbers; bit j is bit j mod 8 of byte floor(j / 8). */
 export async function signBits(engine: Engine, context: Uint8Array, d: number): Promise<Bytes> {
   const key = (await hashed(engine, "rotation", context)).slice(0, 16);
   return engine.keystream("aes128-ctr", key, 0, Math.ceil((starts(d).length * passSize(d)) / 8));

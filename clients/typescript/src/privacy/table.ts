@@ -25,7 +25,8 @@ export interface PrivacyTable extends Noise {
 }
 
 type Key = Exclude<keyof PrivacyTable, "unit">;
-type Field = readonly [key: string, kind: "float" | "integer" | "word", limits: string, fits: (value: number) => boolean];
+type Kind = "float" | "integer" | "word";
+type Field = readonly [key: string, kind: Kind, limits: string, fits: (value: number) => boolean];
 
 const within = (least: number, most: number) => (value: number) => least <= value && value <= most;
 
@@ -53,7 +54,8 @@ function checkFields(table: PrivacyTable): void {
     const value = table[name];
     const right = kind === "word" ? value === "follows" || value === "lies" : typeof value === "number" && fits(value);
     if (!right || (kind === "integer" && !Number.isInteger(value))) {
-      throw new ConfigError(`[privacy]: ${key} has to be ${kind === "integer" ? "an integer in " : ""}${limits}, got ${value}`);
+      const what = kind === "integer" ? `an integer in ${limits}` : limits;
+      throw new ConfigError(`[privacy]: ${key} has to be ${what}, got ${value}`);
     }
   }
   if (table.unit !== undefined && table.unit !== "record") {
@@ -74,7 +76,9 @@ export function checkPrivacy(table: PrivacyTable): void {
   const kept = deltaOf([{ noise: table, vectors: rounds }], epsilon);
   if (kept > fixed(delta, DIGITS)) {
     const text = toFloat(kept, DIGITS).toPrecision(4);
-    throw new ConfigError(`[privacy]: at epsilon ${epsilon} this noise keeps delta ${text} over all rounds, not ${delta}`);
+    throw new ConfigError(
+      `[privacy]: at epsilon ${epsilon} this noise keeps delta ${text} over all rounds, not ${delta}: it needs more`,
+    );
   }
 }
 
@@ -128,7 +132,8 @@ interface Round {
  */
 export function checkNoisyRound(table: PrivacyTable, round: Round): void {
   if (round.bits !== 64 || round.length !== privacyLength(table)) {
-    throw new ConfigError(`vectors with this noise have ${privacyLength(table)} words of 64 bits; the round has others`);
+    const words = `${privacyLength(table)} words of 64 bits`;
+    throw new ConfigError(`vectors with this noise have ${words}, the round has ${round.length} of ${round.bits}`);
   }
   if (round.minSurvivors < table.honest) {
     throw new ConfigError(`the noise counts on ${table.honest} clients, the round on ${round.minSurvivors} survivors`);

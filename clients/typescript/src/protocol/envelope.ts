@@ -1,6 +1,6 @@
 /** Envelopes: what an exchange of a series has for a client, and what it answers (docs/protocol.md, 14.2). */
 
-import { join, le32, readLe32, type Bytes } from "../bytes.js";
+import { frame, readLe32, type Bytes } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";
 
 /** The most messages of an envelope: no more rounds have a step in one exchange. */
@@ -9,7 +9,7 @@ const LENGTH = 4;
 
 /** Return messages in one envelope; none in an empty one. */
 export function packEnvelope(messages: readonly Uint8Array[]): Bytes {
-  return join(messages.flatMap((message) => [le32(message.length), message]));
+  return frame(...messages);
 }
 
 /**

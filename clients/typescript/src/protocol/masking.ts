@@ -117,7 +117,9 @@ async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promis
   try {
     return masks.length === 0 ? vector : await masker(vector, config.bits, config.generator, masks, options);
   } catch (error) {
-    wipe(...(vector.length > 0 ? [vector] : [])); // one that went to another thread is not here any more
+    if (vector.length > 0) {
+      wipe(vector); // one that went to another thread is not here any more
+    }
     throw error;
   }
 }

@@ -138,6 +138,17 @@ function expect(holds: boolean, what: string): void {
   }
 }
 
+/** Return the name at the front of a message and the context behind it; what has the name of no message has neither. */
+export function frontOf(message: Uint8Array): { readonly name: MessageName | ""; readonly context: Uint8Array } {
+  const [array = 0, header = 0] = message;
+  const end = 2 + (header & 31);
+  const name = String.fromCharCode(...message.subarray(2, end));
+  const known = array >> 4 === 0x9 && header >> 5 === 0b101 && Object.hasOwn(MESSAGES, name);
+  return known
+    ? { name: name as MessageName, context: message.subarray(end + 2, end + 34) }
+    : { name: "", context: new Uint8Array(0) };
+}
+
 /** Return a list of ids as it travels. */
 export function packIds(ids: readonly number[]): Bytes {
   return join(ids.map(le32));

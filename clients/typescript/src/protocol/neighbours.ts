@@ -1,9 +1,10 @@
 /** What a client checks of its neighbours, and of those who are left of them (docs/protocol.md, section 9). */
 
 import { toHex, type Bytes } from "../bytes.js";
-import { MOST_HOLDERS, thresholdAt } from "../config.js";
-import { honest, type Round } from "./round.js";
+import { thresholdAt } from "../config.js";
 import type { Neighbour } from "../crypto/agreements.js";
+import { MOST_HOLDERS } from "../crypto/sharing.js";
+import { honest, type Round } from "./round.js";
 
 /**
  * Check neighbours by points 3 to 6 of step 1, and return the threshold.

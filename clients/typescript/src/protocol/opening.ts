@@ -1,7 +1,7 @@
 /** Sealed texts are opened, and whoever's cannot be used is accused: step 1a, or a part of step 2 without it. */
 
 import { join, wipe, type Bytes } from "../bytes.js";
-import type { Opened as AgreedText, OwnKeys } from "../crypto/agreements.js";
+import type { AgreedText, OwnKeys } from "../crypto/agreements.js";
 import { OutsideField, SealBroken } from "../errors.js";
 import { checkEnough } from "./neighbours.js";
 import { sized, type Round } from "./round.js";

@@ -8,7 +8,7 @@ import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } f
 import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
 import { packEnvelope, unpackEnvelope } from "./envelope.js";
-import { decodeMessage, MESSAGES } from "./messages.js";
+import { decodeMessage, frontOf } from "./messages.js";
 import { honest, plainBytes, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 
@@ -146,7 +146,8 @@ export class SeriesClient {
   async #items(messages: readonly Bytes[]): Promise<Item[]> {
     const items: Item[] = [];
     for (const message of messages) {
-      const front = frontOf(message);
+      const { name, context: bytes } = frontOf(message);
+      const front = { name, context: toHex(bytes) };
       const flight = this.#flights.get(front.context);
       if (flight !== undefined) {
         items.push({ message, ...front, number: flight.number });
@@ -219,7 +220,8 @@ export class SeriesClient {
     try {
       return [await flight.client.receive(message)];
     } catch (error) {
-      if (!(error instanceof OrderError)) { // which is a masked vector once more
+      // Only a masked vector that is asked for once more is an OrderError here, and is no reason to leave.
+      if (!(error instanceof OrderError)) {
         this.#leave(context);
         this.#fault(number, error);
       }
@@ -249,15 +251,4 @@ function faulty<T>(read: () => T): T {
   } catch (error) {
     throw error instanceof MalformedMessage ? new FaultyServer(error.message, { cause: error }) : error;
   }
-}
-
-/** Return the name at the front of a message and the context behind it; what has the name of no message has neither. */
-function frontOf(message: Bytes): { name: string; context: string } {
-  const [array = 0, header = 0] = message;
-  const end = 2 + (header & 31);
-  const name = String.fromCharCode(...message.subarray(2, end));
-  if (array >> 4 !== 0x9 || header >> 5 !== 0b101 || !Object.hasOwn(MESSAGES, name)) {
-    return { name: "", context: "" };
-  }
-  return { name, context: toHex(message.subarray(end + 2, end + 34)) };
 }

@@ -50,7 +50,12 @@ export function pack(numbers: Float64Array, fieldBits: number): Bytes {
  * @param left Called with the place of each word in which something is left above its fields or behind the last number.
  * @throws VectorError for another number of words than so many numbers take.
  */
-export function unpack(words: Uint8Array, fieldBits: number, count: number, left?: (word: number) => void): Float64Array {
+export function unpack(
+  words: Uint8Array,
+  fieldBits: number,
+  count: number,
+  left?: (word: number) => void,
+): Float64Array {
   const expected = 8 * wordsFor(count, fieldBits);
   if (words.length !== expected) {
     throw new VectorError(`expected ${expected} bytes of words, got ${words.length}`);

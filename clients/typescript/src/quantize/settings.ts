@@ -14,13 +14,13 @@ export interface QuantizerSettings {
   readonly clip: number | readonly number[];
   readonly rounding: Rounding;
   /** The largest weight of a client; 1 unless it is given. */
-  readonly maxWeight?: number;
+  readonly maxWeight?: number | undefined;
   /** Bits of a field. */
-  readonly fieldBits?: number;
+  readonly fieldBits?: number | undefined;
   /** Bits of a value. */
-  readonly bits?: number;
+  readonly bits?: number | undefined;
   /** By how much a value of an unweighted mean may be off. */
-  readonly precision?: number;
+  readonly precision?: number | undefined;
 }
 
 const MOST = 2 ** 52;

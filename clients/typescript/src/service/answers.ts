@@ -1,6 +1,6 @@
 /** What a hub answers. It may be anything, of any size; everything is bounded and checked here, before it is used. */
 
-import type { Bytes } from "../bytes.js";
+import { join, type Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import { shown } from "./errors.js";
 
@@ -122,15 +122,5 @@ export async function contentOf(response: Response, most: number, alive: () => v
     }
     pieces.push(next.value);
   }
-  return joined(pieces, size);
-}
-
-function joined(pieces: readonly Uint8Array[], size: number): Bytes {
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
+  return join(pieces);
 }

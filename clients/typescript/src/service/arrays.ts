@@ -1,4 +1,4 @@
-/** Arrays in tasks: MessagePack of a list of `[name, type, shape, bytes]`, with numpy's names of types, little-endian. */
+/** Arrays in tasks: msgpack of a list of `[name, type, shape, bytes]`, with numpy's names of types, little-endian. */
 
 import type { Bytes } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";

@@ -1,14 +1,13 @@
 /** What a hub announces, held against what the participant brings; nothing is said to a hub before that. */
 
-import { fromHex, equal, type Bytes } from "../bytes.js";
+import { equal, fromHex, type Bytes } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
-import { decodeConfig, type RoundConfig } from "../config.js";
+import { decodeConfig, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { fieldsOf, fromBase64, inWords, numberOf, textOf, type Fields } from "./answers.js";
 import { shown } from "./errors.js";
 import type { Line } from "./line.js";
 
-const MOST_CONFIG = 1024;
 const MOST_PART = 1 << 26;
 const PART = 1 << 23;
 
@@ -27,7 +26,12 @@ export interface Announcement {
 }
 
 /** Return what the hub announces, when there is a series after this one or the time is up. */
-export async function announced(line: Line, charter: Charter | null, after: number, wait: number): Promise<Announcement> {
+export async function announced(
+  line: Line,
+  charter: Charter | null,
+  after: number,
+  wait: number,
+): Promise<Announcement> {
   const answer = await line.call({ method: "GET", path: `/v1/federation?after=${after}`, open: true, wait });
   if (answer.status !== 200) {
     throw new FaultyServer(`expected a federation from the hub, got ${inWords(answer)}: is this its address?`);
@@ -38,14 +42,16 @@ export async function announced(line: Line, charter: Charter | null, after: numb
 /**
  * Return what these fields announce.
  *
- * @throws ConfigError for a federation that this participant is not set up for, FaultyServer or MalformedMessage for none at all.
+ * @throws ConfigError for a federation that this participant is not set up for.
+ * @throws FaultyServer or MalformedMessage for what is no federation.
  */
 export function announcementIn(fields: Fields, charter: Charter | null): Announcement {
   checkGuard(fields, charter);
   const series = numberOf(fields, "series", 0);
   const question = numberOf(fields, "question", -1);
-  const told = { over: textOf(fields, "state") === "over", series, question, form: fields["form"], partBytes: part(fields) };
-  return told.over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
+  const over = textOf(fields, "state") === "over";
+  const told = { over, series, question, form: fields["form"], partBytes: part(fields) };
+  return over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
 }
 
 function checkGuard(fields: Fields, charter: Charter | null): void {
@@ -69,7 +75,7 @@ function part(fields: Fields): number {
 }
 
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {
-  const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG), charter ?? undefined);
+  const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG_BYTES), charter ?? undefined);
   if (!config.accept) {
     throw new FaultyServer("rounds of a series have accept, and the hub's have not");
   }

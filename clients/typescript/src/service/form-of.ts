@@ -55,7 +55,7 @@ function announcedForm(told: Announcement): Form {
   const type = typeof form === "object" && form !== null ? form["type"] : undefined;
   const made = typeof type === "string" && Object.hasOwn(ANNOUNCED, type) ? ANNOUNCED[type] : undefined;
   if (form === null || made === undefined) {
-    throw new ConfigError(`the hub asks for contributions of a form that this package does not have: ${shown(type, 20)}`);
+    throw new ConfigError(`this package has no contributions of the form that the hub asks for: ${shown(type, 20)}`);
   }
   return made(form, told);
 }

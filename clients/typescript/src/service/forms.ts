@@ -13,7 +13,7 @@ import { schemaLength } from "../statistics/layout.js";
 import { tableVector } from "../statistics/vector.js";
 import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
-import type { Words } from "./results.js";
+import { WORD_ARRAYS, type Words } from "./results.js";
 
 /** What a vector is made for. */
 export interface Purpose {
@@ -45,15 +45,13 @@ export type Contribution =
 /** Arrays by name, as a map or as an object. */
 export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
 
-const TYPES = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
-
 /** Vectors of unsigned integers, taken as they are. */
 export const WORDS: Form = {
   type: "words",
   check: () => undefined,
   given: (payload) => payload,
   vector: async (contribution, _, { config }) => {
-    const Type = TYPES[config.bits];
+    const Type = WORD_ARRAYS[config.bits];
     if (!(contribution instanceof Type) || contribution.length !== config.length) {
       throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
     }
@@ -132,21 +130,21 @@ function shapesOf(arrays: Arrays): (readonly number[])[] {
 }
 
 /** Refuse rounds whose words are not those of numbers in fields. */
-export function check64(config: RoundConfig): void {
+function check64(config: RoundConfig): void {
   if (config.bits !== 64) {
     throw new ConfigError(`expected rounds of words of 64 bits, got ${config.bits}`);
   }
 }
 
 /** Refuse a task whose vectors are not those of the round. */
-export function checkLength(length: number, config: RoundConfig): void {
+function checkLength(length: number, config: RoundConfig): void {
   if (length !== config.length) {
     throw new FaultyServer(`the task has vectors of ${length} words, and the round of ${config.length}`);
   }
 }
 
 /** Return a contribution of arrays and its weight, if it has one. */
-export function weighted(contribution: unknown): [ArraysLike, number | null] {
+function weighted(contribution: unknown): [ArraysLike, number | null] {
   const [arrays, weight] = Array.isArray(contribution) ? (contribution as unknown[]) : [contribution, null];
   const fits = typeof arrays === "object" && arrays !== null && !ArrayBuffer.isView(arrays);
   if (!fits || (Array.isArray(contribution) && (contribution.length !== 2 || typeof weight !== "number"))) {
@@ -155,8 +153,14 @@ export function weighted(contribution: unknown): [ArraysLike, number | null] {
   return [arrays as ArraysLike, weight as number | null];
 }
 
+/** An array of floats with its shape. */
+interface Floats {
+  readonly shape: readonly number[];
+  readonly data: Float64Array | Float32Array;
+}
+
 /** Return the arrays of a contribution in the order of the task's, whose names they have. */
-export function inOrder(arrays: ArraysLike, task: Arrays): { shape: readonly number[]; data: Float64Array | Float32Array }[] {
+function inOrder(arrays: ArraysLike, task: Arrays): Floats[] {
   const given = arrays instanceof Map ? (arrays as Arrays) : new Map(Object.entries(arrays));
   if (given.size !== task.size) {
     throw new VectorError(`expected ${task.size} arrays, got ${given.size}`);

@@ -84,8 +84,10 @@ export class Line {
   /**
    * Make a call, again and again if need be.
    *
-   * @throws HubAway when patience has ended, ConfigError when the hub does not let this participant in, FaultyServer for an
-   *   answer that no hub gives, Stopped.
+   * @throws HubAway when patience has ended.
+   * @throws ConfigError when the hub does not let this participant in.
+   * @throws FaultyServer for an answer that no hub gives.
+   * @throws Stopped when the signal says so.
    */
   async call(call: Call): Promise<Answer> {
     const began = performance.now();

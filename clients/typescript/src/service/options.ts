@@ -19,45 +19,45 @@ export interface ParticipantOptions<Task = Bytes> {
   /** The hub's address, such as `https://hub.example`. */
   readonly url: string;
   /** The member's own charter, as text or read: never one that the hub hands out. Together with an identity. */
-  readonly charter?: string | Uint8Array | Charter;
+  readonly charter?: string | Uint8Array | Charter | undefined;
   /** The member's identity, or the text of its file. */
-  readonly identity?: Identity | string;
+  readonly identity?: Identity | string | undefined;
   /** Without a charter: what the hub's operator has handed over. */
-  readonly token?: string;
+  readonly token?: string | undefined;
   /**
-   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's arrays, of
-   * statistics from the schema.
+   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's
+   * arrays, of statistics from the schema.
    */
   readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
   /** What outlives this participant; without a charter, in memory by default. */
-  readonly memory?: Memory;
+  readonly memory?: Memory | undefined;
   /** What vectors with noise are charged to; there if and only if the charter has noise. */
-  readonly ledger?: Ledger;
+  readonly ledger?: Ledger | undefined;
   /** The least that is taken part in without a charter. */
-  readonly floor?: Partial<Floor>;
+  readonly floor?: Partial<Floor> | undefined;
   /** Whether a fault ends everything; by default rounds go on without this site. */
-  readonly strict?: boolean;
+  readonly strict?: boolean | undefined;
   /** Whether results are asked for, and told as events. */
-  readonly results?: boolean;
+  readonly results?: boolean | undefined;
   /** Whether a hub on another machine may be without TLS. */
-  readonly insecureHttp?: boolean;
+  readonly insecureHttp?: boolean | undefined;
   /** Stops everything, as `stop()` does. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** How long a hub may be away; an hour by default. */
-  readonly patience?: number;
+  readonly patience?: number | undefined;
   /** How long a hub may say nothing to a call; 30 by default. */
-  readonly silence?: number;
+  readonly silence?: number | undefined;
   /** How long a hub may wait until there is something to say; 25 by default. */
-  readonly wait?: number;
+  readonly wait?: number | undefined;
   /** The size of the parts of large replies, if it is to be smaller than the hub's. */
-  readonly partBytes?: number;
+  readonly partBytes?: number | undefined;
   /** The most bytes of a task or a result; 2^28 by default. */
-  readonly mostTaskBytes?: number;
+  readonly mostTaskBytes?: number | undefined;
   /** Where vectors are masked; in workers of its own by default. */
-  readonly masker?: Masker;
-  readonly engine?: Engine;
+  readonly masker?: Masker | undefined;
+  readonly engine?: Engine | undefined;
   /** As the platform's, for certificates and proxies of your own. */
-  readonly fetch?: typeof globalThis.fetch;
+  readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
 /** Refuse options that do not go together; throws ConfigError. */
@@ -69,7 +69,7 @@ export function checkTogether<Task>({ charter, identity, token, memory }: Partic
     throw new ConfigError("take part with a charter and an identity, or without them and with a token");
   }
   if (token !== undefined && !isToken(token)) {
-    throw new ConfigError("a token is one word of printable ASCII: read from a file, it has no end of a line (text.trim())");
+    throw new ConfigError("a token is one word of printable ASCII: of one from a file, take off the line end (text.trim())");
   }
   if (charter !== undefined && memory === undefined) {
     throw new ConfigError("a member needs a memory that outlives it: indexedDbMemory in a browser, fileMemory in Node");
@@ -90,7 +90,10 @@ export async function accountOf(ledger: Ledger | undefined, charter: Charter | n
 }
 
 /** Return the charter that a member has, or null without one. */
-export async function charterOf(charter: string | Uint8Array | Charter | undefined, engine: Engine): Promise<Charter | null> {
+export async function charterOf(
+  charter: string | Uint8Array | Charter | undefined,
+  engine: Engine,
+): Promise<Charter | null> {
   if (charter === undefined) {
     return null;
   }

@@ -31,6 +31,16 @@ export interface Participant<Task> {
     listener: EventListenerOrEventListenerObject | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  removeEventListener<Name extends keyof ParticipantEvents>(
+    name: Name,
+    listener: (event: CustomEvent<ParticipantEvents[Name]>) => void,
+    options?: boolean | EventListenerOptions,
+  ): void;
+  removeEventListener(
+    name: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | EventListenerOptions,
+  ): void;
 }
 
 /**
@@ -113,12 +123,13 @@ export class Participant<Task = Bytes> extends EventTarget {
   /**
    * Return the result of a question, once the hub has published it.
    *
-   * @throws ConfigError where the hub publishes none.
+   * @throws ConfigError where the hub publishes none, Stopped when the signal of the options or, while this takes part,
+   *   `stop()` says so.
    */
   async result(question: number): Promise<Result> {
-    const { line, wait, mostTaskBytes } = await (this.#site ?? this.#enter(new AbortController().signal));
+    const site = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));
     for (;;) {
-      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      const found = await resultOf(site, question);
       if (found === "never") {
         throw new ConfigError("this hub publishes no results");
       }
@@ -194,9 +205,9 @@ export class Participant<Task = Bytes> extends EventTarget {
 
   /** Say each result as it is published; questions without one are passed over. */
   async #tellResults(site: Site): Promise<void> {
-    const { line, wait, mostTaskBytes, charter } = site;
+    const { line, charter } = site;
     for (let question = 0; ; ) {
-      const found = await paced(line, wait, () => fetchResult(line, question, wait, mostTaskBytes), (one) => one === null);
+      const found = await resultOf(site, question);
       if (found === "never") {
         return;
       }
@@ -225,7 +236,8 @@ async function nextSeries(
   after: number,
 ): Promise<(Announcement & { readonly config: NonNullable<Announcement["config"]> }) | null> {
   for (;;) {
-    const told = await paced(line, wait, () => announced(line, charter, after, wait), (one) => !one.over && one.series <= after);
+    const nothing = ({ over, series }: Announcement): boolean => !over && series <= after;
+    const told = await paced(line, wait, () => announced(line, charter, after, wait), nothing);
     if (told.over) {
       return null;
     }
@@ -233,6 +245,12 @@ async function nextSeries(
       return { ...told, config: told.config };
     }
   }
+}
+
+/** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
+function resultOf({ line, wait, mostTaskBytes }: Site, question: number): Promise<Result | null | "never"> {
+  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostTaskBytes);
+  return paced(line, wait, ask, (found) => found === null);
 }
 
 /** Ask for something, and rest a second where the hub had nothing and did not wait, though it was asked to. */

@@ -6,7 +6,8 @@ import { unpackArrays, type Arrays } from "./arrays.js";
 import { fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf, type Fields } from "./answers.js";
 import type { Line } from "./line.js";
 
-const WORDS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
+/** The typed arrays of words, by their bits. */
+export const WORD_ARRAYS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
 
 /** Words as a vector has them, and their sum. */
 export type Words = Uint8Array | Uint16Array | Uint32Array | BigUint64Array;
@@ -28,8 +29,8 @@ export interface Result {
 }
 
 /** Return the typed array of little-endian words of so many bits. */
-export function wordsOf(data: Bytes, bits: number): Words {
-  const Type = Object.hasOwn(WORDS, bits) ? WORDS[bits as keyof typeof WORDS] : undefined;
+function wordsOf(data: Bytes, bits: number): Words {
+  const Type = Object.hasOwn(WORD_ARRAYS, bits) ? WORD_ARRAYS[bits as keyof typeof WORD_ARRAYS] : undefined;
   if (Type === undefined || data.length % Type.BYTES_PER_ELEMENT !== 0) {
     throw new FaultyServer(`${data.length} bytes from the hub are not words of ${bits} bits`);
   }
@@ -42,7 +43,12 @@ export function wordsOf(data: Bytes, bits: number): Words {
  * @param most - The most bytes of it.
  * @throws FaultyServer for anything that is not a result.
  */
-export async function fetchResult(line: Line, question: number, wait: number, most: number): Promise<Result | null | "never"> {
+export async function fetchResult(
+  line: Line,
+  question: number,
+  wait: number,
+  most: number,
+): Promise<Result | null | "never"> {
   const answer = await line.call({ method: "GET", path: `/v1/results/${question}`, wait, most });
   if (answer.status === 404) {
     return problemOf(answer).name === "no-result" ? null : "never";
@@ -54,9 +60,10 @@ export async function fetchResult(line: Line, question: number, wait: number, mo
 }
 
 /** Return the result that these fields are. */
-export function resultIn(fields: Fields, question: number, most: number): Result {
+function resultIn(fields: Fields, question: number, most: number): Result {
   const { survivors, metrics, value } = fields;
-  if (numberOf(fields, "question", 0) !== question || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
+  const asked = numberOf(fields, "question", 0) === question;
+  if (!asked || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
     throw new FaultyServer("the hub's result is none, or that of another question");
   }
   return { question, survivors, metrics: numbersIn(metrics), value: valueIn(value, most) };
@@ -85,6 +92,6 @@ function areIds(value: unknown): value is readonly number[] {
 }
 
 function numbersIn(metrics: unknown): Record<string, number> {
-  const entries = Object.entries(metrics ?? {}).filter((entry): entry is [string, number] => typeof entry[1] === "number");
-  return Object.fromEntries(entries);
+  const isNumber = (entry: [string, unknown]): entry is [string, number] => typeof entry[1] === "number";
+  return Object.fromEntries(Object.entries(metrics ?? {}).filter(isNumber));
 }

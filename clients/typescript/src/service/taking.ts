@@ -4,9 +4,9 @@ import { equal, fromHex, type Bytes } from "../bytes.js";
 import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import type { TaskCounts } from "../memory.js";
-import { ActiveClient, Client } from "../protocol/client.js";
+import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
-import { MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
+import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { countIn, inWords } from "./answers.js";
@@ -44,7 +44,7 @@ export class Taking {
   readonly #config: RoundConfig;
   readonly #announced: Announcement;
   readonly #series: SeriesClient;
-  readonly #clients = new Map<number, Client>();
+  readonly #clients = new Map<number, RoundClient>();
   readonly #faults = new Set<CcesaError>();
   #id: number | undefined;
   #task: Task | null = null;
@@ -55,7 +55,8 @@ export class Taking {
     this.#form = form;
     this.#config = announced.config;
     this.#announced = announced;
-    this.#series = new SeriesClient({ config: this.#config, client: (config) => this.#join(config), engine: site.engine });
+    const client = (config: RoundConfig): Promise<RoundClient> => this.#join(config);
+    this.#series = new SeriesClient({ config: this.#config, client, engine: site.engine });
   }
 
   /** Take part until the series is over; secrets are dropped whatever happens. */
@@ -134,10 +135,10 @@ export class Taking {
     return EMPTY;
   }
 
-  /** Tell whether an envelope is about a round that this client is in, or may join; whoever was restarted is in none. */
+  /** Tell whether an envelope is about a round that this client is in or may join; after a new start it is in none. */
   #concerns(envelope: Bytes): boolean {
     const messages = unpackEnvelope(envelope);
-    const joining = messages.find((message) => nameOf(message) === "advertise-request");
+    const joining = messages.find((message) => frontOf(message).name === "advertise-request");
     if (joining !== undefined) {
       this.#id ??= readMessage(joining, "advertise-request", messageLimit("advertise-request", this.#config)).client;
     }
@@ -182,8 +183,9 @@ export class Taking {
   /** Say what the hub has taken: a masked vector, and the shares that open a sum. */
   #counted(reply: Bytes): void {
     for (const message of unpackEnvelope(reply)) {
-      const round = [...this.#clients].find(([, client]) => equal(client.context, contextIn(message)))?.[0];
-      if (round !== undefined && MASKED.has(nameOf(message))) {
+      const { name, context } = frontOf(message);
+      const round = [...this.#clients].find(([, client]) => equal(client.context, context))?.[0];
+      if (round !== undefined && MASKED.has(name)) {
         const vector = message.subarray(message.length - vectorBytes(this.#config));
         this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
       }
@@ -200,7 +202,7 @@ export class Taking {
 
   // Rounds
 
-  async #join(config: RoundConfig): Promise<Client> {
+  async #join(config: RoundConfig): Promise<RoundClient> {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
     if (!(await memory.usedRounds.claim(roundKey(config)))) {
@@ -213,9 +215,11 @@ export class Taking {
       tasks: counting(memory.tasks, this.#form.counted),
       task: () => this.#tasked().digest,
       vector: () => this.#contribution(config, context),
-      progress: (done: number, all: number) => this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all }),
-      ...(account === undefined ? {} : { account }),
-      ...(masker === undefined ? {} : { masker }),
+      progress: (done: number, all: number) => {
+        this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all });
+      },
+      account,
+      masker,
     };
     const client =
       charter !== null && identity !== null
@@ -256,7 +260,7 @@ export class Taking {
   }
 }
 
-/** Return counts in which all tasks are one, where the form says so: the same table is the same, whatever a hub calls it. */
+/** Return counts in which all tasks are one where the form says so: a table stays the same, whatever a hub calls it. */
 function counting(tasks: TaskCounts, counted: Bytes | undefined): TaskCounts {
   return counted === undefined ? tasks : { spend: (_, attempts) => tasks.spend(counted, attempts) };
 }
@@ -276,16 +280,4 @@ function mostRequest(config: RoundConfig): number {
   const requests = (Object.keys(MESSAGES) as MessageName[]).filter((name) => name.endsWith("-request"));
   const largest = Math.max(...requests.map((name) => messageLimit(name, config)));
   return Math.min(3 * (4 + largest), MOST_REQUEST);
-}
-
-/** Return the name at the front of a message, whatever else it is. */
-function nameOf(message: Uint8Array): string {
-  const length = (message[1] ?? 0) & 0x1f;
-  return String.fromCharCode(...message.subarray(2, 2 + length));
-}
-
-/** Return the context of a message of ours, behind its name and the header of two bytes. */
-function contextIn(message: Uint8Array): Uint8Array {
-  const at = 2 + ((message[1] ?? 0) & 0x1f) + 2;
-  return message.subarray(at, at + 32);
 }

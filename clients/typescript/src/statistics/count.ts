@@ -79,7 +79,11 @@ const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]
   bins: ({ u }, edges) => [edges.filter((edge) => edge <= u).length, 1n],
 };
 
-function ofNumber(column: NumberColumn, own: readonly (readonly [Quantity, number])[], missing: ReadonlySet<string>): Adder {
+function ofNumber(
+  column: NumberColumn,
+  own: readonly (readonly [Quantity, number])[],
+  missing: ReadonlySet<string>,
+): Adder {
   const read = valueOf(column, missing);
   const low = stepsOf(column.lower, column.places, column.name);
   const edges = column.edges.map((edge) => stepsOf(edge, column.places, column.name) - low);
@@ -115,7 +119,8 @@ function addersOf(schema: Schema): Adder[] {
  */
 function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][] {
   const adders = addersOf(schema);
-  const places = groupsBy(schema).map((category) => [placeIn(category, new Set(schema.missing)), labelsOf(category).length] as const);
+  const missing = new Set(schema.missing);
+  const places = groupsBy(schema).map((each) => [placeIn(each, missing), labelsOf(each).length] as const);
   const width = dimensionOf(schema) / groupCount(schema);
   const groups = Array.from({ length: groupCount(schema) }, () => new Array<bigint>(width).fill(0n));
   let seen = 0;

@@ -70,7 +70,12 @@ function differing<T>(list: readonly T[], what: string): readonly T[] {
   return list;
 }
 
-function list<T>(table: Table, key: string, check: (value: unknown, what: string) => T, otherwise?: readonly T[]): readonly T[] {
+function list<T>(
+  table: Table,
+  key: string,
+  check: (value: unknown, what: string) => T,
+  otherwise?: readonly T[],
+): readonly T[] {
   return differing(table.array(key, check, otherwise), `${table.what}: ${key}`);
 }
 
@@ -117,7 +122,7 @@ function checkNumber({ lower, upper, places, measures, edges, quantiles }: Numbe
   ];
   const broken = rules.find(([holds]) => !holds);
   if (broken !== undefined) {
-    throw new ConfigError(`${what}: not so that ${broken[1]}`);
+    throw new ConfigError(`${what}: expected that ${broken[1]}`);
   }
 }
 
@@ -185,7 +190,6 @@ export function labelsOf({ values }: CategoryColumn): readonly string[] {
 
 /** Return the entries of a schema's encoding, in order. */
 export function schemaEntries(schema: Schema): ReadonlyMap<string, Value> {
-  const floats = (values: readonly number[]): Value => values.map((value) => new Float(value));
   return new Map<string, Value>([
     ["name", schema.name],
     ["max_records", schema.maxRecords],
@@ -193,15 +197,27 @@ export function schemaEntries(schema: Schema): ReadonlyMap<string, Value> {
     ["privacy_unit", schema.privacyUnit],
     ["group_by", schema.groupBy],
     ["missing", schema.missing],
-    ["numbers", schema.numbers.map((column) => new Map<string, Value>([
-      ["name", column.name],
-      ["lower", new Float(column.lower)],
-      ["upper", new Float(column.upper)],
-      ["places", column.places],
-      ["measures", column.measures],
-      ["edges", floats(column.edges)],
-      ["quantiles", floats(column.quantiles)],
-    ]))],
-    ["categories", schema.categories.map(({ name, values }) => new Map<string, Value>([["name", name], ["values", values]]))],
+    ["numbers", schema.numbers.map(numberEntries)],
+    ["categories", schema.categories.map(categoryEntries)],
+  ]);
+}
+
+function numberEntries(column: NumberColumn): ReadonlyMap<string, Value> {
+  const floats = (values: readonly number[]): Value => values.map((value) => new Float(value));
+  return new Map<string, Value>([
+    ["name", column.name],
+    ["lower", new Float(column.lower)],
+    ["upper", new Float(column.upper)],
+    ["places", column.places],
+    ["measures", column.measures],
+    ["edges", floats(column.edges)],
+    ["quantiles", floats(column.quantiles)],
+  ]);
+}
+
+function categoryEntries({ name, values }: CategoryColumn): ReadonlyMap<string, Value> {
+  return new Map<string, Value>([
+    ["name", name],
+    ["values", values],
   ]);
 }

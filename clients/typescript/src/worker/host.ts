@@ -1,14 +1,13 @@
 /** The page's side: workers that are started when they are first needed, kept, and given one job at a time. */
 
 import { concat, wipe } from "../bytes.js";
-import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
+import { inRange } from "../crypto/checked.js";
 import { discard } from "../crypto/keystreams.js";
+import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
 import { cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
-
-export type { Masker } from "../crypto/masks.js";
 
 /** At most so many bytes of a vector go to a worker at a time: memory of more is not used again when given back. */
 const PART = 3 << 18;
@@ -16,6 +15,8 @@ const PART = 3 << 18;
 const SMALL = 1 << 20;
 /** More workers than these are seldom worth their memory. */
 const MOST = 4;
+/** Nobody has more of use, and each that was asked for by mistake would take memory. */
+const MOST_THREADS = 1024;
 
 /** Workers for vectors and other long work. Where a platform has none, the work is done in this thread. */
 export class Workers {
@@ -23,8 +24,12 @@ export class Workers {
   private readonly free: Place[];
   private readonly waiting: ((place: Place) => void)[] = [];
 
-  /** @param threads How many workers there are at most. */
+  /**
+   * @param threads How many workers there are at most.
+   * @throws ConfigError unless there is at least one.
+   */
   constructor(threads: number = Math.min(cores(), MOST)) {
+    inRange(threads, 1, MOST_THREADS, "threads");
     this.places = Array.from({ length: threads }, () => new Place());
     this.free = [...this.places];
   }
@@ -54,7 +59,7 @@ export class Workers {
     const progress = together(vector.length, options.progress);
     const parts = partsOf(vector.length, this.places.length).map(([from, to]) =>
       this.inTurn(async (place) => {
-        const told = { progress: progress(), ...(signal && { signal }) };
+        const told = { progress: progress(), signal };
         const piece = vector.subarray(from, to);
         const asked = { part: piece.slice(), from, bits, generator, ...packed(masks) };
         try {

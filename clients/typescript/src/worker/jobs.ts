@@ -10,9 +10,9 @@ import { addMasks, type Bits, type Mask } from "../crypto/masks.js";
 /** How a job is done. */
 export interface JobOptions {
   /** Is told how much is done, of how much. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ends the job, and the worker with it. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Part of a vector to be masked: the keys are one after the other, the signs in their order. */

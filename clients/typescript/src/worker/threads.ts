@@ -53,8 +53,9 @@ export class Thread {
             try {
               REPORTS[report.kind](report as never, { resolve, reject, progress });
             } catch (error) {
+              // The caller's own `progress` threw. The worker ends, too, or its answer would be the next job's.
               reject(error);
-              this.end(); // it is the caller's own, and what the worker still says is for nobody
+              this.end();
             }
           },
           stopped: () => reject(signal?.aborted ? (signal.reason as Error) : new CcesaError("the worker has stopped")),
@@ -78,7 +79,7 @@ export class Thread {
 
 interface Waiting {
   resolve(answer: unknown): void;
-  reject(error: Error): void;
+  reject(error: unknown): void;
   readonly progress: JobOptions["progress"] | undefined;
 }
 
@@ -105,7 +106,7 @@ function open(listener: Listener): Port | undefined {
   }
 }
 
-// Bundled, the file lies beside a page's own ones: hence a name that none of those has, as another worker would never answer.
+// Bundled, the file lies beside a page's own: its name is one that none of those has, as another worker never answers.
 function openWeb(listener: Listener): Port {
   const worker = new Worker(new URL("./ccesa-worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }: { data: Report }) => listener.report(data);

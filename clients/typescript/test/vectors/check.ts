@@ -1,6 +1,6 @@
 /** How a vector is held against the package, in Node and in a browser alike. */
 
-import { fromHex, toHex, type Bytes } from "../../src/bytes.js";
+import { concat, fromHex, toHex, type Bytes } from "../../src/bytes.js";
 import { CcesaError } from "../../src/errors.js";
 import type { Engine, Random } from "../../src/crypto/engine.js";
 
@@ -13,7 +13,6 @@ export interface Case {
 }
 
 /** Makes the cases of one file in `vectors/` from its content, and that of the file that it refers to. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Replay = (data: any, beside?: any) => Case[];
 
 /** Throw unless the bytes are these. */
@@ -45,15 +44,23 @@ export async function refuses(name: string, work: () => unknown): Promise<void> 
   throw new Error(`expected ${name}, got ${String(result).slice(0, 80)}`);
 }
 
+/** Return x as so many bytes, little-endian. */
+export function littleEndian(x: number | bigint, bytes: number): Bytes {
+  const out = new Uint8Array(bytes);
+  let rest = BigInt(x);
+  for (let at = 0; at < bytes; at++) {
+    out[at] = Number(rest & 255n);
+    rest >>= 8n;
+  }
+  return out;
+}
+
 /** Return the bytes of `randomness` in the files: SHA-256(seed || k) for k = 0, 1, 2, ... as a random source. */
 export async function stream(engine: Engine, seed: string, bytes = 1 << 16): Promise<Random> {
   const blocks = await Promise.all(
-    Array.from({ length: Math.ceil(bytes / 32) }, (_, k) => {
-      const text = new Uint8Array(fromHex(seed).length + 8);
-      text.set(fromHex(seed));
-      new DataView(text.buffer).setBigUint64(text.length - 8, BigInt(k), true);
-      return engine.sha256(text);
-    }),
+    Array.from({ length: Math.ceil(bytes / 32) }, (_, k) =>
+      engine.sha256(concat(fromHex(seed), littleEndian(k, 8))),
+    ),
   );
   let at = 0;
   return (count: number): Bytes => {

@@ -19,7 +19,6 @@ import { equals, refuses, same, type Case, type Replay } from "./check.js";
 import { endOf } from "./ends.js";
 
 /** The cases of one list, each under the name of the list. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 const each = (name: string, list: any[], run: (c: any, engine: Parameters<Case["run"]>[0]) => Promise<void>): Case[] =>
   list.map((c, at) => ({
     name: `${name}: ${c.name ?? c.reason ?? at}`,

@@ -5,7 +5,6 @@ import { neighbourhood } from "../../src/graphs.js";
 import { equals, type Case, type Replay } from "./check.js";
 
 export const graphs: Replay = (data) =>
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   data.graphs.map((vector: any): Case => ({
     name: vector.name,
     async run(engine) {

@@ -1,7 +1,7 @@
 /** The agreement `x25519-mlkem768`, and what it refuses. */
 
 import { concat, fromHex, toHex, type Bytes } from "../../src/bytes.js";
-import { agreementOf, type Opened } from "../../src/crypto/agreements.js";
+import { agreementOf, type AgreedText } from "../../src/crypto/agreements.js";
 import { checkKemKey } from "../../src/crypto/checked.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { makeDeposit, pairSecret, pairSeed } from "../../src/crypto/hybrid.js";
@@ -11,7 +11,6 @@ import { endOf, withKnownMessages } from "./ends.js";
 
 const HYBRID = agreementOf("x25519-mlkem768");
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 /** Return what both ends have for sealing: here from the recipient's private key, as the sender's is not given. */
 async function recipientOf(engine: Engine, c: any): Promise<[ReturnType<typeof endOf>, any, Bytes]> {
   const own = endOf({
@@ -26,7 +25,7 @@ async function recipientOf(engine: Engine, c: any): Promise<[ReturnType<typeof e
   return [own, sender, (await HYBRID.sealingSecrets(engine, own, [sender]))[0]!];
 }
 
-async function open(engine: Engine, c: any): Promise<Opened> {
+async function open(engine: Engine, c: any): Promise<AgreedText> {
   const [own, sender, secret] = await recipientOf(engine, c);
   return HYBRID.open(engine, own, sender, secret, fromHex(c.commitment), fromHex(c.sealed));
 }

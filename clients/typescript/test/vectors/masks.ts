@@ -4,7 +4,6 @@ import { fromHex } from "../../src/bytes.js";
 import { BLOCK_BYTES, type Engine, type Generator } from "../../src/crypto/engine.js";
 import { same, type Replay } from "./check.js";
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 export const masks: Replay = (data) =>
   data.slices.map((c: any) => ({
     name: `${c.generator}, ${c.bits} bits: ${c.count} words from ${c.start} on`,

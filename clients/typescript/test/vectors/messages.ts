@@ -8,7 +8,6 @@ import { equals, refuses, same, type Case, type Replay } from "./check.js";
 
 const NAMES = Object.keys(MESSAGES) as MessageName[];
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 
 function message(vector: any): Case {
   const name: MessageName = vector.type;

@@ -1,6 +1,6 @@
 /** Section 15: noise.json. */
 
-import { concat, fromHex, littleEndian, toHex } from "../../src/bytes.js";
+import { concat, fromHex, toHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { epsilonOf } from "../../src/privacy/accounting.js";
 import { drawLargeWith, drawWith } from "../../src/privacy/draw.js";
@@ -9,10 +9,9 @@ import { rotate, rotateBack, signBits } from "../../src/privacy/rotation.js";
 import { checkPrivacy, mechanismDigest, privacyEntries, privacyLength, type PrivacyTable } from "../../src/privacy/table.js";
 import { Thresholds } from "../../src/privacy/thresholds.js";
 import { encode } from "../../src/wire.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { equals, littleEndian, refuses, same, type Case, type Replay } from "./check.js";
 import { number, tensor } from "./quantizer.js";
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 
 /** Return the table that an entry of the files describes. */
 export function tableOf(entry: any): PrivacyTable {

@@ -23,7 +23,6 @@ export function tensor(nested: Nested): { shape: number[]; data: number[] } {
   return { shape: [parts.length, ...(parts[0]?.shape ?? [])], data: parts.flatMap((part) => part.data) };
 }
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 function settings(data: any): QuantizerSettings {
   const clip = Array.isArray(data.clip) ? data.clip.map(number) : number(data.clip);
   const names = { field_bits: "fieldBits", bits: "bits", precision: "precision", max_weight: "maxWeight" };

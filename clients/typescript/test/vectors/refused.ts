@@ -1,10 +1,10 @@
 /** What clients refuse, repeat or complain about: refused*.json and active_refused.json. */
 
-import { fromHex, littleEndian } from "../../src/bytes.js";
+import { fromHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import type { RoundClient } from "../../src/protocol/client.js";
 import { encodeMessage, packIds } from "../../src/protocol/messages.js";
-import { refuses, same, type Case, type Replay } from "./check.js";
+import { littleEndian, refuses, same, type Case, type Replay } from "./check.js";
 import { join, OneTask, type Compare, type Party } from "./parties.js";
 
 /** A client, and the exchanges of a round that goes well. */

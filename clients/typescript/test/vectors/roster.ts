@@ -8,7 +8,6 @@ import { packSet, unpackSet } from "../../src/protocol/sets.js";
 import { prove } from "../server/roster.js";
 import { equals, refuses, same, type Case, type Replay } from "./check.js";
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 
 function set(vector: any): Case {
   return {

@@ -9,7 +9,6 @@ import { endOf } from "./ends.js";
 
 const X25519 = agreementOf("x25519");
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 async function open(engine: Engine, c: any): Promise<Uint8Array> {
   const keys = { keys: fromHex(c.recipient_keys), sealingKey: fromHex(c.recipient_private) };
   const own = endOf({ context: fromHex(c.context), client: c.recipient, ...keys });

@@ -25,7 +25,6 @@ function source(hex: string): { random: Random; left(): number } {
   return { random, left: () => data.length - at };
 }
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 export const sharing: Replay = (data) => [
   ...data.split.map((c: any) => ({
     name: `split: ${c.name}`,

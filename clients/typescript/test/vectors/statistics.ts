@@ -14,7 +14,6 @@ import { equals, refuses, same, type Case, type Replay } from "./check.js";
 import { close, tableOf } from "./noise.js";
 import { number } from "./quantizer.js";
 
-/* eslint-disable @typescript-eslint/no-explicit-any */
 
 const NAMES = ["nan", "inf", "-inf"];
 
