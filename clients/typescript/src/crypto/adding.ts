@@ -1,5 +1,6 @@
 /** Adding keystreams to words modulo 2^bits, little-endian: with WebAssembly where that may run, else without. */
 
+import { builtin } from "../platform.js";
 import { vectorSum } from "./simd.js";
 
 export const BITS = [8, 16, 32, 64] as const;
@@ -7,8 +8,11 @@ export const BITS = [8, 16, 32, 64] as const;
 /** How many bits a word has. */
 export type Bits = (typeof BITS)[number];
 
-/** So many bytes of a vector are summed at a time: what is read and written meanwhile stays in the cache. */
-export const PIECE = 1 << 18;
+/**
+ * So many bytes of a vector are summed at a time: what is read and written meanwhile stays in the cache. In a browser
+ * every keystream costs a promise besides, so that larger ones are worth a larger cache.
+ */
+export const PIECE = builtin("node:crypto") === undefined ? 1 << 19 : 1 << 18;
 
 /** A piece of a vector, to which streams of as many bytes are added. */
 export interface Sum {

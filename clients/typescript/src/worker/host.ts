@@ -5,12 +5,15 @@ import { inRange } from "../crypto/checked.js";
 import { discard } from "../crypto/keystreams.js";
 import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
-import { cores } from "../platform.js";
+import { builtin, cores } from "../platform.js";
 import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
 
-/** At most so many bytes of a vector go to a worker at a time: memory of more is not used again when given back. */
-const PART = 3 << 18;
+/**
+ * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when it
+ * is given back; Node does.
+ */
+const PART = builtin("node:worker_threads") === undefined ? 3 << 18 : 1 << 30;
 /** Keystreams of fewer bytes take less time than the way to a worker and back. */
 const SMALL = 1 << 20;
 /** More workers than these are seldom worth their memory. */
