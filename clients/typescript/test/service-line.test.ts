@@ -101,6 +101,19 @@ test("a broken connection counts as away, and patience ends", async () => {
   );
 });
 
+test("a page is told that the hub may not name its origin", async () => {
+  const page = { origin: "https://page.example" };
+  Object.defineProperty(globalThis, "location", { value: page, configurable: true });
+  try {
+    await playing(
+      () => null,
+      async (url) => assert.rejects(lineTo(url, undefined, 3).call(GET), /pages lack https:\/\/page\.example/),
+    );
+  } finally {
+    Reflect.deleteProperty(globalThis, "location");
+  }
+});
+
 test("a hub says when to come back, within reason", async () => {
   const told = ["7", "86400", "x", "0"];
   await playing(

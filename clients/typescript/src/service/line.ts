@@ -144,7 +144,7 @@ export class Line {
       const response = await fetch(origin + call.path, this.#request(call, ending.signal));
       return await received(response, call, alive);
     } catch (error) {
-      return noAnswer(error, signal.aborted, ending.signal.aborted, silence);
+      return noAnswer(error, signal.aborted, ending.signal.aborted, this.#options);
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", stop);
@@ -181,7 +181,7 @@ async function received(response: Response, call: Call, alive: () => void): Prom
   return { status: response.status, headers: response.headers, body };
 }
 
-function noAnswer(error: unknown, stopped: boolean, silent: boolean, silence: number): Answer {
+function noAnswer(error: unknown, stopped: boolean, silent: boolean, { silence, origin }: LineOptions): Answer {
   if (stopped) {
     throw new Stopped("stopped");
   }
@@ -189,8 +189,14 @@ function noAnswer(error: unknown, stopped: boolean, silent: boolean, silence: nu
     throw error;
   }
   const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
-  const reason = silent ? `no answer in ${silence} seconds` : `${String(error)}${cause}`;
+  const reason = silent ? `no answer in ${silence} seconds` : `${String(error)}${cause}${unnamed(origin)}`;
   return { status: 0, headers: new Headers(), body: new Uint8Array(), reason };
+}
+
+/** To a page whose origin a hub does not name in its `pages`, that hub looks like one that is away. */
+function unnamed(origin: string): string {
+  const own = (globalThis as { location?: { origin?: string } }).location?.origin;
+  return own === undefined || own === origin ? "" : `, or the hub's pages lack ${own}`;
 }
 
 /** How long to wait after so many tries: as the hub says, or twice as long each time; never all at the same moment. */

@@ -1,6 +1,6 @@
 /** The page's side: workers that are started when they are first needed, kept, and given one job at a time. */
 
-import { concat, wipe } from "../bytes.js";
+import { concat, wipe, type Bytes } from "../bytes.js";
 import { inRange } from "../crypto/checked.js";
 import { discard } from "../crypto/keystreams.js";
 import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
@@ -14,6 +14,8 @@ import { Thread } from "./threads.js";
  * is given back; Node does.
  */
 const PART = builtin("node:worker_threads") === undefined ? 3 << 18 : 1 << 30;
+/** Up to so many bytes of parts are kept for the next vector: fresh memory costs more than what is done in it. */
+const KEPT = 1 << 24;
 /** Keystreams of fewer bytes take less time than the way to a worker and back. */
 const SMALL = 1 << 20;
 /** More workers than these are seldom worth their memory. */
@@ -26,6 +28,7 @@ export class Workers {
   private readonly places: Place[];
   private readonly free: Place[];
   private readonly waiting: ((place: Place) => void)[] = [];
+  private readonly kept: Bytes[] = [];
 
   /**
    * @param threads How many workers there are at most.
@@ -64,14 +67,14 @@ export class Workers {
       this.inTurn(async (place) => {
         const told = { progress: progress(), signal };
         const piece = vector.subarray(from, to);
-        const asked = { part: piece.slice(), from, bits, generator, ...packed(masks) };
+        const asked = { part: this.copied(piece), from, bits, generator, ...packed(masks) };
         try {
           const masked = await place.run({ job: "mask", asked }, told);
           if (masked.length !== piece.length) {
             throw new CcesaError("a worker gave a part of another size: what is left of the vector has no masks");
           }
           piece.set(masked);
-          discard(masked);
+          this.keep(masked);
         } catch (error) {
           if (!(error instanceof Unsupported)) throw error;
           await addMasks(piece, bits, generator, masks, { ...options, ...told, from });
@@ -86,8 +89,25 @@ export class Workers {
     return vector;
   };
 
+  /** Return a copy of a piece, in memory that is there already if there is some of its size. */
+  private copied(piece: Bytes): Bytes {
+    const at = this.kept.findIndex(({ length }) => length === piece.length);
+    const [copy = new Uint8Array(piece.length)] = at < 0 ? [] : this.kept.splice(at, 1);
+    copy.set(piece);
+    return copy;
+  }
+
+  /** Keep the memory of a part for the next vector, overwritten, or give it back. */
+  private keep(part: Bytes): void {
+    wipe(part);
+    const bytes = this.kept.reduce((sum, { length }) => sum + length, part.length);
+    if (bytes <= KEPT) this.kept.push(part);
+    else discard(part);
+  }
+
   /** End all workers, and with them whatever they do. */
   close(): void {
+    this.kept.length = 0;
     this.places.forEach((place) => place.close());
   }
 
