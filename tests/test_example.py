@@ -37,7 +37,7 @@ def test_rounds_with_noise_until_the_budget_is_spent():
     assert "round 3: 3 vector(s) of this site have left" in done.stdout
 
 
-@pytest.mark.parametrize("options", [[], ["--kill"]])
+@pytest.mark.parametrize("options", [pytest.param([], marks=pytest.mark.slow), ["--kill"]])
 def test_a_large_server_with_front_ends_and_workers_of_which_one_may_die(options):
     done = subprocess.run(
         [sys.executable, str(EXAMPLE.with_name("large_server.py")), *options],

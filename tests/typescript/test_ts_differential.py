@@ -18,7 +18,7 @@ from rounds import federation_of, inputs
 from runners import Runner
 
 #: Requests per scene, and scenes in the default tests and in the long one.
-EACH, FEW, MANY = 25, 12, 260
+EACH, FEW, MANY = 20, 10, 280
 
 
 class Recorded(HostileRound):

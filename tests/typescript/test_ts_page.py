@@ -68,6 +68,7 @@ def _check_reading(tab: Tab, least: int) -> None:
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.typescript
 def test_drawings_are_averaged_and_one_that_has_left_counts_though_its_tab_is_closed(browser, url):
     with tabs(browser, url, 4) as people:
         drawn = [tab.draw() for tab in people]
@@ -151,6 +152,7 @@ def test_a_reload_keeps_the_name_and_takes_the_button_back(browser, url):
         other.wait_for(f"{name}here", "#people li")
 
 
+@pytest.mark.typescript
 def test_a_page_whose_server_is_away_goes_on_saying_so_until_it_is_back(browser, url):
     with tabs(browser, url, 3) as people:
         for number, tab in enumerate(people):
@@ -168,6 +170,7 @@ def test_a_page_whose_server_is_away_goes_on_saying_so_until_it_is_back(browser,
         assert all("is the average of 3 people. Their sum is 3." in tab.result() for tab in people)
 
 
+@pytest.mark.typescript
 def test_a_tab_that_was_copied_is_somebody_else(browser, url):
     with tabs(browser, url, 1) as (tab,):
         with tab.page.context.expect_page() as opened:

@@ -172,7 +172,7 @@ def pages():
         yield browser.new_context(), address
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", [pytest.param("curious", marks=pytest.mark.typescript), "active"])
 def test_tabs_node_and_python_are_in_one_sum_and_a_tab_that_is_closed_drops_out(guard, tmp_path, pages):
     context, address = pages
     hub = Hub(
