@@ -12,7 +12,7 @@ from series_rounds import GUARDS, opened
 from test_ts_differential import comparable
 
 #: Envelopes that are meddled with, in the default tests and in the long one.
-FEW, MANY = 15, 1000
+FEW, MANY = 15, 250
 
 
 @pytest.mark.parametrize("guard", GUARDS)
