@@ -141,8 +141,10 @@ def _chromium() -> Iterator[Call]:
         arguments = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
         page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{server.server_port}/bench/page.html")
-        page.wait_for_function("() => globalThis.handle !== undefined")
+        page.goto(f"http://127.0.0.1:{server.server_port}/test/page.html")
+        page.evaluate(
+            "import('/build/bench/timed.js').then(({ handle }) => void (globalThis.handle = handle))"
+        )
         yield lambda asked: page.evaluate("asked => handle(asked)", asked)
         browser.close()
         server.shutdown()

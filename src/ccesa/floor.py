@@ -26,7 +26,7 @@ def _check_ratio(ratio: object) -> None:
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What a client insists on by itself, whatever the server proposes.
 
-    What is left out stays as in the floor that every client has: no sum of two, no vector without a mask.
+    What is left out stays as in the floor that every client has: no round of two, no vector without a mask.
     Where degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
 
     Attributes:
@@ -102,5 +102,5 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         return (item for item in every if item[1] is not None)
 
 
-#: Where nothing else is asked for: no sum of two, no vector without a mask.
+#: Where nothing else is asked for: no round of two, no vector without a mask.
 BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_ratio=0.0, survivors=2)

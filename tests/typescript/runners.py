@@ -144,7 +144,9 @@ def in_chromium() -> Iterator[Runner]:
         def open_page() -> Any:
             page = opened.enter_context(chromium()).new_page()
             page.goto(f"{address}/test/page.html")
-            page.wait_for_function("globalThis.handle !== undefined")
+            page.evaluate(
+                "import('/build/test/runner.js').then(({ handle }) => void (globalThis.handle = handle))"
+            )
             return page
 
         page = thread.submit(open_page).result(PATIENCE)

@@ -227,9 +227,14 @@ class PageSite:
 def opened(context: BrowserContext, address: str) -> Page:
     """Open a tab that can take part."""
     page = context.new_page()
-    page.goto(f"{address}/test/service/site.html")
-    page.wait_for_function("globalThis.start !== undefined")
+    page.goto(f"{address}/test/page.html")
+    load(page)
     return page
+
+
+def load(page: Page) -> None:
+    """Load what a tab needs to take part, when it is opened or reloaded."""
+    page.evaluate("import('/build/test/service/site-page.js').then(() => undefined)")
 
 
 class PythonSite(threading.Thread):

@@ -10,7 +10,7 @@ from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.statistics import Category, Number, Schema
 from runners import PACKAGE, built, served
 from series_rounds import GUARDS
-from sites import Hub, NodeSite, PageSite, PythonSite, opened, sites
+from sites import Hub, NodeSite, PageSite, PythonSite, load, opened, sites
 
 EVERYONE = tuple(range(6))
 OVER = {"event": "ended", "with": "over"}
@@ -238,7 +238,7 @@ def test_a_memory_in_the_browser_gives_each_thing_once_in_all_tabs_and_for_good(
     assert second.evaluate(CLAIM, ["a", 2, 2]) == [1, 0]
     assert second.evaluate(CLAIM, ["b", 1, 2]) == [1, 3]
     first.reload()
-    first.wait_for_function("globalThis.start !== undefined")
+    load(first)
     assert first.evaluate(CLAIM, ["a", 1, 2]) == [0, 0]
 
 
@@ -267,7 +267,7 @@ def test_a_ledger_in_the_browser_grows_by_one_line_at_a_time_and_for_good(pages)
     tab = opened(context, address)
     assert tab.evaluate(LEDGER) == [1, False, True, 2, "next", "y"]
     tab.reload()
-    tab.wait_for_function("globalThis.start !== undefined")
+    load(tab)
     assert tab.evaluate(LEDGER) == [0, False, False, 2, "next", "y"]
 
 
@@ -291,6 +291,6 @@ def test_an_identity_in_the_browser_is_the_same_in_all_tabs_and_after_a_reload_a
     assert second.evaluate(IDENTITY, "a") == key
     assert second.evaluate(IDENTITY, "b") != key
     first.reload()
-    first.wait_for_function("globalThis.start !== undefined")
+    load(first)
     assert first.evaluate(IDENTITY, "a") == key
     assert first.evaluate(KEPT, "a") == ["Ed25519", False]

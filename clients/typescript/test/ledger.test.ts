@@ -5,27 +5,13 @@ import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { BudgetSpent, ConfigError, DamagedLedger } from "../src/errors.js";
 import { Ledger, type LedgerStore } from "../src/privacy/ledger.js";
-import type { PrivacyTable } from "../src/privacy/table.js";
+import { NOISE } from "./noise.js";
 
 let engine: Engine;
 before(async () => {
   engine = await systemEngine();
 });
 
-const NOISE: PrivacyTable = {
-  epsilon: 8,
-  delta: 1e-6,
-  rounds: 10,
-  norm: 2,
-  against: "follows",
-  honest: 14,
-  dimension: 8,
-  variance: 17992,
-  gridBits: 6,
-  bound: 970,
-  fieldBits: 10,
-  fails: -Infinity,
-};
 const BUDGET = { epsilon: 8, delta: 1e-6 };
 
 class Kept implements LedgerStore {

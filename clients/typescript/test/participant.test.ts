@@ -151,6 +151,8 @@ const ANNOUNCED: Readonly<Record<string, (fields: Record<string, unknown>) => Gi
   "a round without accept": (fields) => json({ ...fields, config: other({ accept: false }) }),
   "other words": (fields) => json({ ...fields, config: other({ length: 6 }) }),
   "other bits": (fields) => json({ ...fields, config: other({ bits: 16 }) }),
+  "vectors beyond all memory": (fields) =>
+    json({ ...fields, form: { type: "words", words: 2 ** 29 }, config: other({ length: 2 ** 29 }) }),
   "no form": (fields) => json({ ...fields, form: null }),
   "an unknown form": (fields) => json({ ...fields, form: { type: "everything" } }),
   "a form of objects": (fields) => json({ ...fields, form: { type: "toString" } }),

@@ -13,26 +13,14 @@ import { NoisyQuantizer, sumOfSquares, toGrid } from "../src/privacy/noisy.js";
 import { rotate, rotateBack, signBits } from "../src/privacy/rotation.js";
 import { checkNoisyRound, checkPrivacy, readPrivacy, type PrivacyTable } from "../src/privacy/table.js";
 import { Thresholds, thresholdsFor } from "../src/privacy/thresholds.js";
+import { NOISE } from "./noise.js";
 
 let engine: Engine;
 before(async () => {
   engine = await systemEngine();
 });
 
-const TABLE: PrivacyTable = {
-  epsilon: 8,
-  delta: 1e-6,
-  rounds: 10,
-  norm: 2,
-  against: "follows",
-  honest: 14,
-  dimension: 8,
-  variance: 17992,
-  gridBits: 6,
-  bound: 970,
-  fieldBits: 10,
-  fails: -40,
-};
+const TABLE: PrivacyTable = { ...NOISE, fails: -40 };
 const ONE = 1n << BigInt(DIGITS);
 
 /** Return a decimal number as a fraction. */

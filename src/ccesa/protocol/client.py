@@ -40,7 +40,7 @@ class Client:
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
         task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
             in step 2. A request for a vector for another task is refused.
-        floor: What this client insists on; without one, no sum of two and no vector without a mask.
+        floor: What this client insists on; without one, no round of two and no vector without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers how many vectors have left for each task; None counts nothing.
         attempts: The most vectors that leave for one task.

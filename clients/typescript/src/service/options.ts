@@ -51,8 +51,8 @@ export interface ParticipantOptions<Task = Bytes> {
   readonly wait?: number | undefined;
   /** The size of the parts of large replies, if it is to be smaller than the hub's. */
   readonly partBytes?: number | undefined;
-  /** The most bytes of a task or a result; 2^28 by default. */
-  readonly mostTaskBytes?: number | undefined;
+  /** The most bytes of a task, a vector or a result, whatever the hub asks for; 2^28 by default. */
+  readonly mostBytes?: number | undefined;
   /** Where vectors are masked; in workers of its own by default. */
   readonly masker?: Masker | undefined;
   readonly engine?: Engine | undefined;

@@ -177,7 +177,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       strict: options.strict ?? false,
       wait: options.wait ?? 25,
       partBytes: options.partBytes,
-      mostTaskBytes: options.mostTaskBytes ?? 1 << 28,
+      mostBytes: options.mostBytes ?? 1 << 28,
       // The form decides what a task is, and whoever writes the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
       tell: (name, detail) => this.#tell(name, detail),
@@ -248,8 +248,8 @@ async function nextSeries(
 }
 
 /** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
-function resultOf({ line, wait, mostTaskBytes }: Site, question: number): Promise<Result | null | "never"> {
-  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostTaskBytes);
+function resultOf({ line, wait, mostBytes }: Site, question: number): Promise<Result | null | "never"> {
+  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostBytes);
   return paced(line, wait, ask, (found) => found === null);
 }
 

@@ -24,7 +24,7 @@ export interface Site {
   /** How many seconds a hub may wait with an answer. */
   readonly wait: number;
   readonly partBytes: number | undefined;
-  readonly mostTaskBytes: number;
+  readonly mostBytes: number;
   readonly contribute: (task: unknown, number: number, signal: AbortSignal) => unknown;
   readonly tell: Tell;
   /** Say how far things are. */

@@ -51,6 +51,7 @@ export class Taking {
 
   constructor(site: Site, announced: Announcement & { readonly config: RoundConfig }, form: Form) {
     form.check(announced.config);
+    checkSize(announced.config, site.mostBytes);
     this.#site = site;
     this.#form = form;
     this.#config = announced.config;
@@ -107,10 +108,10 @@ export class Taking {
 
   /** Return the answer to an exchange; what cannot be answered is answered with an empty envelope: no part is taken. */
   async #answer({ envelope, hint }: Asked): Promise<Bytes> {
-    const { line, engine, mostTaskBytes, partBytes } = this.#site;
+    const { line, engine, mostBytes, partBytes } = this.#site;
     this.#task = null;
     if (hint !== null) {
-      this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostTaskBytes);
+      this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostBytes);
     }
     const reply = await this.#received(envelope);
     this.#series.faults.forEach((error, round) => this.#fault(error, round));
@@ -280,4 +281,12 @@ function mostRequest(config: RoundConfig): number {
   const requests = (Object.keys(MESSAGES) as MessageName[]).filter((name) => name.endsWith("-request"));
   const largest = Math.max(...requests.map((name) => messageLimit(name, config)));
   return Math.min(3 * (4 + largest), MOST_REQUEST);
+}
+
+/** Refuse vectors that this site has no room for: where no charter says their length, the hub does. */
+function checkSize(config: RoundConfig, most: number): void {
+  const bytes = vectorBytes(config);
+  if (bytes > most) {
+    throw new ConfigError(`the hub asks for vectors of ${bytes} bytes; say mostBytes if more than ${most} are wanted`);
+  }
 }
