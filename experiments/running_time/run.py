@@ -32,7 +32,7 @@ BITS: Literal[16] = 16
 QUICK_SIZE = 100
 STEPS = ("advertise", "share", "mask", "unmask")
 #: How many rounds of each n are run; the median counts.
-REPEATS = {100: 5, 300: 3, 500: 1}
+REPEATS = {100: 5, 300: 5, 500: 5}
 SCHEMES = ("SA", "CCESA", "planned")
 #: A round that is lost has no running time: it is run again, with other dropouts, this often.
 ATTEMPTS = 5
