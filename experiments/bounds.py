@@ -13,6 +13,11 @@ from ccesa.parts import check_clients
 from ccesa.plan.paper import step_dropout
 
 
+def spread(n: int) -> float:
+    """sqrt((n - 1) log(n - 1)), which the paper's p* and t are made of."""
+    return math.sqrt((n - 1) * math.log(n - 1))
+
+
 def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
     """ln of Theorem 5's bound n · exp(-(n - 1) · D((t - 1) / (n - 1) || p (1 - q)^4)), at most 0.
 

@@ -22,7 +22,7 @@ from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
-from theorems import reliable
+from experiments.theorems import reliable
 
 N, T, P = 40, 21, 0.7
 GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)

@@ -9,7 +9,7 @@ from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, informative
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
-from theorems import private, reliable
+from experiments.theorems import private, reliable
 
 ROW = {"clients": 100, "bits": 16, "graph": ErdosRenyi(p=0.7953), "threshold": Fixed(t=51)}
 

@@ -19,7 +19,7 @@ from ccesa.simulate import Exactly, simulate
 from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure, steps_under
 from strategies import thresholds
-from theorems import private, reliable
+from experiments.theorems import private, reliable
 
 STEP_NAMES = [step.name for step in steps_under("curious")]
 
