@@ -1,6 +1,6 @@
 """Numbers and tables as the page writes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 #: Small numbers in words, each at its own place.
 WORDS = [
@@ -38,6 +38,12 @@ def formatted(value: object, spec: str = "") -> str:
     """Return the value as the page writes it: a space before %, a true minus sign."""
     text = format(value, spec)
     return text if isinstance(value, str) else text.replace("%", " %").replace("-", "−")
+
+
+def ends(values: Iterable[float]) -> list[float]:
+    """Return the least and the greatest of them, for "from … to …"."""
+    found = list(values)
+    return [min(found), max(found)]
 
 
 def word(count: int) -> str:

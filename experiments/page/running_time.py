@@ -5,7 +5,7 @@ from typing import Any
 
 from ccesa.plan import plan
 from experiments.page.held import Results, Said, Section
-from experiments.page.markdown import power, scientific, table, word
+from experiments.page.markdown import ends, power, scientific, table, word
 
 Row = dict[str, Any]
 
@@ -41,14 +41,9 @@ def _ratios(found: Results) -> str:
     return table(["n, q_total", "p", "the paper", "ours, CCESA", "ours, planned"], rows)
 
 
-def _ends(values: Iterable[float]) -> list[float]:
-    values = list(values)
-    return [min(values), max(values)]
-
-
 def client_speedup(found: Results, *steps: int) -> list[float]:
     """Return how many times faster than the paper's a client is in these steps, at least and at most."""
-    return _ends(_sum(row["paper_ms"], steps) / _sum(row["client_ms"], steps) for row in _rows(found))
+    return ends(_sum(row["paper_ms"], steps) / _sum(row["client_ms"], steps) for row in _rows(found))
 
 
 def _sum(times: list[float], steps: Iterable[int]) -> float:
@@ -56,12 +51,12 @@ def _sum(times: list[float], steps: Iterable[int]) -> float:
 
 
 def _per_neighbour(found: Results, times: str) -> list[float]:
-    return _ends(_sum(row[times], (1, 2)) / row["degree"] for row in _rows(found))
+    return ends(_sum(row[times], (1, 2)) / row["degree"] for row in _rows(found))
 
 
 def _server(found: Results, *, dropouts: bool) -> list[float]:
     rows = _rows(found, dropouts=dropouts)
-    ratios = _ends(row["server_ms"] / row["paper_ms"][4] for row in rows)
+    ratios = ends(row["server_ms"] / row["paper_ms"][4] for row in rows)
     return [1 / ratio for ratio in reversed(ratios)] if dropouts else ratios
 
 
@@ -79,7 +74,7 @@ def _first(found: Results, q_total: float) -> Row:
 
 def _degrees(found: Results) -> list[float]:
     rows = _rows(found, paper=False, dropouts=True)
-    return [*_ends(row["degree"] for row in rows), *_ends(row["mask_degree"] for row in rows)]
+    return [*ends(row["degree"] for row in rows), *ends(row["mask_degree"] for row in rows)]
 
 
 def _circle(found: Results) -> list[float]:
