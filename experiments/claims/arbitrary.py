@@ -72,7 +72,11 @@ def _with(places: list[float], q_total: float, t: list[int]) -> Iterator[tuple[f
 
 
 def worst(n: int, q_total: float) -> dict[str, float]:
-    """The place above p* at which the bound is largest, and how far the corrected one lies above the plotted."""
+    """Where above p* the bound is largest, and how far the corrected one lies above what is plotted.
+
+    ``proof_needs`` is the p from which on the hypothesis in the proof of Theorem 3 holds, t being less than
+    one above what it is before rounding.
+    """
     start, *after = along(n, q_total, list(jumps(n, q_total)))
     plotted = bounds.log_unreliability(n, start["p"], q_total, int(start["t"]))
     return {
@@ -81,6 +85,7 @@ def worst(n: int, q_total: float) -> dict[str, float]:
         "p_star": start["p"],
         **max(after, key=lambda one: one["bound"]),
         "exact": max(one["exact"] for one in (start, *after)),
+        "proof_needs": (3 * bounds.spread(n) + 3) / ((n - 1) * (1 - 2 * q_total)),
         "corrected": math.exp(log_corrected(n, q_total) - plotted),
     }
 
@@ -98,7 +103,7 @@ def find(sizes: list[int], dropouts: list[float], points: int) -> dict[str, Any]
     every = [worst(n, q_total) for q_total in dropouts for n in range(min(sizes), max(sizes) + 1)]
     rows = [row for row in every if row["n"] in sizes]
     # The paper's own figure on the faces: t = 21 above the mean of the live neighbours.
-    above = {"n": 40, "q_total": 0.1, "p": 0.3, "t": 21}
+    above: dict[str, Any] = {"n": 40, "q_total": 0.1, "p": 0.3, "t": 21}
     return {
         "rows": rows,
         "scanned": len(every),

@@ -1,8 +1,8 @@
 """The caption of figure 2: "the required resources of CCESA are only 40 % of those of SA", on 40 faces.
 
-p = 0.4 is what costs 40 %; t follows the paper's rule. What that costs, and what becomes of the round: how many
-clients are not informative, exactly; how often all that have to be are, in drawn graphs and in real rounds.
-The real server leaves out clients that cannot be unmasked, which the paper's does not.
+p = 0.4 is what costs 40 %; t follows the paper's rule. What that costs, and what becomes of the round: how
+many clients are not informative, exactly; how often all that have to be are, in drawn graphs and in real
+rounds. The real server leaves out clients that cannot be unmasked, which the paper's does not.
 """
 
 import math
@@ -15,10 +15,12 @@ from scipy.stats import binom, binomtest
 from ccesa import words
 from ccesa.graphs import ErdosRenyi, Graph
 from ccesa.plan import paper, plan
+from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import Aggregate
 from ccesa.thresholds import Fixed, Majority, Threshold
 from experiments import bounds, rounds
 from experiments.error_bounds.exact import log_not_private
+from experiments.one_client import Degrees, unreliable
 
 N, P = 40, 0.4
 T = paper.threshold(N, P)
@@ -64,7 +66,17 @@ def drawn(q_total: float, graphs: int, rng: np.random.Generator) -> dict[str, An
         short.append(np.count_nonzero(v2 & (holders < T), axis=1))
     each = np.concatenate(short)
     whole = int(np.count_nonzero(each == 0))
-    return {"graphs": each.size, "not_informative": float(each.mean()), "reliable": _interval(whole, each.size)}
+    return {
+        "graphs": each.size,
+        "not_informative": float(each.mean()),
+        "reliable": _interval(whole, each.size),
+    }
+
+
+def majority_lost(q_total: float) -> float:
+    """The exact union over clients with the same p and t_i a majority of each neighbourhood."""
+    degrees, assumptions = Degrees.of(ErdosRenyi(p=P), N), Assumptions(clients=N, dropout=q_total)
+    return N * math.exp(unreliable(degrees, Majority().of, assumptions, own_share=True))
 
 
 def _interval(count: int, of: int) -> dict[str, float]:
@@ -97,7 +109,7 @@ def find(dropouts: list[float], graphs: int, count: int, seed: int) -> dict[str,
     planned = plan(N, max(dropouts))
     cases = []
     for q_total in dropouts:
-        schemes = {
+        schemes: dict[str, tuple[Graph, Threshold]] = {
             "paper": (ErdosRenyi(p=P), Fixed(t=T)),
             "majority": (ErdosRenyi(p=P), Majority()),
             "planned": (planned.graph, planned.threshold),
@@ -107,12 +119,22 @@ def find(dropouts: list[float], graphs: int, count: int, seed: int) -> dict[str,
                 "q_total": q_total,
                 "not_informative": not_informative(q_total),
                 "not_informative_t_faces": not_informative(q_total, T_FACES),
+                "majority_lost": majority_lost(q_total),
                 "drawn": drawn(q_total, graphs, np.random.default_rng(seed)),
                 "log10_not_private": log_not_private(N, P, q_total) / math.log(10),
-                "rounds": {name: real(*scheme, q_total, count, seed) for name, scheme in schemes.items()},
+                "rounds": {
+                    name: real(graph, rule, q_total, count, seed) for name, (graph, rule) in schemes.items()
+                },
             }
         )
-    return {"n": N, "p": P, "t": T, "planned_degree": planned.graph.max_degree(N), "cost": cost(), "cases": cases}
+    return {
+        "n": N,
+        "p": P,
+        "t": T,
+        "planned_degree": planned.graph.max_degree(N),
+        "cost": cost(),
+        "cases": cases,
+    }
 
 
 def verdict(found: dict[str, Any]) -> str:

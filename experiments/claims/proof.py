@@ -2,20 +2,21 @@
 
 A case is a graph, V3 within V2, and who is informative; V4 is V3, since with fewer holders nobody becomes
 informative who could not be with these and a higher t_i. Whether it is private is found from the masks alone:
-for every T within V3, whether the sum of T's masked vectors still has one that the eavesdropper does not know.
+for every T within V3, whether the sum of T's masked vectors still has one that an eavesdropper does not know.
 
-The proof says of each T that is no component that an edge leads out of it: not if T is made of several. And of
-a component it says that masks with clients outside V3 are not in its sum: they are, until taken off.
+The proof says of each T that is no component that an edge leads out of it: not if T is made of several. Of a
+component it says that masks with clients outside V3 are not in its sum: they are, until taken off.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from ccesa.graphs.assignment import AssignmentGraph, Nodes, from_edges
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, from_edges
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from experiments.theorems import private
 
@@ -57,7 +58,7 @@ def opened(evolution: Evolution) -> list[int]:
     known = informative(graph, evolution.thresholds, evolution.v4)
     v2, v3, informed = (_bits(np.flatnonzero(one)) for one in (evolution.v2, evolution.v3, known))
     near = [_bits(graph.mask_neighbours(node)) for node in range(graph.size)]
-    # A pair mask between two of V3 is never known; one with a client that dropped out is, if that is informed.
+    # A pair mask between two of V3 is never known; one with who dropped out is, if that is informed.
     hidden = v2 & (v3 | ~informed)
     return [
         inside
@@ -71,12 +72,11 @@ def _bits(nodes: Nodes) -> int:
     return sum(1 << node for node in nodes.tolist())
 
 
-def gaps(evolution: Evolution) -> dict[str, bool]:
+def gaps(evolution: Evolution, components: list[Flags]) -> dict[str, bool]:
     """Which step of the printed proof this case is out of reach of, for a theorem that is true of it."""
-    graph = evolution.graph
-    components = [flags(graph.size, one) for one in graph.mask_components(evolution.v3)]
     if len(components) < 2:
         return {}
+    graph = evolution.graph
     known = informative(graph, evolution.thresholds, evolution.v4)
     whole = [bool(known[extended(graph, one, evolution.v2)].all()) for one in components]
     inner = [bool(known[one].all()) for one in components]
@@ -94,14 +94,23 @@ def find(most: int) -> dict[str, Any]:
         counted: Counter[str] = Counter()
         for graph in graphs(n):
             counted["graphs"] += 1
+            components = lru_cache(partial(_components, graph))
             for evolution in cases(graph):
                 says, is_so = private(evolution).holds, not opened(evolution)
                 counted["cases"] += 1
                 counted["private"] += is_so
                 counted["wrong"] += says != is_so
-                counted.update(name for name, true in gaps(evolution).items() if true)
+                counted.update(
+                    name
+                    for name, true in gaps(evolution, components(tuple(evolution.v3.tolist()))).items()
+                    if true
+                )
         rows.append({"n": n, **{name: counted[name] for name in _COUNTED}})
     return {"rows": rows}
+
+
+def _components(graph: AssignmentGraph, v3: tuple[bool, ...]) -> list[Flags]:
+    return [flags(graph.size, one) for one in graph.mask_components(np.array(v3))]
 
 
 _COUNTED = (
@@ -116,4 +125,4 @@ _COUNTED = (
 
 
 def verdict(found: dict[str, Any]) -> str:
-    return "false" if any(row["wrong"] for row in found["rows"]) else "true, with gaps in its proof"
+    return "false as printed" if any(row["wrong"] for row in found["rows"]) else "true"

@@ -1,8 +1,8 @@
 """The rates of appendix D, and Theorem 4: what the exact probabilities do as n grows.
 
 Appendix D concludes that at p* a round is unreliable with O(n exp(-sqrt(n log n))) and not private with
-O(n^-C). Here every probability P is given as its rate, -ln(P / n) / sqrt((n - 1) log(n - 1)): the claim is that
-the first is at least 1 in the end, and the second anything at all.
+O(n^-C). Here every probability P is given as its rate, -ln(P / n) / sqrt((n - 1) log(n - 1)): the claim is
+that the first is at least 1 in the end, and the second anything at all.
 """
 
 import math
@@ -112,9 +112,7 @@ def find(sizes: list[int], private_sizes: list[int], dropouts: list[float]) -> d
         "unreliable": [unreliable(n, q_total) for q_total in dropouts for n in sizes],
         "not_private": [not_private(n, q_total) for q_total in dropouts for n in private_sizes],
         "lemmas": [lemmas(n, q_total) for q_total in dropouts for n in (min(private_sizes), 1000)],
-        "limits": [
-            {"q_total": q, "unreliable": limit(q), "not_private": private_limit(q)} for q in dropouts
-        ],
+        "limits": [{"q_total": q, "unreliable": limit(q), "not_private": private_limit(q)} for q in dropouts],
         "theorem_4": [theorem_4(n) for n in private_sizes],
     }
 
@@ -122,6 +120,15 @@ def find(sizes: list[int], private_sizes: list[int], dropouts: list[float]) -> d
 def verdict(found: dict[str, Any]) -> str:
     """The rate of reliability has to reach 1; that of privacy is anything above 0."""
     return "true" if all(row["unreliable"] >= 1 for row in found["limits"]) else "false as printed"
+
+
+def verdict_private(found: dict[str, Any]) -> str:
+    """The C that the exact probability comes to grows with n, without end as far as it is followed."""
+    for q_total in {row["q_total"] for row in found["not_private"]}:
+        reached = [row["C"] for row in found["not_private"] if row["q_total"] == q_total]
+        if sorted(set(reached)) != reached:
+            return "false as printed"
+    return "true"
 
 
 def verdict_theorem_4(found: dict[str, Any]) -> str:

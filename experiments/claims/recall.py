@@ -48,4 +48,4 @@ def find() -> dict[str, Any]:
 
 def verdict(found: dict[str, Any]) -> str:
     """Close to 1 would be nine tenths, in every row that says anything."""
-    return "true" if all(row["highest"] > 90 for row in found["rows"]) else "false by its own tables"
+    return "true" if all(row["highest"] > 90 for row in found["rows"]) else "false as printed"

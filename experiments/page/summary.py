@@ -18,6 +18,11 @@ def _masked(found: Results) -> list[object]:
     return [mine["clients"], mine["parameters"] / 1e6, len(mine["rounds"]), exact, mine["ratio"]]
 
 
+def _claims(found: Results) -> list[str]:
+    verdicts = [one["verdict"] for one in found["claims"]["claims"]]
+    return [word(verdicts.count("true")), word(len(verdicts))]
+
+
 SECTION = Section(
     title="",
     said=[
@@ -27,6 +32,7 @@ SECTION = Section(
         ),
         Said("holds but for {} bounds at n = {};", _bounds),
         Said("the other one {:.0f} to {:.0f} times too large", looseness),
+        Said("{} of {} are true as they stand", _claims),
         Said(
             "every mask of {:,} clients with {:.0f} million parameters, for {} rounds: {} sums exact,"
             " {:.1f} times the time without",
