@@ -89,9 +89,10 @@ def test_what_is_said_never_or_more_than_once_is_found(text):
     assert "times instead of once" in found.says
 
 
-def test_every_field_has_a_value():
-    with pytest.raises(ValueError, match="1 values for 2 fields"):
-        section(said=[Said("{} of {}", lambda _: [3])])
+@pytest.mark.parametrize(("text", "values"), [("{} of {}", [3]), ("it took {} s", []), ("it took 3 s", [])])
+def test_what_is_said_has_fields_and_a_value_for_each(text, values):
+    with pytest.raises(ValueError, match=f"{len(values)} values for"):
+        section(said=[Said(text, lambda _: values)])
 
 
 def test_a_table_is_known_by_its_head_and_renewed_with_its_indent():
