@@ -141,10 +141,12 @@ def test_an_edge_that_leads_out_closes_and_a_cut_opens():
 def test_forty_clients_drawn_and_exact():
     for q_total in (0.0, 0.1):
         found = forty.drawn(q_total, 2000, np.random.default_rng(1))
-        assert found["not_informative"] == pytest.approx(forty.not_informative(q_total), rel=0.05)
+        exact = bounds.not_informative(40, 0.4, q_total, 15)
+        assert found["not_informative"] == pytest.approx(exact, rel=0.05)
         assert found["reliable"]["high"] < 0.01
     assert forty.T == 15
-    assert forty.not_informative(0.0) == pytest.approx(40 * binom.cdf(13, 39, 0.4))
+    assert bounds.not_informative(40, 0.4, 0.0, 15) == pytest.approx(40 * binom.cdf(13, 39, 0.4))
+    assert forty.majority_lost(0.0) < 1e-9 < forty.majority_lost(0.1) < 0.01
 
 
 def test_cost_is_p_times_that_of_sa_and_the_vector_hides_it():

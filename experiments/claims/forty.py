@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, binomtest
+from scipy.stats import binomtest
 
 from ccesa import words
 from ccesa.graphs import ErdosRenyi, Graph
@@ -44,16 +44,6 @@ def cost() -> dict[str, float]:
     }
 
 
-def not_informative(q_total: float, t: int = T) -> float:
-    """How many clients of V2 are expected to have fewer than t live holders, exactly.
-
-    Those in V4 count themselves; the others, whose secrets are needed as well, do not.
-    """
-    step = 1 - paper.step_dropout(q_total)
-    others, own = (float(binom.cdf(least - 1, N - 1, P * step**4)) for least in (t, t - 1))
-    return N * (step**4 * own + (step**2 - step**4) * others)
-
-
 def drawn(q_total: float, graphs: int, rng: np.random.Generator) -> dict[str, Any]:
     """The paper's protocol on drawn graphs: nobody is left out, so everyone in V2 has to be informative."""
     short = []
@@ -74,9 +64,12 @@ def drawn(q_total: float, graphs: int, rng: np.random.Generator) -> dict[str, An
 
 
 def majority_lost(q_total: float) -> float:
-    """The exact union over clients with the same p and t_i a majority of each neighbourhood."""
+    """With t_i a majority of each neighbourhood: how many of V2 are expected not to be informative."""
     degrees, assumptions = Degrees.of(ErdosRenyi(p=P), N), Assumptions(clients=N, dropout=q_total)
-    return N * math.exp(unreliable(degrees, Majority().of, assumptions, own_share=True))
+    own, others = (
+        math.exp(unreliable(degrees, Majority().of, assumptions, own_share=own)) for own in (True, False)
+    )
+    return N * bounds.of_v2(q_total, own, others)
 
 
 def _interval(count: int, of: int) -> dict[str, float]:
@@ -117,8 +110,8 @@ def find(dropouts: list[float], graphs: int, count: int, seed: int) -> dict[str,
         cases.append(
             {
                 "q_total": q_total,
-                "not_informative": not_informative(q_total),
-                "not_informative_t_faces": not_informative(q_total, T_FACES),
+                "not_informative": bounds.not_informative(N, P, q_total, T),
+                "not_informative_t_faces": bounds.not_informative(N, P, q_total, T_FACES),
                 "majority_lost": majority_lost(q_total),
                 "drawn": drawn(q_total, graphs, np.random.default_rng(seed)),
                 "log10_not_private": log_not_private(N, P, q_total) / math.log(10),

@@ -9,8 +9,6 @@ import itertools
 import math
 from typing import Any
 
-from scipy.stats import binom
-
 from ccesa.errors import ConfigError
 from ccesa.plan import paper, plan, price
 from ccesa.plan.price import Shape
@@ -72,7 +70,7 @@ def _star(n: int, q_total: float) -> float | None:
 
 
 def smallest(n: int, q_total: float, step: float = 1e-4) -> dict[str, float]:
-    """The smallest p from which on a round is lost with at most 0.01, t by the rule; own shares count.
+    """The smallest p from which on a round is lost with at most 0.01, t by the rule.
 
     And the mean degree over n - 1 of the Erdős-Rényi graph that the planner takes, with t_i a majority.
     """
@@ -92,9 +90,8 @@ def smallest(n: int, q_total: float, step: float = 1e-4) -> dict[str, float]:
 
 
 def lost(n: int, p: float, q_total: float) -> float:
-    """The exact union over clients, their own share counted."""
-    t = paper.threshold(n, p)
-    return min(1.0, n * float(binom.cdf(t - 2, n - 1, p * (1 - q_total))))
+    """The exact union over clients, t by the paper's rule."""
+    return bounds.not_informative(n, p, q_total, paper.threshold(n, p))
 
 
 def find(sizes: list[int], dropouts: list[float]) -> dict[str, Any]:
