@@ -46,7 +46,7 @@ def not_informative(n: int, p: float, q_total: float, t: int) -> float:
 
 
 def of_v2(q_total: float, own: float, others: float) -> float:
-    """P(a client is in V2 and fails): with ``own`` if it is in V4 and so has its own share, else ``others``."""
+    """P(a client is in V2 and fails): ``own`` if it is in V4, and so has its own share, else ``others``."""
     stays = 1 - step_dropout(q_total)
     return stays**4 * own + (stays**2 - stays**4) * others
 

@@ -69,6 +69,14 @@ def test_the_place_that_is_known():
     assert f"this is {row['proof_needs']:.3f} in\nplace of p* = {row['p_star']:.3f}" in PLANNING
 
 
+def test_the_corrected_bound_is_what_the_page_says():
+    most = KEPT["arbitrary"]["most_corrected"]
+    assert f"at most {most:.2f} times the bound at p* for n from 100 to 1,000" in PLANNING
+    assert (
+        KEPT["arbitrary"]["most_exact"] < 1
+    )  # so that what the paper plots is a bound of the error all the same
+
+
 def test_the_printed_bound_fails_where_t_is_above_the_mean():
     case = {"n": 40, "p": 0.3, "q_total": 0.1, "t": 21}
     assert arbitrary.as_printed(**case) < math.exp(arbitrary.log_exact(**case)) / 40
