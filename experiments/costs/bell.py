@@ -21,6 +21,7 @@ its own secrets, which is one holder more than counted here.
 import math
 from typing import NamedTuple
 
+import numpy as np
 from scipy.special import gammaln
 from scipy.stats import hypergeom
 
@@ -53,14 +54,12 @@ def log_apart(n: int, degree: int, removed: int) -> float:
 
 
 def _threshold(n: int, degree: int, colluders: int, dropouts: int, sigma: float, eta: float) -> int | None:
-    known = hypergeom(n - 1, colluders, degree)
-    left = hypergeom(n - 1, n - 1 - dropouts, degree)
-    for t in range((degree + 1) // 2 + 1, degree + 1):  # above half of the holders
-        private = math.log2(n) + known.logsf(t - 1) / math.log(2) <= -(sigma + 1)
-        reliable = math.log2(n) + left.logcdf(t - 1) / math.log(2) <= -eta
-        if private and reliable:
-            return t
-    return None
+    t = np.arange((degree + 1) // 2 + 1, degree + 1)  # above half of the holders
+    known = hypergeom.logsf(t - 1, n - 1, colluders, degree)
+    too_few = hypergeom.logcdf(t - 1, n - 1, n - 1 - dropouts, degree)
+    one = math.log(n)  # for the union over all clients
+    fits = (known + one <= -(sigma + 1) * math.log(2)) & (too_few + one <= -eta * math.log(2))
+    return int(t[fits][0]) if fits.any() else None
 
 
 def _part(n: int, fraction: float) -> int:
