@@ -11,6 +11,7 @@ from experiments import rounds
 from experiments.costs import bell, counting, example, field, growth, turbo
 from experiments.costs import run as costs
 from hypothesis import assume, given, settings
+from hypothesis import example as case
 from hypothesis import strategies as st
 
 from ccesa.crypto import shamir
@@ -241,17 +242,20 @@ def _works(n, degree, t, colluders, dropouts):
 
 @settings(max_examples=30)
 @given(st.integers(5, 70), st.integers(0, 8), st.integers(0, 8))
+@case(100, 20, 20)  # decided by the sum over all clients
+@case(114, 22, 22)  # by the last bit of reliability
+@case(114, 34, 5)  # by the last bit of privacy
 def test_bells_degree_is_the_smallest_that_does(n, colluders, dropouts):
     """Held against sums in whole numbers; a threshold that our rounds refuse does not count."""
     assume(colluders + dropouts < n // 2)
     degree, t = bell.choice(n, colluders / n, dropouts / n)
-    fits = [
+    fits = (
         (k, s)
         for k in range(2, n - 1, 2)
         for s in range((k + 1) // 2 + 1, k + 1)
         if _works(n, k, s, colluders, dropouts)
-    ]
-    assert (degree, t) == (fits[0] if fits else (n - 1, n // 2 + 1))
+    )
+    assert (degree, t) == next(fits, (n - 1, n // 2 + 1))
     graph = Complete() if degree == n - 1 else Harary(degree=degree)
     rounds.configured([1], n, 1, graph, Fixed(t=t))  # refuses what is unsafe
 
@@ -278,6 +282,13 @@ def test_a_circle_falls_apart_as_seldom_as_said():
     bound = math.exp(bell.log_apart(n, degree, removed))
     assert apart / math.comb(n, removed) <= bound < 3 * apart / math.comb(n, removed)
     assert bell.log_apart(n, degree, 3) == -math.inf
+
+
+@pytest.mark.parametrize(("bits", "degree"), [(-40.9, 20), (-41.1, 2)])
+def test_a_circle_that_falls_apart_too_often_is_not_taken(monkeypatch, bits, degree):
+    """With majorities the other conditions decide, so this one is made to."""
+    monkeypatch.setattr(bell, "log_apart", lambda n, k, gone: (-99 if k >= 20 else bits) * math.log(2))
+    assert bell.choice(100, 0.0, 0.0).degree == degree
 
 
 def test_where_no_circle_does_the_graph_is_complete(monkeypatch):

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
+from ccesa.guards import CURIOUS
+from ccesa.protocol.curious import STEPS
 from experiments import bounds
 from experiments.costs import turbo
 from experiments.costs.counting import BITS, KEY_BITS, Q_TOTAL, SCHEMES, SHARE_BITS, chosen, ran
@@ -19,8 +21,8 @@ class Example(NamedTuple):
     lengths: tuple[int, ...]
 
 
-#: Exchanges of a round of ours: the four steps; two where rounds follow one another in a series.
-EXCHANGES, EXCHANGES_IN_A_SERIES = 4, 2
+#: Of a round of ours: its steps, or the stride of a series, in which rounds follow one another.
+EXCHANGES, EXCHANGES_IN_A_SERIES = len(STEPS[False]), CURIOUS.stride
 
 
 def at_length(example: Example, length: int, seed: int) -> dict[str, Any]:
