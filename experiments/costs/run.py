@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = grown(key.settings["sizes"], wanted.seed)
     turbo = beside_turbo(beside, key.settings["around"], wanted.seed)
     drawn = picture(rows, turbo["lengths"], beside.n, beside.groups)
-    drawn.savefig(wanted.output / "costs.png", dpi=110)
+    drawn.savefig(wanted.output / "costs.png", dpi=85)
     result = {
         "q_total": counting.Q_TOTAL,
         "rows": rows,

@@ -2,6 +2,7 @@
 
 import math
 
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, TAG_BYTES
 from ccesa.plan import plan
 from experiments.costs import counting
 from experiments.page.costs import Row
@@ -72,6 +73,19 @@ def _numbers(found: Results) -> list[object]:
     return [power(10, math.log10(mine["length"])), counting.BITS, mine["n"], mine["groups"]]
 
 
+def _exact(found: Results) -> list[object]:
+    rounds = [row[TURBO] for row in _found(found)["lengths"]] + _found(found)["around"]
+    return ["exact" if all(row["exact"] for row in rounds) else "wrong"]
+
+
+def _encryption(found: Results) -> list[object]:
+    """Kilobytes of a client: its public key, those of both groups beside it, and a tag on each message."""
+    mine = _longest(found)[TURBO]
+    links = 2 * mine["n"] // mine["groups"]
+    messages = 2 * links  # in each direction one with shares and one with the partial sum
+    return [(PUBLIC_KEY_BYTES * (1 + links) + TAG_BYTES * messages) / 1e3]
+
+
 def _around_length(found: Results) -> list[object]:
     (length,) = {row["length"] for row in _found(found)["around"]}
     return [length]
@@ -114,6 +128,8 @@ SECTION = Section(
     tables=[_example, _against_length, _around],
     said=[
         Said("example, m = {}, R = {}, n = {}, L = {},", _numbers),
+        Said("was run and gave the {} sum", _exact),
+        Said("would add {:.1f} kB, for keys", _encryption),
         Said("with other n and L at m = {:,};", _around_length),
         Said("{:.1f} MB were counted, {:.0f} MB are printed", _sent),
         Said("is {:.1%} of it, printed as 3 %; by counted bytes it is {:.1%}", _shares),
@@ -123,7 +139,9 @@ SECTION = Section(
         ),
         Said("where ours are {}, or {} in a series", _exchanges),
         Said(
-            "once in {:,.0f} rounds, if a tenth drops out; the planned circle is lost with {} at most", _lost
+            "once in {:,.0f} rounds, if a tenth drops out;"
+            " the planned circle is lost with a probability of {} at most",
+            _lost,
         ),
         Said("{:.1f} GB pass through it; with SA it is {:.1f} GB", _passing),
     ],
