@@ -8,8 +8,8 @@ that three things hold for all clients together:
 - nobody has t or more colluding neighbours, and the honest survivors stay connected, but for 2^-sigma;
 - everybody has at least t neighbours who stay, but for 2^-eta.
 
-The paper proves that a k of order log n + sigma + eta does, and says that the smallest k is found by the
-distributions themselves. That is done here: neighbours on a random circle are a random set of the others, so
+The paper proves that a k of order log n + sigma + eta does. Here k is the smallest one by the distributions
+themselves, not by the constants of a lemma: neighbours on a random circle are a random set of the others, so
 both numbers are hypergeometric, summed up over all clients; survivors part only if k/2 in a row are gone in
 two places, summed up over all pairs of places. The two events of privacy have half of 2^-sigma each.
 
