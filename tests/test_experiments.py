@@ -1,7 +1,6 @@
 """The experiments on toy data, from end to end, and the runner that calls them all."""
 
 import json
-import math
 import random
 import shutil
 import subprocess
@@ -19,7 +18,6 @@ from experiments.faces_reliability import run as reliability
 from experiments.privacy.audit import run as audit
 from experiments.running_time import run as running_time
 
-from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.server import Aggregate
@@ -303,66 +301,6 @@ def test_running_time(monkeypatch, tmp_path):
     assert (tmp_path / "running_time.png").stat().st_size > 10_000
 
 
-def test_costs(monkeypatch, tmp_path):
-    monkeypatch.setattr(costs, "QUICK_SIZES", (16, 32))
-    monkeypatch.setattr(costs, "AFFORDABLE", {"SA": 32, "CCESA": 32, "planned": 16})
-    costs.main(["--quick", "--output", str(tmp_path)])
-    found = results(tmp_path)
-    rows = {(row["scheme"], row["n"]): row for row in found["rows"]}
-    assert rows.keys() == {("SA", 16), ("SA", 32), ("planned", 16), ("planned", 32)}, (
-        "no p* for so few clients"
-    )
-    assert rows["planned", 32]["source"] == "model"
-    assert rows["SA", 32]["client_agreements"] == 62
-    assert rows["SA", 32]["client_keystreams"] == 32
-    assert rows["SA", 32]["client_sharing"] == 2 * 17 * 32
-    assert found["model_off_by_at_most"]["client_sharing"] == 0
-    assert found["model_off_by_at_most"]["server_rebuilding"] < 0.2
-    assert found["exponents"]["SA"]["client_bytes"]["all"] == pytest.approx(1, abs=0.1)
-    assert found["exponents"]["CCESA"]["client_bytes"]["all"] is None
-    # Equal degrees: the model's bytes are exact.
-    assert found["model_off_by_at_most"]["client_bytes"] < 1e-9
-    assert found["turbo_aggregate"]["ccesa_formula_share"] == pytest.approx(0.03, abs=0.005)
-    assert costs.counted("SA", 16, 1) == rows["SA", 16], "the same seed, the same round"
-
-
-def test_secret_sharing_is_counted_as_it_is_done(monkeypatch):
-    """What the figures claim, beside the calls that the protocol makes."""
-    done = {"split": 0, "join": 0}
-    split, join_each = shamir.split, shamir.join_each
-
-    def counting_split(secret, threshold, holders, randomness):
-        done["split"] += threshold * holders * secret.size // shamir.SECRET_ELEMENTS
-        return split(secret, threshold, holders, randomness)
-
-    def counting_join(xs, shares):
-        done["join"] += xs.shape[0] * xs.shape[1] ** 2
-        return join_each(xs, shares)
-
-    monkeypatch.setattr(shamir, "split", counting_split)
-    monkeypatch.setattr(shamir, "join_each", counting_join)
-    found = costs._ran(16, ErdosRenyi(p=0.8), Majority(), 0.0, 1)
-    assert costs.sharing(found.result) * 16 == done["split"]
-    assert costs.rebuilding(found.result) == done["join"]
-    done["join"] = 0
-    found = costs._ran(16, Harary(degree=10, mask_degree=6), Majority(), 0.3, 1)
-    assert len(found.result.survivors) < 16
-    assert costs.rebuilding(found.result) == done["join"]
-
-
-def test_growth_by_the_papers_rule(monkeypatch):
-    """sqrt(n log n), by the model alone."""
-    monkeypatch.setattr(costs, "AFFORDABLE", dict.fromkeys(costs.SCHEMES, 0))
-    rows = [costs.counted("CCESA", n, 1) for n in (100, 500, 2000)]
-    found = costs.exponents(rows)["CCESA"]
-    assert found["client_bytes"]["paper"] == pytest.approx(0.57, abs=0.05)
-    assert found["client_bytes"]["all"] == pytest.approx(found["client_bytes"]["paper"], abs=0.02)
-    assert found["client_bytes"]["rounds"] is None
-    # The server opens masks of a fraction of all clients, not of as many as one client has neighbours.
-    assert found["server_keystreams"]["paper"] < 1.2
-    assert found["server_agreements"]["all"] > 1.5
-
-
 def test_faces_reliability(packed, monkeypatch, tmp_path):
     monkeypatch.setattr(
         reliability, "QUICK", reliability.Effort(rounds=3, short_rounds=2, drawn=1000, shrink=2)
@@ -542,12 +480,6 @@ def test_runner_runs_a_part(tmp_path, capfd, monkeypatch):
     assert "error: no faces in" in said
     assert "kaggle" in said
     assert "Traceback" not in said
-
-
-def test_no_growth_without_points():
-    assert costs.exponent([(10, 1.0)]) is None
-    assert costs.exponent([(10, 0.0), (20, 3.0)]) is None
-    assert costs.exponent([(n, math.sqrt(n)) for n in (10, 20, 40)]) == pytest.approx(0.5)
 
 
 def test_the_curve_of_costs_is_drawn(monkeypatch, tmp_path):
