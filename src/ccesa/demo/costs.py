@@ -49,9 +49,9 @@ def size(count: float) -> str:
 
 
 def curve(made: Plan) -> dict[int, Bill]:
-    """Price the demo's round for other numbers of clients, those left out of which no plan is reliable."""
-    found = {}
-    for clients in CLIENTS:
+    """Price the demo's round for other numbers of clients, as few as there is a reliable plan for."""
+    found: dict[int, Bill] = {}
+    for clients in reversed(CLIENTS):
         try:
             other = plan(
                 clients,
@@ -62,9 +62,9 @@ def curve(made: Plan) -> dict[int, Bill]:
                 accept=made.accept,
             )
         except ImpossiblePlan:
-            continue
+            break  # what many cannot do fewer cannot either
         found[clients] = priced(other)
-    return found
+    return dict(sorted(found.items()))
 
 
 def section(history: History, conventional: Report) -> list[Markup]:

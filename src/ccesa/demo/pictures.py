@@ -64,6 +64,12 @@ def tiles_text(numbers: Numbers, digits: int = 2) -> Text:
     return text
 
 
+def every_fifth(rounds: int) -> list[int]:
+    """Return which rounds have their number written: the first, the last, and some between."""
+    step = 5 * math.ceil(rounds / 30)
+    return sorted({1, *range(step, rounds - step // 2, step), rounds})
+
+
 class Axis(NamedTuple):
     """What an axis says, and the values that it has lines for; it reaches from the first to the last."""
 
@@ -136,7 +142,7 @@ def rounds_svg(
     steps, column = list(gone[0]), (_RIGHT - _LEFT - 18) / len(gone)
     left, top = _LEFT + 18, _TOP + len(steps) * _LINE + 26
     most, written = max(max(one.values()) for one in gone) or 1, len(gone) <= _LEGIBLE
-    bottom = top + 90
+    bottom, numbered = top + 90, every_fifth(len(gone))
     parts = [_label(left - 6, _TOP + row * _LINE + 14, step) for row, step in enumerate(steps)]
     parts += [_label(left - 6, top + 4, f"all {clients}"), _line("grid", left, top, _RIGHT, top)]
     parts += [_label(left - 6, bottom, "in the sum"), _line("axis", left, bottom, _RIGHT, bottom)]
@@ -153,7 +159,7 @@ def rounds_svg(
         parts.append(tag("rect", class_="bar", **bar))
         if not staying:
             parts += [_line("lost", middle, top, middle, bottom), _label(middle, top + 50, "✕", "middle")]
-        if written or number in (0, len(gone) - 1):
+        if number + 1 in numbered:
             parts.append(_label(middle, bottom + 16, str(number + 1), "middle", "small"))
         if written and staying:
             parts.append(_label(middle, bottom - height - 4, str(staying), "middle", "small"))

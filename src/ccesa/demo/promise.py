@@ -35,7 +35,7 @@ _LISTS = {
 def chance(log2: float) -> Markup:
     """Write a bound on a probability, never less than it is."""
     if log2 == -math.inf:
-        return joined(["impossible"])
+        return joined(["0"])
     if log2 > -10:
         return joined([f"{math.ceil(1000 * 2**log2) / 1000:.3g}"])
     return joined(["10", tag("sup", f"\N{MINUS SIGN}{-math.ceil(log2 * math.log10(2))}")])
@@ -48,8 +48,9 @@ def section(history: History) -> list[Markup]:
     private = plan.certificate.privacy(plan.guard)
     assumed = (
         "This holds if server and clients follow the protocol, whatever the server makes of the messages "
-        f"that it keeps (guard {plan.guard}); if nobody works with it; and if each client drops out of a "
-        f"round with a probability of at most {plan.assumptions.dropout:.0%}, in whichever step is worst."
+        f"that it keeps (guard {plan.guard}); if nobody works with it; if the cryptography holds; and if "
+        f"each client drops out of a round with a probability of at most {plan.assumptions.dropout:.0%}, in "
+        "whichever step is worst."
     )
     lists = [
         tag("div", tag("h3", title), tag("ul", *(tag("li", line) for line in said)))

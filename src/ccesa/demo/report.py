@@ -134,9 +134,11 @@ def _checked(tap: Wiretap) -> list[Markup]:
         return [tag("p", "This round was lost: the masks stayed on, and nobody learnt anything.")]
     equal = f"{tap.equal_words} of {tap.plain.size} words are equal"
     how = (
-        f" modulo 2^64. The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors as "
-        "they were before masking, and compared every word with what the server made of the "
-        "round's own messages. It did so in every round."
+        f". The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors as "
+        "they were before masking, modulo 2",
+        tag("sup", "64"),
+        ", and compared every word with what the server made of the round's own messages. It did so in every "
+        "round.",
     )
     heads = (
         "word",
@@ -151,7 +153,7 @@ def _checked(tap: Wiretap) -> list[Markup]:
     places = told[:: max(1, told.size // _SHOWN)][:_SHOWN].tolist()
     rows = [[str(place), *(f"{int(one[place]):016x}" for one in vectors)] for place in places]
     words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
-    return [tag("p", tag("strong", equal), how), tag("div", words, class_="words")]
+    return [tag("p", tag("strong", equal), *how), tag("div", words, class_="words")]
 
 
 def _dropouts(story: Story) -> list[Markup]:
@@ -161,7 +163,7 @@ def _dropouts(story: Story) -> list[Markup]:
     left = ", ".join(f"{count} in {step}" for step, count in history.dropped.items())
     told = f"Clients that left in each step of each round, over all rounds {left}; below, those in the sum."
     picture = pictures.rounds_svg(history.gone, survivors, clients, f"{told} The table has the numbers.")
-    lost = [f"Round {number} was lost: {_reason(failure)}." for number, failure in history.lost.items()]
+    lost = [[str(number), _reason(failure)] for number, failure in history.lost.items()]
     caption = f"{told} A cross is a round that was lost." if lost else f"{told} No round was lost."
     rows = [
         [str(number), *map(str, gone.values()), str(report.survivors) if report.survivors else "lost"]
@@ -173,7 +175,8 @@ def _dropouts(story: Story) -> list[Markup]:
         "Who leaves before the mask step is not in the sum. Who leaves in the unmask step is: those who stay "
         "have the shares to take the masks off without them. A lost round keeps the old model."
     )
-    return [tag("p", why), pair, *(tag("p", one, class_="warn") for one in lost)]
+    failed = tag("div", table("Rounds without a sum", ("round", "why"), lost), class_="prose")
+    return [tag("p", why), pair, *[failed] * bool(lost)]
 
 
 def _accuracy(story: Story) -> list[Markup]:
@@ -186,17 +189,15 @@ def _accuracy(story: Story) -> list[Markup]:
     }
     curves = [Curve(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
     rounds, values = len(history.secure), [value for _, values in lines.values() for value in values]
-    ticks = {
-        float(number): f"{number}" for number in {1, rounds, *range(5, rounds, max(5, rounds // 25 * 5))}
-    }
+    ticks = {float(number): f"{number}" for number in pictures.every_fifth(rounds)}
     apart = max(abs(one - other) for one, other in zip(history.secure, history.plain, strict=True))
     told = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
-    axes = Axis("round", dict(sorted(ticks.items()))), pictures.percentages(values, "accuracy")
+    axes = Axis("round", ticks), pictures.percentages(values, "accuracy")
     picture = pictures.chart(curves, *axes, f"Accuracy by round: {told}.", list(history.lost))
     caption = (
         "Accuracy on digits that nobody trained on. Secure aggregation and plain averaging with the same "
-        f"dropouts are {f'at most {apart:.1%} apart' if apart else 'equal'} in every round. The axis does not "
-        "start at 0."
+        f"dropouts are {f'at most {apart:.1%} apart' if apart else 'equal'} in every round. The axis "
+        f"starts at {min(axes[1].ticks):.0%}."
     ) + " A dotted upright line is a round that was lost." * bool(history.lost)
     rows = [
         [str(number), f"{one:.1%}", f"{two:.1%}", f"{three:.1%}"]

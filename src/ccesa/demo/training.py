@@ -98,9 +98,11 @@ class History:
         return {step: sum(one[step] for one in self.gone) for step in self.gone[0]}
 
     def count(self, dropouts: Dropouts) -> None:
+        """Note who leaves in which step; after a step that leaves too few for a sum there is no other."""
         gone, left = frozenset[int](), {}
         for step, members in dropouts.items():
-            left[step] = len(members - gone)
+            goes_on = self.plan.clients - len(gone) >= self.plan.least_survivors
+            left[step] = len(members - gone) if goes_on else 0
             gone |= members
         self.gone.append(left)
 
