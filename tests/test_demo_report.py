@@ -114,6 +114,7 @@ def test_everyone_can_read_it(which, request):
     named = [attributes["aria-labelledby"] for attributes, *_ in page.all("section")]
     assert ids == named
     assert len(set(ids)) == len(ids) == 6
+    assert "$" not in text
 
 
 def test_it_loads_nothing_and_says_so_to_the_browser(story):
@@ -128,7 +129,7 @@ def test_it_loads_nothing_and_says_so_to_the_browser(story):
 def test_the_numbers_are_those_of_the_run(which, request):
     found = request.getfixturevalue(which)
     history, text = found.history, report.to_html(found)
-    curves = history.secure, history.plain, history.everyone
+    curves = history.plain, history.everyone, history.secure
     assert rows(text, "Accuracy")[1:] == [
         [str(number), *(f"{curve[number - 1]:.1%}" for curve in curves)]
         for number in range(1, len(history.secure) + 1)
@@ -154,17 +155,17 @@ def test_the_numbers_are_those_of_the_run(which, request):
 
 def test_the_sum_that_is_shown_came_out_of_masked_vectors_and_is_the_plain_one(story):
     tap = story.history.wiretap
-    assert np.array_equal(tap.opened, story.history.reports[tap.number - 1].result.vector)
-    assert np.array_equal(tap.opened, tap.plain)
-    assert np.mean(tap.masked == tap.plain) < 0.1
-    assert np.mean(tap.received == tap.own) < 0.1
+    own, received, masked, opened, plain = tap.vectors.values()
+    assert np.array_equal(opened, story.history.reports[tap.number - 1].result.vector)
+    assert np.array_equal(opened, plain)
+    assert np.mean(masked == plain) < 0.1
+    assert np.mean(received == own) < 0.1
     text = report.to_html(story)
-    assert f"<strong>{tap.plain.size} of {tap.plain.size} words are equal</strong>" in text
+    assert f"<strong>{plain.size} of {plain.size} words are equal</strong>" in text
     shown = rows(text, "4 words of each vector")[1:]
     assert len(shown) == 4
     for place, *hexadecimal in shown:
-        vectors = (tap.own, tap.received, tap.masked, tap.opened, tap.plain)
-        assert [int(one, 16) for one in hexadecimal] == [int(one[int(place)]) for one in vectors]
+        assert [int(one, 16) for one in hexadecimal] == [int(one[int(place)]) for one in tap.vectors.values()]
         assert hexadecimal[3] == hexadecimal[4] != hexadecimal[2]
 
 
@@ -174,26 +175,26 @@ def test_the_plain_sum_is_that_of_the_survivors_updates(story):
     assert (tap.number, tap.senders, tap.client) == (1, len(survivors), survivors[0])
     updates = [data.update(learning.new_model(), client)[0].ravel() for client in survivors]
     weights = [data.sizes[client] for client in survivors]
-    shown = tap.numbers(tap.plain)[: updates[0].size]
+    shown = tap.numbers(tap.vectors["plain"])[: updates[0].size]
     scale = np.linalg.norm(shown) / np.linalg.norm(np.average(updates, axis=0, weights=weights))
     assert np.allclose(shown / scale, np.average(updates, axis=0, weights=weights), atol=1e-5)
 
 
 def test_a_wrong_sum_is_not_called_right(story):
     history = story.history
-    wrong = history.wiretap.opened.copy()
+    wrong = history.wiretap.vectors["opened"].copy()
     wrong[7] += 1
-    tap = replace(history.wiretap, opened=wrong)
+    tap = replace(history.wiretap, vectors={**history.wiretap.vectors, "opened": wrong})
     reports = [replace(history.reports[0], exact=False), *history.reports[1:]]
     text = report.to_html(story._replace(history=replace(history, wiretap=tap, reports=reports)))
     assert f"{wrong.size - 1} of {wrong.size} words are equal" in text
-    assert "<strong>NOT the plain sum</strong>" in text
+    assert "NOT always the plain sum of those who stayed" in Page(text).texts("strong")
 
 
 def test_where_every_round_is_lost_it_says_so():
     found = told(3, 2, 0.95, 1)
     text = report.to_html(found)
-    assert "no round had a sum" in Page(text).texts("strong")
+    assert "so nothing was learnt" in Page(text).texts("strong")
     assert "0 of 2" in Page(text).texts("dd")
     assert "No plan is reliable" in text
 

@@ -86,8 +86,14 @@ def _show(console: Console, story: Story, output: Path) -> None:
 
 def _picture(tap: Wiretap) -> Columns:
     """Draw the first digits of an update, of what was received in its place, and of the sum of all."""
-    shown = {f"update of client {tap.client}": tap.own, "the server received": tap.received}
-    if tap.opened is not None:
-        shown[f"sum of all {tap.senders}"] = tap.opened
-    drawn = [Group(Text(name, "bold"), pictures.tiles_text(tap.numbers(one))) for name, one in shown.items()]
+    names = {
+        "own": f"update of client {tap.client}",
+        "received": "the server received",
+        "opened": f"sum of all {tap.senders}",
+    }
+    drawn = [
+        Group(Text(names[kind], "bold"), pictures.tiles_text(tap.numbers(vector)))
+        for kind, vector in tap.vectors.items()
+        if kind in names
+    ]
     return Columns(drawn, padding=(1, 2))

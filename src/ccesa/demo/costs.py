@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import mean
 
 from ccesa.demo import pictures
-from ccesa.demo.markup import Markup, figure, table, tag
+from ccesa.demo.markup import Slots, table
 from ccesa.demo.pictures import Curve
 from ccesa.demo.training import History
 from ccesa.errors import ImpossiblePlan
@@ -50,57 +50,48 @@ def size(count: float) -> str:
 
 def curve(made: Plan) -> dict[int, Bill]:
     """Price the demo's round for other numbers of clients, as few as there is a reliable plan for."""
+    said = {name: getattr(made, name) for name in ("length", "bits", "agreement", "accept")}
     found: dict[int, Bill] = {}
     for clients in reversed(CLIENTS):
         try:
-            other = plan(
-                clients,
-                made.assumptions.dropout,
-                length=made.length,
-                bits=made.bits,
-                agreement=made.agreement,
-                accept=made.accept,
-            )
+            found[clients] = priced(plan(clients, made.assumptions.dropout, **said))
         except ImpossiblePlan:
             break  # what many cannot do fewer cannot either
-        found[clients] = priced(other)
     return dict(sorted(found.items()))
 
 
-def section(history: History, conventional: Report) -> list[Markup]:
+def slots(history: History, conventional: Report) -> Slots:
     """Show the bill of the demo, and how it grows with the number of clients."""
-    heads = ("per client and round", "ccesa", "conventional", "ratio")
-    ours = table("Measured in this demo (mean over rounds)", heads, bill(history, conventional))
-    bills = curve(history.plan)
-    if not bills:
-        return [ours, tag("p", "No plan is reliable if so many drop out, however many clients there are.")]
+    bills, heads = curve(history.plan), ("per client and round", "ccesa", "conventional", "ratio")
+    sent = mean(report.client_bytes["sent"] for report in history.sums or history.reports)
+    return {
+        "sent": size(sent),
+        "words": f"{history.plan.length:,}",
+        "dropout": f"{history.plan.assumptions.dropout:.0%}",
+        "bill": table("Measured in this demo (mean over rounds)", heads, bill(history, conventional)),
+        **(_curve(bills) if bills else {"cost": "No plan is reliable if so many drop out.", "planned": ""}),
+    }
+
+
+def _curve(bills: dict[int, Bill]) -> Slots:
     lines = {
         name: {clients: _traffic(cost) for clients, one in bills.items() if (cost := of(one)) is not None}
         for name, (_, of) in _LINES.items()
     }
     curves = [Curve(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points]
     everything = [value for points in lines.values() for value in points.values()]
-    axes = (
-        pictures.powers(list(bills), "clients", "{:,.0f}".format),
-        pictures.powers(everything, "sent and received by a client in a round", size),
-    )
-    last = max(bills)
-    told = ", ".join(f"{name} {size(points[last])}" for name, points in lines.items() if last in points)
-    picture = pictures.chart(curves, *axes, f"Bytes per client by number of clients; with {last:,}: {told}.")
-    caption = (
-        f"What a client sends and receives in a round of {history.plan.length:,} words, by the planner's "
-        f"formula, if {history.plan.assumptions.dropout:.0%} drop out. Both axes are logarithmic."
-    )
+    x = pictures.powers(list(bills), "clients", "{:,.0f}".format)
+    y = pictures.powers(everything, "sent and received by a client in a round", size)
     rows = [
-        [
-            f"{clients:,}",
-            *(size(points[clients]) if clients in points else "no rule" for points in lines.values()),
-        ]
+        [f"{clients:,}", *(size(one[clients]) if clients in one else "no rule" for one in lines.values())]
         for clients in bills
         if clients in (100, 1000, 10_000, 100_000)
     ]
-    planned = table("By plan, bytes per client and round", ("clients", *lines), rows)
-    return [tag("div", figure(picture, caption), tag("div", ours, planned), class_="pair")]
+    told = "; ".join(f"{name} {price}" for name, price in zip(lines, rows[-1][1:], strict=True))
+    return {
+        "cost": pictures.chart(curves, x, y, f"Bytes per client; with {rows[-1][0]} clients: {told}."),
+        "planned": table("By plan, bytes per client and round", ("clients", *lines), rows),
+    }
 
 
 def _traffic(cost: Cost) -> float:

@@ -10,6 +10,10 @@ class Markup(str):
     __slots__ = ()
 
 
+#: What goes into the page, by its names there.
+Slots = dict[str, str]
+
+
 def tag(name: str, *inside: str, **attributes: str | float) -> Markup:
     """Return an element; ``class_`` stands for class, ``aria_label`` for aria-label."""
     pairs = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
@@ -30,10 +34,6 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     ]
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", made, class_="box", role="region", aria_label=caption, tabindex=0)
-
-
-def figure(picture: Markup, *caption: str) -> Markup:
-    return tag("figure", picture, tag("figcaption", *caption))
 
 
 def svg(width: float, height: float, alternative: str, *inside: str) -> Markup:

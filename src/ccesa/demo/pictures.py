@@ -139,30 +139,30 @@ def rounds_svg(
     gone: Sequence[Mapping[str, int]], survivors: Sequence[int], clients: int, alternative: str
 ) -> Markup:
     """Draw who left in which step of which round, and below it how many the sum of each round has."""
-    steps, column = list(gone[0]), (_RIGHT - _LEFT - 18) / len(gone)
-    left, top = _LEFT + 18, _TOP + len(steps) * _LINE + 26
+    left, top, steps = _LEFT + 18, _TOP + len(gone[0]) * _LINE + 26, list(gone[0])
+    bottom, column = top + 90, (_RIGHT - left) / len(gone)
     most, written = max(max(one.values()) for one in gone) or 1, len(gone) <= _LEGIBLE
-    bottom, numbered = top + 90, every_fifth(len(gone))
     parts = [_label(left - 6, _TOP + row * _LINE + 14, step) for row, step in enumerate(steps)]
     parts += [_label(left - 6, top + 4, f"all {clients}"), _line("grid", left, top, _RIGHT, top)]
     parts += [_label(left - 6, bottom, "in the sum"), _line("axis", left, bottom, _RIGHT, bottom)]
     for number, (leaving, staying) in enumerate(zip(gone, survivors, strict=True)):
-        x, middle = left + number * column, left + (number + 0.5) * column
+        wide, middle = {"x": left + number * column, "width": column * 0.92}, left + (number + 0.46) * column
         for row, count in enumerate(leaving.values()):
-            box = {"x": x, "y": _TOP + row * _LINE, "width": column * 0.92, "height": _LINE - 2}
-            parts.append(tag("rect", class_="cell", **box))
-            parts.append(tag("rect", class_="gone", opacity=0.45 * count / most, **box))
+            box = {**wide, "y": _TOP + row * _LINE, "height": _LINE - 2}
+            shade = tag("rect", class_="gone", opacity=0.45 * count / most, **box)
+            parts += [tag("rect", class_="cell", **box), shade]
             if written and count:
-                parts.append(_label(middle, _TOP + row * _LINE + 14, str(count), "middle"))
+                parts.append(_label(middle, box["y"] + 14, f"{count}", "middle"))
         height = (bottom - top) * staying / clients
-        bar = {"x": x, "y": bottom - height, "width": column * 0.92, "height": height}
-        parts.append(tag("rect", class_="bar", **bar))
+        parts.append(tag("rect", class_="bar", y=bottom - height, height=height, **wide))
         if not staying:
             parts += [_line("lost", middle, top, middle, bottom), _label(middle, top + 50, "✕", "middle")]
-        if number + 1 in numbered:
-            parts.append(_label(middle, bottom + 16, str(number + 1), "middle", "small"))
-        if written and staying:
-            parts.append(_label(middle, bottom - height - 4, str(staying), "middle", "small"))
+        elif written:
+            parts.append(_label(middle, bottom - height - 4, f"{staying}", "middle", "small"))
+    parts += [
+        _label(left + (number - 0.54) * column, bottom + 16, f"{number}", "middle", "small")
+        for number in every_fifth(len(gone))
+    ]
     return svg(_WIDTH, bottom + 2 * _LINE, alternative, *parts, _label(_RIGHT, bottom + 34, "round"))
 
 

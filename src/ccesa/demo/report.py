@@ -1,6 +1,5 @@
 """The demo's result as rows of words, and as one HTML file that needs nothing beside it."""
 
-from collections.abc import Callable
 from importlib import resources
 from statistics import mean
 from string import Template
@@ -9,13 +8,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa.demo import costs, pictures, promise
-from ccesa.demo.markup import Markup, figure, joined, table, tag
+from ccesa.demo.markup import Markup, Slots, joined, table, tag
 from ccesa.demo.pictures import Axis, Curve
 from ccesa.demo.training import History, Wiretap
 from ccesa.errors import RoundFailed
 from ccesa.simulate import Report
 
 _SHOWN = 4  # words of a vector in the report
+#: What is shown of a round: the names of vectors as a head of a table, and below a picture.
+_VECTORS = {
+    "own": ("own vector", "What client {} learnt from its own images. This stays with it."),
+    "received": ("received", "What the server received in its place: the same numbers, masked."),
+    "masked": ("all received, added", "The sum of all {} vectors as they were received. Still noise."),
+    "opened": ("masks off", "The same sum with the masks off, which takes the shares of those who stayed."),
+    "plain": ("plain sum", "Beside it, the plain sum of all {} vectors, which nobody sends to anybody."),
+}
 
 
 class Story(NamedTuple):
@@ -37,8 +44,8 @@ def summary(history: History) -> list[tuple[str, str]]:
         ("accuracy, if nobody dropped out", f"{history.everyone[-1]:.1%}"),
         ("rounds lost", kept if lost else "none"),
         ("every sum exact", ("yes" if _exact(history) else "NO") if sums else "there was no sum"),
-        ("clients in a sum", f"{_survivors(history):.1f} of {history.plan.clients} (mean)"),
-        ("dropouts", ", ".join(f"{count} in {step}" for step, count in history.dropped.items())),
+        ("clients in a sum", f"{_survivors(history)} of {history.plan.clients} (mean)"),
+        ("dropouts", _by_step(history)),
         ("values clipped", f"{history.clipped}"),
         ("on the wire", history.values),
     ]
@@ -46,191 +53,120 @@ def summary(history: History) -> list[tuple[str, str]]:
 
 def to_html(story: Story) -> str:
     """Return the whole report as one file."""
-    sections = [
-        tag("section", tag("h2", f"{number}. {title}", id=f"part-{number}"), *section(story),
-            aria_labelledby=f"part-{number}")
-        for number, (title, section) in enumerate(_SECTIONS.items(), 1)
-    ]  # fmt: skip
-    title = "Training together without showing an update"
-    body = [
-        tag("header", tag("h1", title), tag("p", *_lead(story.history), class_="lead"), _figures(story)),
-        tag("main", *sections),
-        tag("footer", tag("p", "Written by ", tag("code", story.command), ". This file loads nothing.")),
-    ]
+    history, tap = story.history, story.history.wiretap
+    slots = {
+        "command": story.command,
+        **_headline(history),
+        **({"one": tag("p", "No client stayed until vectors were sent."), "all": "", "checked": ""}
+           if tap is None else _seen(tap)),
+        **_dropouts(history),
+        **_accuracy(history),
+        **costs.slots(history, story.conventional),
+        **promise.slots(history, story.command),
+    }  # fmt: skip
     page = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    return Template(page).substitute(title=f"ccesa demo: {title.lower()}", body=joined(body))
+    return Template(page).substitute({name: joined([value]) for name, value in slots.items()})
 
 
-def _lead(history: History) -> list[str]:
-    """Say in a sentence what happened."""
-    clients, rounds, sums = history.plan.clients, len(history.reports), len(history.sums)
-    said = [
-        f"{clients} clients trained one model in {rounds} {_plural('round', rounds)}, and sent the server "
-        f"nothing but masked vectors. Clients dropped out {sum(history.dropped.values())} times; "
-    ]
-    if not sums:
-        return [*said, tag("strong", "no round had a sum", class_="bad"), ", and the model is the first one."]
-    exact = "word for word the plain sum" if _exact(history) else tag("strong", "NOT the plain sum")
-    return [
-        *said,
-        f"{sums} of {rounds} rounds had a sum, each ",
-        exact,
-        f" of those who stayed. The model recognises {history.secure[-1]:.1%} of digits that nobody trained "
-        f"on; plain averaging with the same dropouts reaches {history.plain[-1]:.1%}, and "
-        f"{history.everyone[-1]:.1%} if nobody drops out.",
-    ]
-
-
-def _figures(story: Story) -> Markup:
-    history, plan = story.history, story.history.plan
-    sent = mean(report.client_bytes["sent"] for report in history.sums or history.reports)
-    shown = {
-        "accuracy, through secure aggregation": f"{history.secure[-1]:.1%}",
-        "accuracy, plain averaging": f"{history.plain[-1]:.1%}",
-        "rounds with a sum": f"{len(history.sums)} of {len(history.reports)}",
-        "clients in a sum, on average": f"{_survivors(history):.1f}",
-        "sent by a client in a round": costs.size(sent),
-        "chance at most that privacy fails, in a round": promise.chance(plan.certificate.privacy(plan.guard)),
+def _headline(history: History) -> Slots:
+    exact = "each word for word the plain sum of those who stayed"
+    if not (history.sums and _exact(history)):
+        wrong = "NOT always the plain sum of those who stayed" if history.sums else "so nothing was learnt"
+        exact = tag("strong", wrong, class_="bad")
+    rounds = len(history.reports)
+    return {
+        "clients": f"{history.plan.clients}",
+        "counted": f"{rounds} round" + "s" * (rounds > 1),
+        "rounds": f"{rounds}",
+        "dropped": f"{sum(history.dropped.values())}",
+        "sums": f"{len(history.sums)}",
+        "exact": exact,
+        "secure": f"{history.secure[-1]:.1%}",
+        "plain": f"{history.plain[-1]:.1%}",
+        "everyone": f"{history.everyone[-1]:.1%}",
+        "survivors": _survivors(history),
     }
-    pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in shown.items()]
-    return tag("dl", *pairs, class_="figures")
 
 
-def _seen(story: Story) -> list[Markup]:
+def _seen(tap: Wiretap) -> Slots:
     """Show an update, what the server received in its place, and the sum that came out."""
-    tap = story.history.wiretap
-    if tap is None:
-        return [tag("p", "No client stayed until vectors were sent.")]
-    several = f"all {tap.senders} vectors"
-    shown = [
-        (tap.own, f"What client {tap.client} learnt from its own images. This stays with it."),
-        (tap.received, "What the server received in its place: the same numbers, masked."),
-        (tap.masked, f"The sum of {several} as they were received. Still noise."),
-        (tap.opened, "The same sum with the masks off, which takes the shares of those who stayed."),
-        (tap.plain, f"Beside it, the plain sum of {several}, which nobody sends to anybody."),
-    ]
-    drawn = [
-        figure(pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {caption}"), caption)
-        for vector, caption in shown
-        if vector is not None
-    ]
-    key = tag(
-        "p",
-        "Each picture is one vector: how much each of 8 by 8 pixels should count for the digits 0 to 4 "
-        "(above) and 5 to 9 (below). Orange counts for a digit, blue against it, and stronger counts more. "
-        "All five are drawn by one rule.",
-        class_="note",
-    )
-    return [
-        tag("p", f"Round {tap.number}, taken from the messages on the wire."),
-        tag("div", *drawn[:2], key, class_="tiles"),
-        tag("div", *drawn[2:], class_="tiles"),
-        *_checked(tap),
-    ]
+    drawn = []
+    for name, vector in tap.vectors.items():
+        said = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
+        picture = pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {said}")
+        drawn.append(tag("figure", picture, tag("figcaption", said)))
+    return {"one": joined(drawn[:2]), "all": joined(drawn[2:]), "checked": _checked(tap)}
 
 
-def _checked(tap: Wiretap) -> list[Markup]:
-    if tap.opened is None:
-        return [tag("p", "This round was lost: the masks stayed on, and nobody learnt anything.")]
-    equal = f"{tap.equal_words} of {tap.plain.size} words are equal"
-    how = (
-        f". The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors as "
-        "they were before masking, modulo 2",
-        tag("sup", "64"),
-        ", and compared every word with what the server made of the round's own messages. It did so in every "
-        "round.",
-    )
-    heads = (
-        "word",
-        f"client {tap.client}'s own",
-        "received",
-        "all received, added",
-        "masks off",
-        "plain sum",
-    )
-    vectors = (tap.own, tap.received, tap.masked, tap.opened, tap.plain)
-    told = np.flatnonzero(tap.own)  # corners of an image say nothing
+def _checked(tap: Wiretap) -> Markup:
+    if "opened" not in tap.vectors:
+        return tag("p", "This round was lost: the masks stayed on, and nobody learnt anything.")
+    told = np.flatnonzero(tap.vectors["own"])  # corners of an image say nothing
     places = told[:: max(1, told.size // _SHOWN)][:_SHOWN].tolist()
-    rows = [[str(place), *(f"{int(one[place]):016x}" for one in vectors)] for place in places]
-    words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
-    return [tag("p", tag("strong", equal), *how), tag("div", words, class_="words")]
-
-
-def _dropouts(story: Story) -> list[Markup]:
-    """Show who left in which step, and who is in the sums."""
-    history = story.history
-    clients, survivors = history.plan.clients, [report.survivors for report in history.reports]
-    left = ", ".join(f"{count} in {step}" for step, count in history.dropped.items())
-    told = f"Clients that left in each step of each round, over all rounds {left}; below, those in the sum."
-    picture = pictures.rounds_svg(history.gone, survivors, clients, f"{told} The table has the numbers.")
-    lost = [[str(number), _reason(failure)] for number, failure in history.lost.items()]
-    caption = f"{told} A cross is a round that was lost." if lost else f"{told} No round was lost."
-    rows = [
-        [str(number), *map(str, gone.values()), str(report.survivors) if report.survivors else "lost"]
-        for number, (gone, report) in enumerate(zip(history.gone, history.reports, strict=True), 1)
-    ]
-    heads = ("round", *history.gone[0], "in the sum")
-    pair = tag("div", figure(picture, caption), table("Clients that left", heads, rows), class_="pair")
-    why = (
-        "Who leaves before the mask step is not in the sum. Who leaves in the unmask step is: those who stay "
-        "have the shares to take the masks off without them. A lost round keeps the old model."
+    rows = [[f"{place}", *(f"{int(one[place]):016x}" for one in tap.vectors.values())] for place in places]
+    heads = ("word", *(_VECTORS[name][0] for name in tap.vectors))
+    how = (
+        f". The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors of "
+        f"round {tap.number} as they were before masking, modulo 2",
+        tag("sup", "64"),
+        ", and compared every word with what the server made of the messages. It did so in every round.",
     )
+    equal = tag("strong", f"{tap.equal_words} of {tap.vectors['plain'].size} words are equal")
+    words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
+    return joined([tag("p", equal, *how), tag("div", words, class_="words")])
+
+
+def _dropouts(history: History) -> Slots:
+    """Show who left in which step, and who is in the sums."""
+    survivors = [report.survivors for report in history.reports]
+    told = f"Clients that left, over all rounds {_by_step(history)}, and those in each sum, as in the table."
+    rows = [
+        [f"{number}", *map(str, gone.values()), f"{staying or 'lost'}"]
+        for number, (gone, staying) in enumerate(zip(history.gone, survivors, strict=True), 1)
+    ]
+    lost = [[f"{number}", _reason(failure)] for number, failure in history.lost.items()]
     failed = tag("div", table("Rounds without a sum", ("round", "why"), lost), class_="prose")
-    return [tag("p", why), pair, *[failed] * bool(lost)]
+    return {
+        "dropouts": pictures.rounds_svg(history.gone, survivors, history.plan.clients, told),
+        "by_step": _by_step(history),
+        "left": table("Clients that left", ("round", *history.gone[0], "in the sum"), rows),
+        "lost": failed if lost else "",
+    }
 
 
-def _accuracy(story: Story) -> list[Markup]:
+def _accuracy(history: History) -> Slots:
     """Show what the model learnt, beside training in the clear."""
-    history = story.history
     lines = {
-        "plain averaging, same dropouts": ("band", history.plain),
-        "plain averaging, nobody drops out": ("dash", history.everyone),
+        "plain, same dropouts": ("band", history.plain),
+        "plain, nobody drops out": ("dash", history.everyone),
         "secure aggregation": ("solid", history.secure),
     }
     curves = [Curve(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
-    rounds, values = len(history.secure), [value for _, values in lines.values() for value in values]
-    ticks = {float(number): f"{number}" for number in pictures.every_fifth(rounds)}
-    apart = max(abs(one - other) for one, other in zip(history.secure, history.plain, strict=True))
+    by_round = list(zip(*(values for _, values in lines.values()), strict=True))
+    apart = max(abs(secure - plain) for plain, _, secure in by_round)
     told = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
-    axes = Axis("round", ticks), pictures.percentages(values, "accuracy")
-    picture = pictures.chart(curves, *axes, f"Accuracy by round: {told}.", list(history.lost))
-    caption = (
-        "Accuracy on digits that nobody trained on. Secure aggregation and plain averaging with the same "
-        f"dropouts are {f'at most {apart:.1%} apart' if apart else 'equal'} in every round. The axis "
-        f"starts at {min(axes[1].ticks):.0%}."
-    ) + " A dotted upright line is a round that was lost." * bool(history.lost)
-    rows = [
-        [str(number), f"{one:.1%}", f"{two:.1%}", f"{three:.1%}"]
-        for number, (one, two, three) in enumerate(
-            zip(history.secure, history.plain, history.everyone, strict=True), 1
-        )
-    ]
-    heads = ("round", "secure", "plain, same dropouts", "plain, nobody drops out")
-    return [tag("div", figure(picture, caption), table("Accuracy", heads, rows), class_="pair")]
+    x = Axis("round", {number: f"{number}" for number in pictures.every_fifth(len(by_round))})
+    y = pictures.percentages([value for values in by_round for value in values], "accuracy")
+    rows = [[f"{number}", *map("{:.1%}".format, values)] for number, values in enumerate(by_round, 1)]
+    return {
+        "curves": pictures.chart(curves, x, y, f"Accuracy by round: {told}.", list(history.lost)),
+        "apart": f"at most {apart:.1%} apart" if apart else "equal",
+        "axis": f"{min(y.ticks):.0%}",
+        "learnt": table("Accuracy", ("round", *lines), rows),
+    }
+
+
+def _by_step(history: History) -> str:
+    return ", ".join(f"{count} in {step}" for step, count in history.dropped.items())
 
 
 def _exact(history: History) -> bool:
     return all(report.exact for report in history.sums)
 
 
-def _survivors(history: History) -> float:
-    return mean([report.survivors for report in history.sums] or [0])
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+def _survivors(history: History) -> str:
+    return f"{mean([report.survivors for report in history.sums] or [0]):.1f}"
 
 
 def _reason(failure: RoundFailed) -> str:
     return f"{type(failure).__name__}, {str(failure).split(';')[0]}"
-
-
-#: The parts of the report, in order.
-_SECTIONS: dict[str, Callable[[Story], list[Markup]]] = {
-    "What the server saw, and what came out": _seen,
-    "Who dropped out, and when": _dropouts,
-    "What the model learnt": _accuracy,
-    "What it cost": lambda story: costs.section(story.history, story.conventional),
-    "What is promised": lambda story: promise.section(story.history),
-    "To repeat it": lambda story: promise.repetition(story.history, story.command),
-}

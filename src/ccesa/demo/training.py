@@ -20,7 +20,6 @@ from ccesa.protocol.steps import steps_of
 from ccesa.quantize import Quantized, Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate, usual_plan
 from ccesa.simulate.dropout import Dropouts
-from ccesa.simulate.models import LEAST_DROPOUT
 from ccesa.thresholds import Majority
 from ccesa.words import Vector
 
@@ -35,29 +34,23 @@ class Wiretap:
     Attributes:
         number: Of the round, from 1 on.
         client: One of those who sent a vector.
-        own: The client's vector, which never leaves it.
-        received: The message that the server received in its place.
-        senders: How many sent a vector.
-        masked: The sum of all vectors as the server received them.
-        opened: What the server made of it after the masks were taken off; None where the round was lost.
-        plain: The sum of the senders' own vectors.
+        senders: How many sent one.
+        vectors: By name: the client's ``own``, which never leaves it; the one ``received`` in its place; the
+            sum of all as they were received, ``masked``; what the server made of it, ``opened``, which is
+            missing where the round was lost; and the ``plain`` sum of what the senders had.
         fields: How numbers lie in words.
     """
 
     number: int
     client: int
-    own: Vector
-    received: Vector
     senders: int
-    masked: Vector
-    opened: Vector | None
-    plain: Vector
+    vectors: Mapping[str, Vector]
     fields: Fields
 
     @property
     def equal_words(self) -> int:
         """In how many words the server's sum is the plain sum."""
-        return 0 if self.opened is None else int(np.count_nonzero(self.opened == self.plain))
+        return int(np.count_nonzero(self.vectors["opened"] == self.vectors["plain"]))
 
     def numbers(self, vector: Vector) -> Row:
         """Return what lies in the fields of a vector, be it sense or noise."""
@@ -109,19 +102,11 @@ class History:
 
 def planned(data: Dataset, dropout: float, degree: int | None = None, agreement: str = DEFAULT) -> Plan:
     """Return the plan of every round: of the usual graph, or of one with so many neighbours."""
-    clients, length = len(data.sizes), _quantizer(data).length
+    made = usual_plan(len(data.sizes), dropout, agreement=agreement, accept=needs_accept(agreement))
+    made = replace(made, length=_quantizer(data).length, bits=WORD_BITS)
     if degree is None:
-        made = usual_plan(clients, dropout, agreement=agreement, accept=needs_accept(agreement))
-        return replace(made, length=length, bits=WORD_BITS)
-    config = RoundConfig(
-        clients=clients,
-        length=length,
-        bits=WORD_BITS,
-        graph=Harary(degree=degree),
-        agreement=agreement,
-        accept=needs_accept(agreement),
-    )
-    return check(config, max(dropout, LEAST_DROPOUT))
+        return made
+    return check(made.config(graph=Harary(degree=degree), threshold=Majority()), made.assumptions.dropout)
 
 
 def train(
@@ -177,7 +162,7 @@ def _secure_round(
     encoded = [quantizer.encode(updates[client], data.sizes[client]) for client in everyone]
     history.clipped += sum(one.clipped for one in encoded)
     received: dict[int, Vector] = {}
-    wanted = history.wiretap is None or history.wiretap.opened is None
+    wanted = history.wiretap is None or "opened" not in history.wiretap.vectors
 
     def overhear(client: int, message: bytes) -> None:
         if wanted and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
@@ -204,19 +189,15 @@ def _wiretap(
     found: Aggregate | None,
     fields: Fields,
 ) -> Wiretap:
-    senders = sorted(received) if found is None else list(found.survivors)
-    client = senders[0]
-    return Wiretap(
-        number=number,
-        client=client,
-        own=encoded[client].vector,
-        received=received[client],
-        senders=len(senders),
-        masked=_added([received[one] for one in senders]),
-        opened=None if found is None else found.vector,
-        plain=_added([encoded[one].vector for one in senders]),
-        fields=fields,
-    )
+    senders = tuple(sorted(received)) if found is None else found.survivors
+    vectors = {
+        "own": encoded[senders[0]].vector,
+        "received": received[senders[0]],
+        "masked": _added([received[one] for one in senders]),
+        **({} if found is None else {"opened": found.vector}),
+        "plain": _added([encoded[one].vector for one in senders]),
+    }
+    return Wiretap(number=number, client=senders[0], senders=len(senders), vectors=vectors, fields=fields)
 
 
 def _added(vectors: Sequence[Vector]) -> Vector:
