@@ -46,7 +46,7 @@ def expected(kind: str) -> set[str]:
         | {"pyproject.toml", "PKG-INFO", ".gitignore"},
         "ccesa-native wheel": wheel | {"ccesa_native.abi3.so"},
         "ccesa-native sdist": tracked("native") | {"PKG-INFO"},
-        "npm package": {f"dist/{name}{end}" for name in modules for end in (".js", ".d.ts")}
+        "npm package": {f"dist/{name}{end}" for name in modules for end in (".js", ".js.map", ".d.ts")}
         | {"README.md", "LICENSE", "package.json"},
     }[kind]
 
