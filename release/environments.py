@@ -57,14 +57,8 @@ class Environment(NamedTuple):
 
     def bill(self, file: Path) -> None:
         """Write what is installed as CycloneDX, the same bytes each time."""
-        tool = Path(sys.executable).with_name("cyclonedx-py")
-        options: tuple[str | Path, ...] = (
-            "--output-reproducible",
-            "--mc-type",
-            "library",
-            "--pyproject",
-            ROOT / "pyproject.toml",
-        )
+        tool, project = Path(sys.executable).with_name("cyclonedx-py"), str(ROOT / "pyproject.toml")
+        options = ("--output-reproducible", "--mc-type", "library", "--pyproject", project)
         run(tool, "environment", *options, "--output-file", file, self.bin / "python")
 
 
