@@ -1,7 +1,6 @@
 """What the archives hold: exactly the files that belong there, and nothing of the machine that built them."""
 
 import re
-import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -26,26 +25,26 @@ def files(archive: Path) -> Files:
         return {name.partition("/")[2]: file.read() for name, file in read if file is not None}
 
 
-def tracked(folder: str) -> set[str]:
-    """The files that git knows in a folder, named from there."""
-    command = ["git", "ls-files", "-z", "--", "."]
-    done = subprocess.run(command, cwd=ROOT / folder, check=True, capture_output=True, text=True)
-    return set(filter(None, done.stdout.split("\0")))
+def found(folder: str) -> set[str]:
+    """The files of a folder of the checkout, named from there, without what Python compiled."""
+    top = ROOT / folder
+    files = (path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file())
+    return {name for name in files if "__pycache__/" not in name}
 
 
 def expected(kind: str) -> set[str]:
     """The names that an archive of this kind has to hold; a wheel's metadata without its folder."""
-    source = {f"ccesa/{name}" for name in tracked("src/ccesa")}
+    source = {f"ccesa/{name}" for name in found("src/ccesa")}
     wheel = {"METADATA", "WHEEL", "RECORD", "licenses/LICENSE"}
     pages = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
-    modules = (name.removesuffix(".ts") for name in tracked("clients/typescript/src"))
+    modules = (name.removesuffix(".ts") for name in found("clients/typescript/src"))
     return {
         "ccesa wheel": source | wheel | {"entry_points.txt"},
         "ccesa sdist": {f"src/{name}" for name in source}
         | pages
         | {"pyproject.toml", "PKG-INFO", ".gitignore"},
         "ccesa-native wheel": wheel | {"ccesa_native.abi3.so"},
-        "ccesa-native sdist": tracked("native") | {"PKG-INFO"},
+        "ccesa-native sdist": found("native") | {"PKG-INFO"},
         "npm package": {f"dist/{name}{end}" for name in modules for end in (".js", ".js.map", ".d.ts")}
         | {"README.md", "LICENSE", "package.json"},
     }[kind]
@@ -55,7 +54,7 @@ def complaints(kind: str, held: Files) -> list[str]:
     """A line for every file that is missing, does not belong there, or names this machine."""
     due, names = expected(kind), {re.sub(r"^[^/]+\.dist-info/", "", name) for name in held}
     return [
-        *(f"{kind}: {name} is missing: is it committed?" for name in sorted(due - names)),
+        *(f"{kind}: {name} is missing" for name in sorted(due - names)),
         *(f"{kind}: {name} does not belong there" for name in sorted(names - due)),
         *(f"{kind}: {line}" for line in local(held)),
     ]
@@ -68,7 +67,7 @@ def local(held: Files) -> list[str]:
     found = (
         name for name, content in sorted(held.items()) if any(one.encode() in content for one in folders)
     )
-    return [f"{name} names a folder of this machine" for name in found]
+    return [f"{name} names a folder of this machine" for name in naming]
 
 
 def relative_links(page: str) -> list[str]:

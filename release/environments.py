@@ -52,8 +52,8 @@ class Environment(NamedTuple):
     def smoke(self) -> str:
         """Do some work in it, and return what was done."""
         kernel = "native" if self.compiled else "pure"
-        script = (ROOT / "release" / "smoke.py", "--kernel", kernel, "--extras", *self.extras)
-        return run(self.bin / "python", "-I", *script).strip()
+        asked = ("--kernel", kernel, "--extras", *self.extras)
+        return run(self.bin / "python", "-I", ROOT / "release" / "smoke.py", *asked).strip()
 
     def bill(self, file: Path) -> None:
         """Write what is installed as CycloneDX, the same bytes each time."""

@@ -1,4 +1,4 @@
-"""The version, wherever it is written: ``python -m release.versions`` compares, and writes one given."""
+"""The version, wherever it is written: ``python -m release.versions`` compares, or writes another."""
 
 import re
 import sys
@@ -90,12 +90,15 @@ def _parts(version: str) -> tuple[str, str | None, str | None]:
 
 
 def main() -> None:
-    """Write the version that is given, if one is; say where others are."""
+    """Write the version that is given, if one is; print it, or exit with the places that disagree."""
     for version in sys.argv[1:2]:
         _parts(version)
         for place in PLACES:
             place.write(ROOT, version)
-    sys.exit("\n".join(disagreements()) or None)
+    wrong = disagreements()
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(current())
 
 
 if __name__ == "__main__":
