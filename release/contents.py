@@ -25,7 +25,7 @@ def files(archive: Path) -> Files:
         return {name.partition("/")[2]: file.read() for name, file in read if file is not None}
 
 
-def found(folder: str) -> set[str]:
+def files_in(folder: str) -> set[str]:
     """The files of a folder of the checkout, named from there, without what Python compiled."""
     top = ROOT / folder
     files = (path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file())
@@ -34,17 +34,17 @@ def found(folder: str) -> set[str]:
 
 def expected(kind: str) -> set[str]:
     """The names that an archive of this kind has to hold; a wheel's metadata without its folder."""
-    source = {f"ccesa/{name}" for name in found("src/ccesa")}
+    source = {f"ccesa/{name}" for name in files_in("src/ccesa")}
     wheel = {"METADATA", "WHEEL", "RECORD", "licenses/LICENSE"}
     pages = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
-    modules = (name.removesuffix(".ts") for name in found("clients/typescript/src"))
+    modules = (name.removesuffix(".ts") for name in files_in("clients/typescript/src"))
     return {
         "ccesa wheel": source | wheel | {"entry_points.txt"},
         "ccesa sdist": {f"src/{name}" for name in source}
         | pages
         | {"pyproject.toml", "PKG-INFO", ".gitignore"},
         "ccesa-native wheel": wheel | {"ccesa_native.abi3.so"},
-        "ccesa-native sdist": found("native") | {"PKG-INFO"},
+        "ccesa-native sdist": files_in("native") | {"PKG-INFO"},
         "npm package": {f"dist/{name}{end}" for name in modules for end in (".js", ".js.map", ".d.ts")}
         | {"README.md", "LICENSE", "package.json"},
     }[kind]
@@ -64,10 +64,12 @@ def local(held: Files) -> list[str]:
     """A line for every file that names the checkout, or a folder in which packages are built."""
     folders = [f"{ROOT}/{name}" for name in ("src", "native", "build", "clients")]
     folders += [f"{tempfile.gettempdir()}/{name}" for name in ("build-", "pip-")]
-    found = (
-        name for name, content in sorted(held.items()) if any(one.encode() in content for one in folders)
-    )
-    return [f"{name} names a folder of this machine" for name in naming]
+    return [
+        f"{name} names a folder of this machine: {folder}"
+        for name, content in sorted(held.items())
+        for folder in folders
+        if folder.encode() in content
+    ]
 
 
 def relative_links(page: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Every kernel, with whatever instructions, gives the bytes of ``pure`` and of a sum made word by word."""
 
 import os
-import re
 import sys
 import threading
 import tomllib
