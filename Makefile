@@ -172,7 +172,7 @@ $(TOOLS)/.installed: release/requirements.txt
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-release-check: $(TOOLS)/.installed $(if $(call yes,$(QUICK)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
+release-check: $(TOOLS)/.installed $(if $(or $(call yes,$(QUICK)),$(CCESA_WITHOUT_NODE)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
 	$(TOOLS)/bin/python -m release $(if $(call yes,$(QUICK)),--quick) --pythons $(PYTHONS)
 
 lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their form, and what they may do
