@@ -1,13 +1,18 @@
 """The figure: a photograph that a client trained with, beside what the attack makes of each scheme."""
 
+import io
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 from experiments.faces import Faces, Images
 from experiments.softmax import Federation
 
-SHOWN = 5
+SHOWN = 4
+#: Shades of grey: masked models are noise, which no format makes small.
+GREYS = 16
 #: Titles of the columns that are no attack.
 PHOTOGRAPH, MEAN = "a photograph that\nthe client trained with", "mean of the person's\nphotographs"
 
@@ -27,7 +32,7 @@ def draw(
     for column, (title, images) in zip(panels.T, shown.items(), strict=True):
         column[0].set_title(title, fontsize=8)
         for panel, person in zip(column, people, strict=True):
-            panel.imshow(images[person].reshape(known.size), cmap="gray")
+            panel.imshow(images[person].reshape(known.size), cmap="gray", interpolation="nearest")
             panel.set(xticks=[], yticks=[])
     for panel, person in zip(panels[:, 0], people, strict=True):
         panel.set_ylabel(f"person {person + 1}")
@@ -42,4 +47,14 @@ def draw(
 
 def _title(name: str, found: dict[str, Any]) -> str:
     rate = found["rate"]
-    return f"{name}\n{rate['mean']:.1%} identified\n({rate['lowest']:.1%} to {rate['highest']:.1%})"
+    least, most = f"{rate['lowest']:.1%}", f"{rate['highest']:.1%}"
+    span = "with every seed" if least == most else f"({least} to {most})"
+    return f"{name}\n{rate['mean']:.1%} identified\n{span}"
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write the figure in a few shades of grey."""
+    whole = io.BytesIO()
+    figure.savefig(whole, dpi=100)
+    with Image.open(whole) as image:
+        image.convert("L").quantize(GREYS).save(file, optimize=True)

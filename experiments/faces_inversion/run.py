@@ -28,7 +28,7 @@ from ccesa.thresholds import Fixed, Threshold
 from experiments import faces, rounds, seeds, softmax
 from experiments.arguments import run
 from experiments.faces import Faces, Images
-from experiments.faces_inversion.picture import draw
+from experiments.faces_inversion.picture import draw, save
 from experiments.record import Key
 from experiments.seeds import Seeds, spread
 from experiments.softmax import Federation, Model
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     data = softmax.federation(known, wanted.seed)
     shown = attacked(data, replace(effort, repeats=1), wanted.seed)
     columns = {name: tries[0] for name, tries in shown}
-    draw(known, data, columns, result).savefig(wanted.output / "faces_inversion.png", dpi=110)
+    save(draw(known, data, columns, result), wanted.output / "faces_inversion.png")
 
 
 if __name__ == "__main__":

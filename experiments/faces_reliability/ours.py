@@ -26,7 +26,7 @@ class Stage:
     """A model before a round: what its clients send, and the stages that follow from it."""
 
     data: Federation
-    quantizer: Quantizer
+    quantizer: Quantizer[Model]
     #: Of the round: the last one is its number.
     seeds: tuple[int, ...]
     model: Model
@@ -87,11 +87,14 @@ class Run:
         return history(self.series.name, self.accuracy, self.outcomes) | more
 
 
+def quantizer(data: Federation) -> Quantizer[Model]:
+    """Return what turns these clients' updates into words."""
+    return Quantizer.for_model(softmax.new_model(data), clients=data.clients, clip=softmax.LARGEST_UPDATE)
+
+
 def by_our_server(data: Federation, gone: list[Dropouts], seed: int) -> list[dict[str, Any]]:
     """Train every series through real rounds with these dropouts."""
-    model = softmax.new_model(data)
-    quantizer = Quantizer.for_model(model, clients=data.clients, clip=softmax.LARGEST_UPDATE)
-    first = Stage(data, quantizer, (seed, 1, 0), model)
+    first = Stage(data, quantizer(data), (seed, 1, 0), softmax.new_model(data))
     runs = [Run(series, first) for series in all_series(data.clients)]
     for number, dropouts in enumerate(gone, 1):
         for one in runs:

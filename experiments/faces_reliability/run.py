@@ -16,8 +16,7 @@ from typing import Any
 
 from experiments import faces, rounds, seeds, softmax
 from experiments.arguments import run
-from experiments.faces import Faces
-from experiments.faces_reliability.ours import by_our_server
+from experiments.faces_reliability.ours import by_our_server, quantizer
 from experiments.faces_reliability.paper_rule import by_the_paper, lost_rate
 from experiments.faces_reliability.picture import draw
 from experiments.faces_reliability.series import CONNECTIONS, PLANNED_FOR, named
@@ -84,16 +83,25 @@ def drawn_rates(clients: int, drawn: int, seed: int) -> list[dict[str, Any]]:
     ]
 
 
+def shared(data: Federation) -> dict[str, Any]:
+    """What is the same for every seed."""
+    made = quantizer(data)
+    return {
+        "clients": data.clients,
+        "photographs": {"train": data.train.shape[1], "test": data.test.shape[1]},
+        "pixels": data.train.shape[2],
+        "parameters": made.layout.size,
+        "error_bound": made.error_bound,
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     wanted = seeds.parse(__doc__, HERE, "a few rounds on small images, two seeds", arguments)
     effort = QUICK if wanted.quick else FULL
     key = Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
-    known: Faces = faces.whole(wanted.data, wanted.quick).smaller(effort.shrink)
-    about = {
-        "clients": known.persons,
-        "pixels": known.size[0] * known.size[1],
-        "drawn": drawn_rates(known.persons, effort.drawn, wanted.seed),
-    }
+    known = faces.whole(wanted.data, wanted.quick).smaller(effort.shrink)
+    first = softmax.federation(known, wanted.seed)
+    about = shared(first) | {"drawn": drawn_rates(known.persons, effort.drawn, wanted.seed)}
 
     def one(seed: int) -> dict[str, Any]:
         return one_seed(softmax.federation(known, seed), effort.rounds, seed)
