@@ -390,6 +390,7 @@ def test_faces_reliability(packed, monkeypatch, tmp_path):
     assert ours["SA, p = 1, t = 5"]["ends"] == {"aggregate": 3}
     # With everybody in, secure rounds and the plain mean train the same model.
     assert ours["SA, p = 1, t = 5"]["accuracy"] == calm["paper_rule"][0]["accuracy"]
+    assert all(is_sa_with_delays(curve, calm["paper_rule"][0]) for curve in calm["paper_rule"])
     assert (output / "faces_reliability.png").stat().st_size > 10_000
     data = softmax.federation(faces.load(packed).smaller(2), 2)
     again = reliability.one_dropout(data, 0.1, 3, 2)
@@ -399,6 +400,20 @@ def test_faces_reliability(packed, monkeypatch, tmp_path):
     first = found["summary"][0]
     assert (first["rounds"], first["lost_in_all"], first["survivors"]) == (6, 0, PERSONS)
     assert set(first["behind_sa"].values()) == {0}, "SA is never behind itself"
+
+
+def is_sa_with_delays(curve, sa):
+    """Whether all that a lost round costs is a round of training."""
+    kept = [value for number, value in enumerate(curve["accuracy"], 1) if number not in curve["lost"]]
+    return kept == sa["accuracy"][: len(kept)]
+
+
+def test_without_dropouts_lost_rounds_are_delays():
+    """As the page says, with every seed."""
+    for seed in results(reliability.HERE)["seeds"].values():
+        sa, sparse, *_ = seed["dropouts"][0]["paper_rule"]
+        assert sparse["lost"]
+        assert is_sa_with_delays(sparse, sa)
 
 
 def test_series_with_equal_sums_are_trained_once(packed, monkeypatch):
