@@ -1,8 +1,8 @@
 """The pages of the site: all are in the navigation, all names in the reference, and what they show comes out.
 
-A page of the tutorial or of the recipes is followed from top to bottom in an empty folder. Blocks with a title
-are files. A ``text`` block after one of Python is what it prints, and so are the lines after a command; ``…``
-stands for anything. Commands that do not end by themselves, or change the machine, are only read.
+A page of the tutorial or of the recipes is followed from top to bottom in an empty folder. Blocks with a
+title are files. A ``text`` block after one of Python is what it prints, and so are the lines after a command;
+``…`` stands for anything. Commands that do not end by themselves, or change the machine, are only read.
 """
 
 import contextlib
@@ -27,7 +27,22 @@ BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```$', re.MULTILINE | r
 #: Bytes that are others whenever something is run: in hexadecimal, as a digest, as a key.
 RANDOM = re.compile(r"\b(?:[0-9a-f]{4}\s+){15}[0-9a-f]{4}\b|\b[0-9a-f]{8}\b|[\w+/]{43}=")
 #: Words of a command that is not run here.
-NOT_RUN = {"audit", "for", "make", "git", "cd", ".", "serve", "join", "pip", "flwr", "sudo", "export", "results", "demo"}
+NOT_RUN = {
+    "audit",
+    "for",
+    "make",
+    "git",
+    "cd",
+    ".",
+    "serve",
+    "join",
+    "pip",
+    "flwr",
+    "sudo",
+    "export",
+    "results",
+    "demo",
+}
 
 
 class Nav(yaml.SafeLoader):
@@ -60,7 +75,9 @@ def test_a_public_name_is_in_the_reference():
     shown = set()
     for page in (DOCS / "reference").glob("*.md"):
         shown |= set(re.findall(r"^::: ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
-    names = {f"ccesa.{one.name}" for one in public_names()} | {f"ccesa.privacy.{name}" for name in privacy.__all__}
+    names = {f"ccesa.{one.name}" for one in public_names()} | {
+        f"ccesa.privacy.{name}" for name in privacy.__all__
+    }
     aliases = {f"ccesa.{name}" for name in privacy.__all__}  # shown where they are
     places = {"ccesa.AggregatedModels": "ccesa.simulate.AggregatedModels"}
     places |= {f"ccesa.{name}": f"ccesa.quantize.{name}" for name in ("Mean", "Quantized")}
@@ -70,7 +87,9 @@ def test_a_public_name_is_in_the_reference():
 
 def test_every_failure_is_in_the_recipe_for_failures():
     text = (DOCS / "how-to" / "failures.md").read_text(encoding="utf-8")
-    kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.CcesaError)]
+    kinds = [
+        one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.CcesaError)
+    ]
     assert len(kinds) > 20
     for kind in kinds:
         if kind is not errors.CcesaError:
@@ -102,7 +121,9 @@ def output_of(call) -> str:
 
 def fits(printed: str, shown: str) -> bool:
     """Whether something was printed as it is shown, up to spaces at the ends of lines and random bytes."""
-    printed, shown = (RANDOM.sub("(random)", re.sub(r" +$", "", one.strip(), flags=re.M)) for one in (printed, shown))
+    printed, shown = (
+        RANDOM.sub("(random)", re.sub(r" +$", "", one.strip(), flags=re.M)) for one in (printed, shown)
+    )
     return bool(re.fullmatch(re.escape(shown).replace("…", ".*"), printed, re.DOTALL))
 
 

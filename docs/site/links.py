@@ -1,4 +1,4 @@
-"""Pages from elsewhere in the repository, and links that leave docs/: they work on the site as on the forge."""
+"""Pages from elsewhere in the repository, and links that leave docs/, work on the site as on the forge."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""Pages that are made when the site is built: the command line, and a navigation in which folders may stand."""
+"""What is made when the site is built: the page of the command line, and folders in the navigation."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,9 @@ def unfolded(entry: Any, docs: Path) -> Any:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put every command, its options and what they mean on the page of the command line."""
-    return re.sub(MARK, lambda _: "\n".join(commands()), markdown) if page.file.src_uri == COMMAND else markdown
+    return (
+        re.sub(MARK, lambda _: "\n".join(commands()), markdown) if page.file.src_uri == COMMAND else markdown
+    )
 
 
 def commands() -> Iterator[str]:
