@@ -1,5 +1,7 @@
 """All exceptions of the package form one tree.
 
+::
+
     CcesaError
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
