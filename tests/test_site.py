@@ -49,6 +49,21 @@ def test_a_link_leads_to_the_site_or_to_the_repository(uri, link, leads):
         assert shown(text % link, uri) == text % leads
 
 
+def test_a_notebook_leads_to_pages():
+    notebook = File.generated(CONFIG, "notebooks/one.ipynb", content="")
+    page = Page(None, notebook, CONFIG)
+    html = (
+        '<a href="../security.md#workers">word</a> <a href="#here">word</a> <a href="../../vectors">word</a>'
+    )
+    found = links.on_page_content(html, page, CONFIG, FILES)
+    assert found == (
+        '<a href="../security.html#workers">word</a> <a href="#here">word</a> '
+        '<a href="../reference/vectors.html">word</a>'
+    )
+    with pytest.raises(PluginError, match="there is no"):
+        links.on_page_content('<a href="nowhere.ipynb">', page, CONFIG, FILES)
+
+
 @pytest.mark.parametrize("text", ["`[word](nowhere.md)`", "```md\n[word](nowhere.md)\n```"])
 def test_code_has_no_links(text):
     assert shown(text, "index.md") == text

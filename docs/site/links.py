@@ -27,13 +27,20 @@ ELSEWHERE = re.compile(r"[a-z]+:|#")
 
 
 def with_links(text: str, change: Callable[[str], str]) -> str:
-    """Return Markdown with each target of a link changed, where it is a path."""
+    """Return Markdown with each target of a link changed up to its #, where it is a path."""
     parts = CODE.split(text)
-    parts[::2] = [
-        TARGET.sub(lambda one: one[0] if ELSEWHERE.match(one[0]) else change(one[0]), part)
-        for part in parts[::2]
-    ]
+    parts[::2] = [changed(part, change) for part in parts[::2]]
     return "".join(parts)
+
+
+def changed(text: str, change: Callable[[str], str]) -> str:
+    """Return text without code with each target changed."""
+
+    def one(found: re.Match[str]) -> str:
+        path, mark, anchor = found[0].partition("#")
+        return found[0] if ELSEWHERE.match(found[0]) else change(path) + mark + anchor
+
+    return TARGET.sub(one, text)
 
 
 def links(text: str) -> Iterator[str]:
@@ -79,20 +86,34 @@ def outside_pictures(page: File, config: MkDocsConfig) -> Iterator[str]:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links lead to pages and pictures of the site, else to the repository's address."""
-    uris = {at_home(file.src_uri, config): file.src_uri for file in files}
-    uris |= {file.src_uri: file.src_uri for file in files if Path(file.src_uri).suffix in PICTURES}
-    source = at_home(page.file.src_uri, config)
 
     def change(link: str) -> str:
-        path, hash_, anchor = link.partition("#")
-        path = target_of(source, path)
-        uri = uris.get(path) or uris.get(f"{path}/README.md")
-        if uri:
-            return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + hash_ + anchor
-        kind = "tree" if (ROOT / path).is_dir() else "blob"
-        return f"{config.repo_url}/{kind}/{config.extra['revision']}/{path}{hash_}{anchor}"
+        file, address = destination(page, link, config, files)
+        return (
+            posixpath.relpath(file.src_uri, posixpath.dirname(page.file.src_uri) or ".") if file else address
+        )
 
     return with_links(markdown, change)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Do the same in a notebook, which is HTML already."""
+
+    def change(link: str) -> str:
+        file, address = destination(page, link, config, files)
+        return file.url_relative_to(page.file) if file else address
+
+    return changed(html, change) if page.file.src_uri.endswith(".ipynb") else html
+
+
+def destination(page: Page, link: str, config: MkDocsConfig, files: Files) -> tuple[File | None, str]:
+    """Return the site's file that a link leads to, if there is one, and its address in the repository."""
+    path = target_of(at_home(page.file.src_uri, config), link)
+    homes = {at_home(file.src_uri, config): file for file in files}
+    homes |= {file.src_uri: file for file in files if Path(file.src_uri).suffix in PICTURES}
+    kind = "tree" if (ROOT / path).is_dir() else "blob"
+    address = f"{config.repo_url}/{kind}/{config.extra['revision']}/{path}"
+    return homes.get(path) or homes.get(f"{path}/README.md"), address
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
