@@ -1,7 +1,7 @@
 """Takes the pictures of the built site that are in docs/pictures: ``python docs/site/pictures.py``.
 
-On the way every page is opened on a small screen. It fails where one is wider than that, logs something or asks
-another machine, or where search finds nothing. Pages are opened as files, the hardest case.
+On the way every page is opened on a small screen. It fails where one is wider than that, logs something or
+asks another machine, or where search finds nothing. Pages are opened as files, the hardest case.
 """
 
 import io
@@ -28,11 +28,15 @@ def opened(browser: Browser, path: str, width: int, colours: str, wrong: list[st
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
     page.on("console", lambda message: wrong.append(f"{path} logs {message.text}"))
     page.on("pageerror", lambda error: wrong.append(f"{path}: {error}"))
-    page.on("request", lambda one: one.url.startswith("file:") or wrong.append(f"{path} asks {one.url}"))
+    page.on("request", lambda one: wrong.extend(elsewhere(path, one.url)))
     page.goto((SITE / path).as_uri())
     if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
         wrong.append(f"{path} is {wide} wide on a screen of {width}")
     return page
+
+
+def elsewhere(path: str, url: str) -> list[str]:
+    return [] if url.startswith("file:") else [f"{path} asks {url}"]
 
 
 def taken(page: Page, name: str) -> None:
