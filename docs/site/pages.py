@@ -19,8 +19,7 @@ MARK = re.compile(r"<!-- made here: (.*) -->")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of a folder where the navigation names the folder."""
-    config.nav = [unfolded(entry, Path(config.docs_dir)) for entry in config.nav or []]
-    config.nav = [entry for entry in config.nav if entry]
+    config.nav = unfolded(config.nav, Path(config.docs_dir))
     return config
 
 
