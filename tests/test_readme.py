@@ -200,8 +200,19 @@ def test_the_pictures_are_drawn():
     texts = [{text.get_text() for text in figure.findobj(Text)} for figure in drawn]
     assert {"every bit\nthe same", "dropped\nout", "the sum over 37"} <= texts[0]
     assert {" 29 MB", " 1.2 MB", " 14 kB"} <= texts[1]
-    assert all(number in README for number in ("29 MB", "1.2 MB", "14 kB", "38, a hundred thousand 46"))
+    assert all(
+        number in README
+        for number in ("29 MB", "1.2 MB", "14 kB", "38 for a thousand", "46 for a hundred thousand")
+    )
     assert [plan.degree for plan in plans[1:]] == [38, 46]
+
+
+def test_links_within_the_page_lead_to_a_heading():
+    titles = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    places = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    links = re.findall(r"\]\(#([^)]+)\)", README)
+    assert links
+    assert set(links) <= places
 
 
 def test_links_lead_somewhere():
