@@ -1,7 +1,5 @@
 """All exceptions of the package form one tree.
 
-::
-
     CcesaError
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
