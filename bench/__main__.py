@@ -1,4 +1,4 @@
-"""Runs everything and says how far it is; writes results.json, docs/performance.md and the README's claims."""
+"""Runs all and says how far it is; writes results.json, docs/performance.md and the README's claims."""
 
 import argparse
 import json

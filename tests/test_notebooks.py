@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def test_what_is_kept_does_not_tell_who_ran_it(name):
         assert {one["output_type"] for one in cell["outputs"]} <= {"stream", "display_data"}
         assert all(one.get("name", "stdout") == "stdout" for one in cell["outputs"])
     assert not any(word in text for word in ("/home/", "/usr/", "site-packages"))
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_links_lead_somewhere(name):
+    notebook = json.loads((HERE / f"{name}.ipynb").read_text(encoding="utf-8"))
+    text = "".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert links
+    assert all((HERE / link).is_file() for link in links)
 
 
 @pytest.mark.slow
