@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.cifar import SIDE
-from experiments.sgd import LEARNING_RATE, LONGEST_SLOPE, MOMENTUM, TOGETHER
+from experiments.kernels import Plain, fastest
+from experiments.sgd import LONGEST_SLOPE, TOGETHER
 from experiments.vgg import Images, Network, Tensor
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -25,67 +26,6 @@ else:
 _ALIGNED = 32
 
 
-def patches(x: Tensor) -> Tensor:
-    """Turn images (number, height, width, channels) into matrices: for every place the nine around it."""
-    number, height, width, channels = x.shape
-    around = functional.pad(x, (0, 0, 1, 1, 1, 1))
-    taps = [around[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
-    return torch.stack(taps, 3).view(number, height * width, 9 * channels)
-
-
-def folded(slopes: Tensor, height: int, width: int) -> Tensor:
-    """The way back: every place adds up its slopes in the patches of the nine around it."""
-    parts = slopes.view(slopes.shape[0], height, width, 9, -1)
-    total: Tensor = 0.0
-    for tap in range(9):
-        down, right = tap // 3, tap % 3
-        part = functional.pad(parts[:, :, :, tap].float(), (0, 0, right, 2 - right, down, 2 - down))
-        total = total + part
-    return total[:, 1:-1, 1:-1].to(slopes.dtype)
-
-
-def unpooled(slope: Tensor, answer: Tensor, winners: Tensor) -> Tensor:
-    """The slope before a pooling by two: of every four places the largest has it, if it is above 0."""
-    number, height, width, channels = slope.shape
-    rows, columns = (torch.arange(2 * size, device=slope.device).view(size, 2) for size in (height, width))
-    places = 2 * width * rows[:, :, None, None] + columns
-    chosen = (winners[:, :, None, :, None] == places[..., None]) & (answer > 0)[:, :, None, :, None]
-    return torch.where(chosen, slope[:, :, None, :, None], 0).view(number, 4 * height * width, channels)
-
-
-def moved(rows: Tensor, momentum: Tensor, short: Tensor, slopes: Tensor, cut: Tensor) -> None:
-    """A step of SGD with momentum for every client, whose slope is shortened by ``cut``."""
-    speed = momentum * MOMENTUM + slopes * cut[:, None]
-    place = rows - LEARNING_RATE * speed
-    momentum.copy_(speed)
-    rows.copy_(place)
-    short.copy_(place)
-
-
-class Fused:
-    """The four functions above; where there is a GPU each as one kernel, for any number of images."""
-
-    def __init__(self, device: str) -> None:
-        self._fuses = device == "cuda"
-        if self._fuses:
-            torch._dynamo.config.recompile_limit = 64  # noqa: SLF001  # one for each shape of a layer
-        self.patches, self.folded = self._kernel(patches), self._kernel(folded)
-        self.unpooled, self.moved = self._kernel(unpooled), self._kernel(moved)
-
-    def _kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if not self._fuses:
-            return function
-        compiled = torch.compile(function)
-
-        def called(*arrays: Any) -> Any:
-            for array in arrays:
-                if isinstance(array, torch.Tensor):
-                    torch._dynamo.maybe_mark_dynamic(array, 0)  # noqa: SLF001  # it has no other name
-            return compiled(*arrays)
-
-        return called
-
-
 @dataclass(kw_only=True, eq=False)
 class Layer:
     """A convolution, with the pooling behind it if there is one, and what it keeps for the way back."""
@@ -96,7 +36,7 @@ class Layer:
     inner: int
     side: int
     pools: bool
-    fused: Fused
+    kernels: Plain
     columns: Tensor = None
     winners: Tensor = None
     answer: Tensor = None
@@ -104,7 +44,7 @@ class Layer:
     def forward(self, x: Tensor, short: Tensor) -> Tensor:
         """What the next layer sees of ``x``."""
         kernel = short[:, self.weights].unflatten(1, (self.outer, -1)).transpose(1, 2)
-        self.columns = self.fused.patches(x.flatten(0, 1)).view(len(short), -1, 9 * self.inner)
+        self.columns = self.kernels.patches(x.flatten(0, 1)).view(len(short), -1, 9 * self.inner)
         return self._answered(torch.baddbmm(short[:, None, self.biases], self.columns, kernel), len(short))
 
     def first(self, columns: Tensor, short: Tensor) -> Tensor:
@@ -118,14 +58,12 @@ class Layer:
         return functional.pad(with_biases, (0, wide - with_biases.shape[2])).transpose(1, 2)
 
     def _answered(self, y: Tensor, group: int) -> Tensor:
-        """The largest of four commutes with the larger of it and 0, so that is taken of fewer numbers."""
-        side = self.side
+        whole = y.view(-1, self.side, self.side, self.outer)
         if self.pools:
-            whole = y.view(-1, side, side, self.outer).permute(0, 3, 1, 2)
-            y, winners = functional.max_pool2d(whole, 2, return_indices=True)
-            self.winners, side = winners.permute(0, 2, 3, 1), side // 2
-            y = y.permute(0, 2, 3, 1)
-        self.answer = y.relu_().reshape(group, -1, side, side, self.outer)
+            seen, self.winners = self.kernels.pooled(whole)
+        else:
+            seen = whole.relu_()
+        self.answer = seen.unflatten(0, (group, -1))
         return self.answer
 
     def backward(self, slope: Tensor, short: Tensor, slopes: Tensor) -> Tensor:
@@ -136,7 +74,7 @@ class Layer:
         torch.bmm(flat.transpose(1, 2), self.columns, out=into)
         kernel = short[:, self.weights].unflatten(1, (self.outer, -1))
         given = torch.bmm(flat, kernel).view(-1, self.side**2, 9 * self.inner)
-        return self.fused.folded(given, self.side, self.side).unflatten(0, (len(short), -1))
+        return self.kernels.folded(given, self.side).unflatten(0, (len(short), -1))
 
     def backward_first(self, slope: Tensor, slopes: Tensor) -> None:
         found = torch.bmm(self._unpooled(slope).transpose(1, 2), self.columns)
@@ -147,7 +85,7 @@ class Layer:
         """The slope before pooling, (group, places, channels)."""
         if self.pools:
             around = (slope.flatten(0, 1), self.answer.flatten(0, 1), self.winners)
-            slope = self.fused.unpooled(*around)
+            slope = self.kernels.unpooled(*around)
         else:
             slope = torch.ops.aten.threshold_backward(slope, self.answer, 0)
         return slope.view(len(self.answer), -1, self.outer)
@@ -164,8 +102,8 @@ class Clients:
         # Products in the shorter type, everything that is added up in 32 bits.
         kind = {"dtype": images.x.dtype, "device": self.device}
         self._short, self._slopes = (torch.zeros(shape, **kind) for _ in range(2))
-        self._fused = Fused(self.device.type)
-        self._layers, self._last = _layers(network, self._fused)
+        self._kernels = fastest(self.device.type)
+        self._layers, self._last = _layers(network, self._kernels)
         self._columns = _first_columns(images.x)
 
     def each(self, starts: Sequence[Tensor], plans: Tensor, take: Callable[[int, Tensor], None]) -> None:
@@ -199,7 +137,7 @@ class Clients:
             self._slope(plans[:, step], short, slopes)
             length = torch.linalg.vector_norm(slopes, dim=1, dtype=torch.float32)
             cut = (LONGEST_SLOPE / length).clamp(max=1.0)
-            self._fused.moved(rows, momentum, short, slopes, cut)
+            self._kernels.moved(rows, momentum, short, slopes, cut)
 
     def _slope(self, which: Tensor, short: Tensor, slopes: Tensor) -> None:
         """The slope of each client's mean loss over its images."""
@@ -225,7 +163,7 @@ class Clients:
         return torch.bmm(slope, kernel)
 
 
-def _layers(network: Network, fused: Fused) -> tuple[list[Layer], tuple[slice, slice]]:
+def _layers(network: Network, kernels: Plain) -> tuple[list[Layer], tuple[slice, slice]]:
     """Where each layer's arrays lie in a row; the last ones are the classifier's."""
     ends = [0]
     for size in network.sizes:
@@ -241,7 +179,7 @@ def _layers(network: Network, fused: Fused) -> tuple[list[Layer], tuple[slice, s
                 inner=inner,
                 side=side,
                 pools=pools,
-                fused=fused,
+                kernels=kernels,
             )
         )
         side = side // 2 if pools else side
@@ -252,6 +190,6 @@ def _first_columns(x: Tensor) -> Tensor:
     """The patches of all images, which every step needs again, with a column of ones."""
     made = []
     for part in x.permute(0, 2, 3, 1).split(1000):
-        filled = functional.pad(patches(part), (0, 1), value=1.0)
+        filled = functional.pad(Plain().patches(part), (0, 1), value=1.0)
         made.append(functional.pad(filled, (0, -filled.shape[2] % _ALIGNED)))
     return torch.cat(made)

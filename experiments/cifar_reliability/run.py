@@ -67,11 +67,11 @@ def train(effort: Effort, wanted: argparse.Namespace, files: dict[int, Path], st
                 trainer, kind, stage.all_histories(rounds, count), stage.Store(state, kind), known
             )
             mine["accuracy"][kind] = curves
-        found[str(seed)] = mine
-        complete = all(is_complete(found.get(str(one), {}), effort.rounds) for one in files)
-        result = {"note": NOTE, "clients": rounds.clients, "q_total": setup.DROPOUT, **about}
-        result |= {"schemes": rounds.names, "seeds": found}
-        record.save(file, result, key, started=started, complete=complete, spent=record.seconds(before))
+            found[str(seed)] = mine
+            complete = all(is_complete(found.get(str(one), {}), effort.rounds) for one in files)
+            result = {"note": NOTE, "clients": rounds.clients, "q_total": setup.DROPOUT, **about}
+            result |= {"schemes": rounds.names, "seeds": found}
+            record.save(file, result, key, started=started, complete=complete, spent=record.seconds(before))
     if complete:
         shutil.rmtree(wanted.state, ignore_errors=True)  # large, and of no more use
     _say(found, rounds.names)
