@@ -15,7 +15,14 @@ PICTURES = {".png", ".svg", ".jpg", ".gif"}
 #: Fenced blocks and spans of code, in which nothing is a link.
 CODE = re.compile(r"(^ *```.*?^ *```$|(?<!`)`[^`\n]+`(?!`)|``.+?``)", re.MULTILINE | re.DOTALL)
 #: Where a link leads: in Markdown, as a definition, or in HTML.
-TARGET = re.compile(r'(?<=\]\()[^)\s]+|(?<=\]: )\S+$|(?<=\bsrc=")[^"]+|(?<=\bhref=")[^"]+', re.MULTILINE)
+TARGET = re.compile(
+    r'(?<=\]\()[^)\s]+|(?<=\]: )\S+$|(?<=\bsrc=")[^"]+|(?<=\bsrcset=")[^"]+|(?<=\bhref=")[^"]+', re.MULTILINE
+)
+#: What a browser fetches by itself, from elsewhere.
+FETCHED = re.compile(
+    r"<(?:(?:script|img|iframe|source)\b[^>]*\bsrc(?:set)?|link\b[^>]*\brel=\"(?:stylesheet|preconnect|icon)\"[^>]*\bhref)"
+    r"=\"(?:https?:)?//[^\"]*"
+)
 ELSEWHERE = re.compile(r"[a-z]+:|#")
 
 
@@ -31,9 +38,10 @@ def with_links(text: str, change: Callable[[str], str]) -> str:
 
 def links(text: str) -> Iterator[str]:
     """Yield the paths that Markdown links to, without what follows a #."""
-    found: list[str] = []
-    with_links(text, lambda target: found.append(target.partition("#")[0]) or target)  # type: ignore[func-returns-value]
-    return iter(found)
+    for part in CODE.split(text)[::2]:
+        for target in TARGET.findall(part):
+            if not ELSEWHERE.match(target):
+                yield target.partition("#")[0]
 
 
 def at_home(uri: str, config: MkDocsConfig) -> str:
@@ -85,3 +93,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{config.repo_url}/{kind}/{config.extra['revision']}/{path}{hash_}{anchor}"
 
     return with_links(markdown, change)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Refuse a page that would fetch anything from another machine."""
+    if found := FETCHED.search(output):
+        raise PluginError(f"{page.file.src_uri} fetches {found[0]}")
+    return output

@@ -1,5 +1,6 @@
 """What is made when the site is built: the page of the command line, and folders in the navigation."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
+from ccesa import errors
 from ccesa.cli.app import app
 
-COMMAND = "reference/command.md"
-MARK = "<!-- all of them .* -->"
+MARK = re.compile(r"<!-- made here: (.*) -->")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -39,10 +40,15 @@ def unfolded(entry: Any, docs: Path) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put every command, its options and what they mean on the page of the command line."""
-    return (
-        re.sub(MARK, lambda _: "\n".join(commands()), markdown) if page.file.src_uri == COMMAND else markdown
-    )
+    """Put what is made here where a page says so. The first page has no others beside it to list."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
+    return re.sub(MARK, lambda mark: "\n".join(MADE[mark[1]]()), markdown)
+
+
+def tree() -> Iterator[str]:
+    """Yield the tree of exceptions, as their module has it."""
+    yield from ["```text", inspect.cleandoc(errors.__doc__.partition("::")[2]), "```"]
 
 
 def commands() -> Iterator[str]:
@@ -78,3 +84,7 @@ def spelled(names: str) -> str:
 
 def escaped(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*")
+
+
+#: What pages ask for.
+MADE = {"the tree": tree, "the commands": commands}

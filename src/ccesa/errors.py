@@ -1,30 +1,32 @@
 """All exceptions of the package form one tree.
 
-CcesaError
-├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
-│   ├── ConfigError            parameters that cannot work, or cannot work safely
-│   │   ├── ImpossiblePlan     demands that no graph can meet
-│   │   ├── TaskSpent          this client has contributed to this task as often as it may
-│   │   ├── BudgetSpent        one more vector would tell more than the site's budget allows
-│   │   └── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
-│   ├── VectorError            input of the wrong length, type or range
-│   ├── OrderError             a call that the current step does not allow
-│   └── OverlappingSums (.clients) partial sums that contain the same clients
-├── MalformedMessage           bytes that are not a message; Client and Server raise one of the next two
-├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
-├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
-├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
-│   ├── LateMessage            its step has closed
-│   └── ConflictingMessage     it answered before, differently; the first answer is kept
-└── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one may have lied
-    ├── TooFewClients
-    ├── Unreliable (.clients)  a secret has too few live share holders
-    ├── Disconnected (.component)  unmasking would open a partial sum
-    ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
-    │   └── CorruptSeeds           or it can, and this client lied about what follows from it
-    ├── StaleCheckpoint (.step)    a step has been opened since by another server
-    ├── AttemptsSpent      too few clients may contribute to the task once more
-    └── RoundsLost         a training is over: all its rounds failed, or too many in a row
+::
+
+    CcesaError
+    ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
+    │   ├── ConfigError            parameters that cannot work, or cannot work safely
+    │   │   ├── ImpossiblePlan     demands that no graph can meet
+    │   │   ├── TaskSpent          this client has contributed to this task as often as it may
+    │   │   ├── BudgetSpent        one more vector would tell more than the site's budget allows
+    │   │   └── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
+    │   ├── VectorError            input of the wrong length, type or range
+    │   ├── OrderError             a call that the current step does not allow
+    │   └── OverlappingSums (.clients) partial sums that contain the same clients
+    ├── MalformedMessage           bytes that are not a message; Client and Server raise one of the next two
+    ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
+    ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
+    ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
+    │   ├── LateMessage            its step has closed
+    │   └── ConflictingMessage     it answered before, differently; the first answer is kept
+    └── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one may have lied
+        ├── TooFewClients
+        ├── Unreliable (.clients)  a secret has too few live share holders
+        ├── Disconnected (.component)  unmasking would open a partial sum
+        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
+        │   └── CorruptSeeds           or it can, and this client lied about what follows from it
+        ├── StaleCheckpoint (.step)    a step has been opened since by another server
+        ├── AttemptsSpent      too few clients may contribute to the task once more
+        └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
 from collections.abc import Callable, Iterable
