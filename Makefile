@@ -177,7 +177,7 @@ $(VENV)/.docs: $(VENV)/.installed
 	@touch $@
 
 docs: install $(VENV)/.docs  ## the documentation site, strictly, into build/site
-	$(MKDOCS) build --strict --quiet
+	$(MKDOCS) build --strict
 	@echo "open build/site/index.html"
 
 docs-serve: install $(VENV)/.docs  ## the site while you write: http://127.0.0.1:8000, built again at every change
