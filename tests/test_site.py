@@ -98,6 +98,15 @@ def test_a_page_that_differs_from_the_forge_stops_the_build():
         lists.on_page_content("<p>- a - b</p>", page, CONFIG, Files([]))
 
 
+def test_a_picture_in_html_is_a_picture():
+    text = '<p>\n<img src="a.png" alt="a">\n</p>\n\nand <img src="b.png" alt="b"> in a line'
+    page = Page(None, File.generated(CONFIG, "page.md", content=text), CONFIG)
+    lists.on_page_markdown(text, page, CONFIG, Files([]))
+    assert lists.on_page_content(text, page, CONFIG, Files([])) == text
+    with pytest.raises(PluginError, match="on the forge"):
+        lists.on_page_content(text.replace("<img ", "<b ", 1), page, CONFIG, Files([]))
+
+
 def test_folders_in_the_navigation_are_their_pages(tmp_path):
     for name in ("b.md", "a.md", "README.md", "c.ipynb", "d.txt"):
         (tmp_path / "folder").mkdir(exist_ok=True)
