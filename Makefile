@@ -196,4 +196,4 @@ vectors: install  ## write vectors/*.json anew
 	$(BIN)/python vectors/make.py
 
 clean:  ## remove what make built
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz dist
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz dist
