@@ -30,7 +30,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce docs docs-serve lint format vectors clean
+.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce pictures notebooks docs docs-serve lint format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -163,6 +163,12 @@ bench: install  ## the tables of docs/performance.md
 reproduce: install  ## every table and figure of the paper, into build/; DATA=folder ONLY=name QUICK=1 AGAIN=1 OUTPUT=folder
 	$(if $(if $(ONLY),$(filter $(NEED_TORCH),$(ONLY)),all),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[experiments]')
 	$(BIN)/python -m experiments --data '$(DATA)' $(ONLY:%=--only %) $(if $(call yes,$(QUICK)),--quick) $(if $(call yes,$(AGAIN)),--again) $(if $(OUTPUT),--output '$(OUTPUT)')
+
+pictures: install  ## the two pictures of the front page, from a real round and real plans
+	$(BIN)/python -m docs.pictures.make
+
+notebooks: install  ## run the notebooks anew, with their outputs; ONLY=planner
+	$(BIN)/python -m docs.notebooks.execute $(ONLY)
 
 # Material's note about its successor is for those who choose a tool, not for those who build a page.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs

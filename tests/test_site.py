@@ -49,21 +49,6 @@ def test_a_link_leads_to_the_site_or_to_the_repository(uri, link, leads):
         assert shown(text % link, uri) == text % leads
 
 
-def test_a_notebook_leads_to_pages():
-    notebook = File.generated(CONFIG, "notebooks/one.ipynb", content="")
-    page = Page(None, notebook, CONFIG)
-    html = (
-        '<a href="../security.md#workers">word</a> <a href="#here">word</a> <a href="../../vectors">word</a>'
-    )
-    found = links.on_page_content(html, page, CONFIG, FILES)
-    assert found == (
-        '<a href="../security.html#workers">word</a> <a href="#here">word</a> '
-        '<a href="../reference/vectors.html">word</a>'
-    )
-    with pytest.raises(PluginError, match="there is no"):
-        links.on_page_content('<a href="nowhere.ipynb">', page, CONFIG, FILES)
-
-
 @pytest.mark.parametrize("text", ["`[word](nowhere.md)`", "```md\n[word](nowhere.md)\n```"])
 def test_code_has_no_links(text):
     assert shown(text, "index.md") == text
@@ -112,6 +97,15 @@ def test_a_page_that_differs_from_the_forge_stops_the_build():
         lists.on_page_content("<p>- a - b</p>", page, CONFIG, Files([]))
 
 
+def test_a_picture_in_html_is_a_picture():
+    text = '<p>\n<img src="a.png" alt="a">\n</p>\n\nand <img src="b.png" alt="b"> in a line'
+    page = Page(None, File.generated(CONFIG, "page.md", content=text), CONFIG)
+    lists.on_page_markdown(text, page, CONFIG, Files([]))
+    assert lists.on_page_content(text, page, CONFIG, Files([])) == text
+    with pytest.raises(PluginError, match="on the forge"):
+        lists.on_page_content(text.replace("<img ", "<b ", 1), page, CONFIG, Files([]))
+
+
 def test_folders_in_the_navigation_are_their_pages(tmp_path):
     for name in ("b.md", "a.md", "README.md", "c.ipynb", "d.txt"):
         (tmp_path / "folder").mkdir(exist_ok=True)
@@ -128,3 +122,30 @@ def test_every_command_and_option_is_on_its_page():
     for command in ("plan", "charter accept", "identity new", "ledger check", "serve", "join"):
         assert f" `ccesa {command}`\n" in text
     assert "| `--dropout-per-step Q\\|STEP=Q,...` | Instead of --dropout:" in text
+
+
+@pytest.mark.parametrize(
+    ("link", "leads"),
+    [
+        ("../security.md", "../security.html"),
+        ("../security.md#workers", "../security.html#workers"),
+        ("../how-to/plan.md", "../how-to/plan.html"),
+        ("https://elsewhere.example/a.md", "https://elsewhere.example/a.md"),
+        ("#one-call", "#one-call"),
+        ("../../vectors", "../reference/vectors.html"),
+        ("../../deploy/nginx.conf", "https://github.com/ccesa/ccesa/blob/main/deploy/nginx.conf"),
+    ],
+)
+def test_a_link_in_a_notebook_leads_to_what_became_of_the_file(link, leads):
+    assert linked(link, "notebooks/first_sum.ipynb") == f'<a href="{leads}">'
+    assert linked(link, "security.md") == f'<a href="{link}">'  # there links are changed before
+
+
+def test_a_link_in_a_notebook_that_leads_nowhere_stops_the_build():
+    with pytest.raises(PluginError, match="there is no"):
+        linked("nowhere.md", "notebooks/first_sum.ipynb")
+
+
+def linked(link: str, uri: str) -> str:
+    page = Page(None, FILES.get_file_from_path(uri), CONFIG)
+    return links.on_page_content(f'<a href="{link}">', page, CONFIG, FILES)

@@ -25,7 +25,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Write lists as the site's Markdown wants them."""
     tokens = COMMONMARK.parse(markdown)
     every = [one for token in tokens for one in (token, *(token.children or []))]
+    written = (one.content for one in every if one.type in ("html_block", "html_inline"))
     _counted[page.file.src_uri] = Counter(KINDS[one.type] for one in every if one.type in KINDS)
+    _counted[page.file.src_uri]["img"] += sum(text.count("<img ") for text in written)
     return rewritten(markdown.splitlines(), tokens)
 
 
