@@ -33,7 +33,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce release-check lint lint-workflows format vectors clean
+.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce pictures notebooks docs docs-serve release-check lint lint-workflows format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -181,6 +181,25 @@ lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their for
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(TOOLS)/bin/zizmor --offline --quiet --pedantic --strict-collection .github
+
+pictures: install  ## the two pictures of the front page, from a real round and real plans
+	$(BIN)/python -m docs.pictures.make
+
+notebooks: install  ## run the notebooks anew, with their outputs; ONLY=planner
+	$(BIN)/python -m docs.notebooks.execute $(ONLY)
+
+# Material's note about its successor is for those who choose a tool, not for those who build a page.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: install $(VENV)/.docs  ## the documentation site, strictly, into build/site
+	$(MKDOCS) build --strict
+	@echo "open build/site/index.html"
+
+docs-serve: install $(VENV)/.docs  ## the site while you write: http://127.0.0.1:8000, built again at every change
+	$(MKDOCS) serve --watch src --watch README.md
 
 lint: install  ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Runs everything, says how far it is, and writes bench/results.json and docs/performance.md."""
+"""Runs all and says how far it is; writes results.json, docs/performance.md and the README's claims."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import flower, report, scale
+from bench import claims, flower, report, scale
 from bench.parts import PARTS
 from bench.progress import say
 
@@ -36,6 +36,7 @@ def main() -> None:
     if only in GROWTH:
         scale.picture(results["scale"]["servers"]).savefig(HERE / "scale.png", dpi=150)
     PAGE.write_text(report.page(results))
+    claims.write()
     print(PAGE.read_text())
     say(f"written: {PAGE.relative_to(HERE.parent)}")
 

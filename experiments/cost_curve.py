@@ -37,27 +37,35 @@ def plans(demands: dict[str, Any]) -> list[Plan]:
     return found
 
 
+def curves(made: list[Plan], rates: Rates) -> dict[str, dict[str, tuple[list[int], list[float]]]]:
+    """Return by what a client pays, and by who names the price, the numbers of clients and the prices."""
+    vector = made[0].shape.vector_bytes
+    measures: dict[str, Callable[[Cost], float]] = {
+        "bytes per client beside its vector": lambda cost: cost.sent_bytes + cost.received_bytes - vector,
+        "seconds a client works (estimated)": lambda cost: cost.client_seconds or 0.0,
+    }
+    bills = {one.clients: bill(one, rates) for one in made}
+
+    def curve(of: Callable[[Bill], Cost | None], measure: Callable[[Cost], float]) -> Any:
+        priced = {clients: cost for clients, one in bills.items() if (cost := of(one)) is not None}
+        return list(priced), [measure(cost) for cost in priced.values()]
+
+    return {
+        name: {line: curve(of, measure) for line, of in LINES.items()} for name, measure in measures.items()
+    }
+
+
 def picture(made: list[Plan], rates: Rates) -> Figure:
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     panels = figure.subplots(1, 2)
-    vector = made[0].shape.vector_bytes
-    bills = {one.clients: bill(one, rates) for one in made}
-    _lines(panels[0], bills, lambda cost: cost.sent_bytes + cost.received_bytes - vector)
-    _lines(panels[1], bills, lambda cost: cost.client_seconds)
-    panels[0].set_ylabel("bytes per client beside its vector")
-    panels[1].set_ylabel("seconds a client works (estimated)")
+    for panel, (measure, lines) in zip(panels, curves(made, rates).items(), strict=True):
+        for name, points in lines.items():
+            panel.plot(*points, label=name) if points[0] else None
+        panel.set(xscale="log", yscale="log", xlabel="clients", ylabel=measure)
+        panel.grid(alpha=0.3)
+        panel.legend()
     figure.suptitle(_title(made[0]), fontsize=10)
     return figure
-
-
-def _lines(panel: Any, bills: dict[int, Bill], measure: Callable[[Cost], float | None]) -> None:
-    for name, of in LINES.items():
-        priced = [(clients, of(one)) for clients, one in bills.items()]
-        points = [(clients, measure(cost)) for clients, cost in priced if cost is not None]
-        panel.plot(*zip(*points, strict=True), label=name) if points else None
-    panel.set(xscale="log", yscale="log", xlabel="clients")
-    panel.grid(alpha=0.3)
-    panel.legend()
 
 
 def _title(one: Plan) -> str:

@@ -1,18 +1,35 @@
 """What the README shows, run."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
+from docs.pictures import make as pictures
+from experiments.__main__ import PARTS as EXPERIMENTS
+from matplotlib.text import Text
 
 import ccesa
 import commands
+from attacks.registry import ATTACKS
+from bench import __main__ as bench_command
+from bench import claims, parts
+from ccesa.plan import Rates
+from ccesa.plan.price import Curve
+
+
+def blocks(text: str) -> list[str]:
+    """All Python of a page."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SETUP, LOOP = re.split(r"(?=^requests = server\.open)", BLOCKS[1], maxsplit=1, flags=re.MULTILINE)
+LIBRARY = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+FIRST, _FLOWER, ROUND, NOISE = blocks(README)
+SERIES, CHARTER = blocks(LIBRARY)
+SETUP, LOOP = re.split(r"(?=^requests = server\.open)", ROUND, maxsplit=1, flags=re.MULTILINE)
 
 
 def run(code: str, names: dict) -> None:
@@ -24,34 +41,32 @@ def weighted_mean(names: dict, kept) -> float:
     return np.average(np.arange(40.0)[list(kept)], weights=np.array(names["sizes"])[list(kept)])
 
 
-def test_the_examples_run_as_they_stand(capsys):
-    """One after the other, as a reader pastes them; the fifth and the last end where the loop begins."""
+def test_the_first_example_prints_what_is_shown_below_it(capsys):
     names: dict = {}
-    run(BLOCKS[0], names)
+    run(FIRST, names)
+    assert capsys.readouterr().out == re.search(r"```text\n(.*?)```", README, re.DOTALL)[1]
     kept = names["result"].survivors
     assert np.allclose(names["result"].mean["weights"], weighted_mean(names, kept), atol=1e-5)
-    run(BLOCKS[1], names)
+
+
+def test_the_examples_run_as_they_stand(capsys):
+    """One after the other, as a reader pastes them; that of the charter ends where the loop begins."""
+    names: dict = {}
+    run(FIRST, names)
+    run(ROUND, names)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
     assert names["mean"].weight == sum(names["sizes"])
-    run(BLOCKS[2], names)
+    run(SERIES, names)
     assert (names["ended"].number, names["ended"].result().survivors) == (2, tuple(range(40)))
     assert not any(client.rounds for client in names["members"].values())
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
-    run(BLOCKS[3], names)
-    assert names["server"].waiting == names["requests"].keys() == set(range(40))
-    run(BLOCKS[4], names)
+    run(CHARTER, names)
     run(LOOP, names)
     assert isinstance(names["server"], ccesa.ActiveServer)
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
-    run(BLOCKS[-2], names)
+    run(NOISE, names)
     result, away = names["result"], names["result"].mean["weights"] - np.mean(names["result"].survivors)
     assert abs(away.mean()) < 7 * result.noise / np.sqrt(away.size) < 12  # of about 19.5
-    run(BLOCKS[-1], names)
-    run(LOOP.split("mean =")[0], names)
-    run(f"mean = {BLOCKS[-1].split('In the end: ')[1]}", names)
-    assert names["mean"].arrays["weights"].shape == (3, 2)
-    assert names["mean"].weight == 40
-    assert {ledger.spent().vectors for ledger in names["ledgers"]} == {1}
 
 
 class Garbling:
@@ -68,7 +83,7 @@ class Garbling:
 def prepared(garbling: list[int]) -> dict:
     """The example up to its loop, with some clients that garble their masked vectors."""
     names: dict = {}
-    run(BLOCKS[0], names)
+    run(FIRST, names)
     run(SETUP, names)
     names["clients"] |= {i: Garbling(names["clients"][i], 2) for i in garbling}
     return names
@@ -104,10 +119,106 @@ def test_the_plan_shown_is_what_the_command_prints():
     assert [line.rstrip() for line in done.stdout.splitlines()[: len(shown)]] == shown
 
 
+def test_the_claims_are_what_was_measured():
+    """`python -m bench.claims` writes them; whoever measures anew, or edits the table, runs it."""
+    found = claims.table(claims.kept())
+    assert found in README
+    assert "not measured" not in found
+
+
+def test_a_claim_that_nobody_measured_says_so():
+    bench = claims.kept().bench
+    told = claims.table(claims.Results({name: bench[name] for name in bench if name != "server"}))
+    assert told.count("not measured yet") == 2
+    assert claims.page(f"a\n{claims.BEGIN}\nold\n{claims.END}\nb", claims.kept()).endswith(
+        f"\n{claims.END}\nb"
+    )
+
+
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def known(command: str) -> bool:
+    """Whether there is what a command asks for; it is not run."""
+    match command.split():
+        case ["python", "-m", "bench", "--only", part]:
+            return part in {*parts.PARTS, bench_command.MILLION_CLIENTS}
+        case ["python", "-m", "pytest", path] | ["python", path, "--check"]:
+            return (ROOT / path).is_file()
+        case ["make", target, *settings]:
+            named = dict(setting.split("=") for setting in settings)
+            attack, part = named.pop("NAME", "split-view"), named.pop("ONLY", "costs")
+            defence = named.pop("DEFENCE", "on") in ("on", "off")
+            return not named and defence and target in TARGETS and attack in ATTACKS and part in EXPERIMENTS
+        case ["ccesa", *arguments]:
+            return commands.run(*arguments).returncode == 0
+    return False
+
+
+@pytest.mark.parametrize("command", sorted({one for claim in claims.CLAIMS for one in claim.commands}))
+def test_the_command_behind_a_claim_exists(command):
+    assert known(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m bench --only speed",
+        "make attack NAME=none",
+        "make faster",
+        "make reproduce ONLY=all",
+        "sh x",
+    ],
+)
+def test_a_command_that_does_not_exist_is_noticed(command):
+    assert not known(command)
+
+
+def test_the_picture_of_a_round_is_of_a_real_one():
+    held, gone = pictures.handwriting()
+    round = pictures.play(held, gone)
+    assert len(gone) == pictures.VANISH
+    assert set(round.survivors) == round.received.keys() == held.keys() - gone
+    assert np.array_equal(round.total, np.sum([held[i] for i in round.survivors], axis=0))
+    for client, word in round.received.items():
+        assert np.count_nonzero(word == held[client]) < 16  # of 64, where one in 65,536 is alike by chance
+
+
+def test_the_pictures_are_drawn():
+    """With three numbers of clients and made-up speeds."""
+    rates = Rates(
+        **{
+            field.name: Curve((0, 1), (1e-6, 1e-6)) if "Curve" in str(field.type) else 1e-6
+            for field in fields(Rates)
+        }
+    )
+    plans = [ccesa.plan.plan(clients, dropout=0.1) for clients in (100, 1000, 100_000)]
+    drawn = [
+        pictures.round_picture(pictures.play(*pictures.handwriting())),
+        pictures.costs_picture(plans, rates),
+    ]
+    texts = [{text.get_text() for text in figure.findobj(Text)} for figure in drawn]
+    assert {"every bit\nthe same", "dropped\nout", "the sum over 37"} <= texts[0]
+    assert {" 29 MB", " 1.2 MB", " 14 kB"} <= texts[1]
+    assert all(
+        number in README
+        for number in ("29 MB", "1.2 MB", "14 kB", "38 for a thousand", "46 for a hundred thousand")
+    )
+    assert [plan.degree for plan in plans[1:]] == [38, 46]
+
+
+def test_links_within_the_page_lead_to_a_heading():
+    titles = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    places = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    links = re.findall(r"\]\(#([^)]+)\)", README)
+    assert links
+    assert set(links) <= places
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert len(pages) > 5
     for page in pages:
-        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        for link in re.findall(r'(?:\]\(|src=")([^)#"]+)', page.read_text(encoding="utf-8")):
             if not link.startswith("http"):
                 assert (page.parent / link).exists(), f"{page}: {link}"
