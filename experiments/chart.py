@@ -18,7 +18,8 @@ def style(number: int) -> dict[str, Any]:
     return dict(_STYLES[number % len(_STYLES)])
 
 
-def finish(panel: Axes, title: str, *, loc: str = "best") -> None:
+def finish(panel: Axes, title: str, *, loc: str = "best", legend: bool = True) -> None:
     panel.set_title(title, fontsize=10)
     panel.grid(color="0.9")
-    panel.legend(fontsize=8, loc=loc)
+    if legend:
+        panel.legend(fontsize=8, loc=loc)
