@@ -9,3 +9,5 @@ LEARNING_RATE, MOMENTUM, BATCH = 0.1, 0.5, 50
 LONGEST_SLOPE = 5.0
 #: Local epochs of a client in a round.
 EPOCHS = 3
+#: Clients that train at a time: more fill a GPU no better.
+TOGETHER = 96

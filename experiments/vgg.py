@@ -1,13 +1,10 @@
-"""VGG-11 without batch normalisation for CIFAR-10, and many clients that train it side by side.
+"""VGG-11 without batch normalisation for CIFAR-10: its shape, its images, and what it answers.
 
-A model is one row of 9,225,610 floats; the network reads its arrays out of that row. On a GPU a client's
-steps are captured once as a graph of kernels and replayed, on several streams at a time: with 50 images a
-step, starting the kernels one by one would take longer than running them.
+A model is one row of 9,225,610 floats; the network reads its arrays out of that row.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.cifar import CLASSES, SIDE, Cifar
-from experiments.sgd import BATCH, LEARNING_RATE, LONGEST_SLOPE, MOMENTUM
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
     torch: Any
@@ -42,6 +38,9 @@ class Network:
         shapes: list[tuple[int, ...]] = []
         for out, inner in zip(sizes, before, strict=True):
             shapes += [(out, inner, 3, 3), (out,)]
+        pooled = [after == 0 for size, after in zip(self.layers, [*self.layers[1:], 1], strict=True) if size]
+        #: Of each convolution the channels behind and before it, and whether pooling follows.
+        self.convolutions = list(zip(sizes, before, pooled, strict=True))
         self.shapes = [*shapes, (CLASSES, sizes[-1]), (CLASSES,)]
         self.sizes = [math.prod(shape) for shape in self.shapes]
         self.size = sum(self.sizes)
@@ -126,116 +125,6 @@ def accuracy(network: Network, row: Tensor, images: Images, which: NDArray[np.in
     labels = images.y if which is None else images.y[torch.from_numpy(which).to(images.y.device)]
     right = predictions(network, row, images, which).argmax(1) == labels
     return float(right.double().mean())
-
-
-class Slot:
-    """One client at a time: its model, its momentum, and ``steps`` steps of SGD over given images."""
-
-    def __init__(self, network: Network, images: Images, steps: int, batch: int, dtype: Any) -> None:
-        device = images.x.device
-        self._network, self._images = network, images
-        self.row = torch.zeros(network.size, device=device)
-        self.total = torch.zeros_like(self.row)
-        self.batches = torch.zeros((steps, batch), dtype=torch.int64, device=device)
-        self._momentum = torch.zeros_like(self.row)
-        # Products in the shorter type, everything that is added up in 32 bits.
-        self._short = torch.zeros_like(self.row, dtype=dtype)
-        self._leaves = [view.detach().requires_grad_() for view in network.arrays(self._short)]
-        self.stream: Any = torch.cuda.Stream() if device.type == "cuda" else None
-        self._graph: Any = None
-        if self.stream is not None:
-            self._capture()
-
-    def using(self) -> AbstractContextManager[Any]:
-        return torch.cuda.stream(self.stream) if self.stream is not None else nullcontext()
-
-    def begin(self, start: Tensor) -> None:
-        self.row.copy_(start)
-        self._momentum.zero_()
-
-    def run(self) -> None:
-        """All steps, over the images that ``batches`` names."""
-        if self._graph is None:
-            self._steps()
-        else:
-            self._graph.replay()
-
-    def _steps(self) -> None:
-        for batch in self.batches:
-            with torch.no_grad():
-                self._short.copy_(self.row)
-            logits = self._network.logits(self._leaves, self._images.x[batch])
-            loss = functional.cross_entropy(logits.float(), self._images.y[batch])
-            slopes = torch.autograd.grad(loss, self._leaves)
-            with torch.no_grad():
-                slope = self._network.row(slopes)
-                length = torch.linalg.vector_norm(slope, dtype=torch.float32)
-                slope = slope * (LONGEST_SLOPE / length).clamp(max=1.0)
-                self._momentum.mul_(MOMENTUM).add_(slope)
-                self.row.add_(self._momentum, alpha=-LEARNING_RATE)
-
-    def _capture(self) -> None:
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with self.using():
-            for _ in range(3):  # libraries choose their kernels now
-                self._steps()
-        torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=self.stream):
-            self._steps()
-        torch.cuda.synchronize()
-
-
-class Clients:
-    """Federated averaging: every client starts at the same model, trains by itself, and the mean is taken."""
-
-    def __init__(
-        self, network: Network, images: Images, *, steps: int, batch: int = BATCH, slots: int = 8
-    ) -> None:
-        device = images.x.device
-        self.device = device
-        self.slots = [
-            Slot(network, images, steps, batch, images.x.dtype)
-            for _ in range(slots if device.type == "cuda" else 1)
-        ]
-        self._steps = steps
-
-    def each(self, start: Tensor, plans: Sequence[Tensor], take: Callable[[int, Slot], None]) -> None:
-        """Train all clients; ``plans[k]`` names the images of each of client k's steps.
-
-        The number of steps is a multiple of what a slot runs at a time. Number k is trained in slot k modulo
-        their number, on its stream, where ``take`` is then called with k and the slot: its row is the model.
-        """
-        for slot in self.slots:
-            self._after_main(slot)
-        for number, plan in enumerate(plans):
-            slot = self.slots[number % len(self.slots)]
-            with slot.using():
-                slot.begin(start)
-                for batches in plan.split(self._steps):
-                    slot.batches.copy_(batches)
-                    slot.run()
-                take(number, slot)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def average(self, start: Tensor, plans: Sequence[Tensor], keep: Tensor | None = None) -> Tensor:
-        """The mean over clients. Every client's own model goes into its row of ``keep``, if there is one."""
-
-        def take(number: int, slot: Slot) -> None:
-            slot.total.add_(slot.row)
-            if keep is not None:
-                keep[number].copy_(slot.row)
-
-        for slot in self.slots:
-            slot.total.zero_()
-        self.each(start, plans, take)
-        mean = torch.stack([slot.total for slot in self.slots]).sum(0)
-        return mean.div_(len(plans))
-
-    def _after_main(self, slot: Slot) -> None:
-        if slot.stream is not None:
-            slot.stream.wait_stream(torch.cuda.current_stream())
 
 
 def device_and_type() -> tuple[str, Any]:

@@ -22,7 +22,7 @@ from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Majority
 
 BATCHES, EACH, TEST = 5, 40, 30
-FEW = Effort(clients=60, rounds=3, reals=(0, 0, 0), training=120, test=30, quick=True)
+FEW = Effort(clients=60, rounds=3, seeds=1, reals=(0, 0, 0), training=120, test=30, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -331,7 +331,7 @@ def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, traine
     run.main([*options(tmp_path, data), "--minutes", "0", "--split", "iid"])
     stopped = results(tmp_path)
     assert not stopped["about"]["complete"]
-    assert stopped["accuracy"]["iid"]["sa"] == [None] * 3
+    assert stopped["seeds"]["1"]["accuracy"]["iid"]["sa"] == [None] * 3
     run.main([*options(tmp_path, data), "--split", "iid"])
     assert not results(tmp_path)["about"]["complete"], "the other split is missing"
     assert len(trained) == 3
@@ -340,7 +340,7 @@ def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, traine
     assert result["about"]["complete"]
     assert len(trained) == 6  # two splits, three rounds; SA and ours share them, the sparse ones lose theirs
     for kind in ("iid", "shards"):
-        curves = result["accuracy"][kind]
+        curves = result["seeds"]["1"]["accuracy"][kind]
         assert curves["sa"] == curves["ours"]
         assert len(set(curves["p0.2"])) == 1
     assert (tmp_path / "cifar_reliability.png").stat().st_size > 10_000
@@ -349,13 +349,13 @@ def test_training_stops_in_time_goes_on_and_shares_models(tmp_path, data, traine
 
 def test_again_trains_again_and_makes_the_rounds_anew(tmp_path, data, trained):
     run.main(options(tmp_path, data))
-    first, made = results(tmp_path), (tmp_path / "rounds.json").stat().st_mtime_ns
+    first, made = results(tmp_path), (tmp_path / "rounds-1.json").stat().st_mtime_ns
     run.main(options(tmp_path, data))
     assert len(trained) == 6, "a whole curve is not trained again, although its models are gone"
     run.main([*options(tmp_path, data), "--again"])
     assert len(trained) == 12
-    assert (tmp_path / "rounds.json").stat().st_mtime_ns > made
-    assert results(tmp_path)["accuracy"] == first["accuracy"]
+    assert (tmp_path / "rounds-1.json").stat().st_mtime_ns > made
+    assert results(tmp_path)["seeds"] == first["seeds"]
 
 
 def test_other_settings_find_no_models(tmp_path, data, trained, monkeypatch):
@@ -373,17 +373,21 @@ def test_other_settings_find_no_models(tmp_path, data, trained, monkeypatch):
 @pytest.mark.parametrize("content", ["", "[]", '{"about": 3}', "no json"])
 def test_broken_files_are_as_good_as_none(tmp_path, data, trained, content):
     (tmp_path / "results.json").write_text(content)
-    (tmp_path / "rounds.json").write_text(content)
+    (tmp_path / "rounds-1.json").write_text(content)
     run.main([*options(tmp_path, data), "--split", "iid"])
     assert len(trained) == 3
 
 
 def test_a_curve_with_a_gap_is_not_complete():
+    def complete(curves, rounds):
+        return run.is_complete({"accuracy": curves}, rounds)
+
     whole = {kind: {"sa": [0.1, 0.2]} for kind in SPLITS}
-    assert run.is_complete(whole, 2)
-    assert not run.is_complete(whole, 3)
-    assert not run.is_complete({"iid": whole["iid"]}, 2)
-    assert not run.is_complete(whole | {"shards": {"sa": [0.1, 0.2], "ours": [0.1, None]}}, 2)
+    assert complete(whole, 2)
+    assert not complete(whole, 3)
+    assert not complete({"iid": whole["iid"]}, 2)
+    assert not complete(whole | {"shards": {"sa": [0.1, 0.2], "ours": [0.1, None]}}, 2)
+    assert not run.is_complete({}, 2)
 
 
 def test_curves_that_coincide_share_a_line():
@@ -396,11 +400,12 @@ def test_a_small_network_trained_with_real_masks_and_without_them(data):
     torch = pytest.importorskip("torch")
     from experiments import vgg
     from experiments.cifar_reliability import train
+    from experiments.clients import Clients
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
     network, count = vgg.Network(sgd.TINY), 10
-    clients = vgg.Clients(network, prepared, steps=sgd.EPOCHS, batch=20)
+    clients = Clients(network, prepared)
     places = torch.from_numpy(train.split(images.train_y, count, "iid", 1))[:, None, :].expand(-1, 3, -1)
     skipped = masked = network.new(1, "cpu")
     quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0)
@@ -409,9 +414,9 @@ def test_a_small_network_trained_with_real_masks_and_without_them(data):
         config = rounds.configured([9, number], count, quantizer.length, Complete(), Majority(), 64)
         survivors = outcomes.ruled(config, gone, bytes(32)).survivors
         assert 3 <= len(survivors) < count, "some vanish, and the round is not lost"
-        skipped = clients.average(skipped, [places[k] for k in survivors])
+        skipped = clients.average(skipped, places[list(survivors)])
         keep = torch.zeros((count, network.size))
-        clients.average(masked, list(places), keep)
+        clients.each([masked] * count, places, lambda k, row, keep=keep: keep[k].copy_(row))
 
         def vector(client, models=keep):
             return quantizer.encode([models[client].numpy()], rng=np.random.default_rng(client)).vector
@@ -429,11 +434,12 @@ def test_training_goes_on_from_a_stored_model(tmp_path, data):
     torch = pytest.importorskip("torch")
     from experiments import vgg
     from experiments.cifar_reliability import train
+    from experiments.clients import Clients
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
     network = vgg.Network(sgd.TINY)
-    clients = vgg.Clients(network, prepared, steps=sgd.EPOCHS, batch=20)
+    clients = Clients(network, prepared)
     places = torch.from_numpy(train.split(images.train_y, 10, "iid", 1))[:, None, :].expand(-1, 3, -1)
     _, steps = train.history([tuple(range(10)), None, tuple(range(9)), tuple(range(8))])
     assert len(steps) == 3
@@ -461,17 +467,19 @@ def test_training_goes_on_from_a_stored_model(tmp_path, data):
     assert again == whole
 
 
-def test_a_slot_does_what_torch_does(data):
+@pytest.mark.parametrize("layers", [sgd.TINY, (8, 0, 16, 0, 16, 8, 0, 16, 0, 8, 8, 0)])
+def test_clients_do_what_torch_does(data, layers):
     """The momentum, the learning rate and the mean are those of a plain loop with torch's own optimizer."""
     torch = pytest.importorskip("torch")
     from experiments import vgg
+    from experiments.clients import Clients
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
-    network = vgg.Network(sgd.TINY)
+    network = vgg.Network(layers)
     start = network.new(1, "cpu")
-    plans = [torch.arange(20).view(2, 10), torch.arange(20, 40).view(2, 10)]
-    mean = vgg.Clients(network, prepared, steps=2, batch=10).average(start, plans)
+    plans = torch.arange(60).view(3, 2, 10)  # in a group of two and one of one
+    mean = Clients(network, prepared, together=2).average(start, plans)
     rows = []
     for plan in plans:
         leaves = [array.clone().requires_grad_() for array in network.arrays(start)]
@@ -484,7 +492,7 @@ def test_a_slot_does_what_torch_does(data):
             optimizer.step()
         rows.append(leaves)
     for mine, *theirs in zip(network.arrays(mean), *rows, strict=True):
-        assert torch.allclose(mine, sum(theirs) / 2, atol=1e-6)
+        assert torch.allclose(mine, sum(theirs) / 3, atol=1e-6)
 
 
 def test_the_paper_s_network_has_its_size():
@@ -601,6 +609,6 @@ def test_a_masked_vector_says_nothing_of_its_model():
 
 def test_the_rounds_that_are_kept_are_those_of_today_s_plans():
     """Or a full run would make them anew, which takes half an hour."""
-    assert outcomes.is_complete(run.HERE / "rounds.json", FULL, seed=1)
-    found = outcomes.read(run.HERE / "rounds.json")
+    assert outcomes.is_complete(run.HERE / "rounds-1.json", FULL, seed=1)
+    found = outcomes.read(run.HERE / "rounds-1.json")
     assert {key: len(members) for key, members in found.survivors.items()} == dict.fromkeys(found.names, 200)

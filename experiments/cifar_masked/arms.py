@@ -51,7 +51,7 @@ class Both:
     """Two arms with a model each."""
 
     def __init__(self, data: Cifar, effort: Effort, wanted: argparse.Namespace) -> None:
-        self.federation = equip(data, effort.clients, effort.channels, wanted.seed, wanted.slots)
+        self.federation = equip(data, effort.clients, effort.channels, wanted.seed, wanted.together)
         network = self.federation.network
         self.models = {arm: network.new(wanted.seed, self.federation.device) for arm in ARMS}
         self.series = Series(clients=effort.clients, length=network.size, seed=wanted.seed)

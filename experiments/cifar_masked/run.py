@@ -18,6 +18,7 @@ import numpy as np
 from experiments import arguments, cifar, record
 from experiments.cifar_masked import setup
 from experiments.cifar_masked.setup import FULL, QUICK, Effort
+from experiments.sgd import TOGETHER
 
 HERE = Path(__file__).parent
 
@@ -82,7 +83,7 @@ def _parse(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--state", type=Path, help="where a stopped training waits; in the output folder")
     parser.add_argument("--rounds", type=int, default=0, help="fewer rounds than planned, or more")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no round after this time")
-    parser.add_argument("--slots", type=int, default=8, help="clients that train at a time, on a GPU")
+    parser.add_argument("--together", type=int, default=TOGETHER, help="clients that train at a time")
     parser.add_argument(
         "--processes", type=int, default=max(1, (os.cpu_count() or 1) - 2), help="that hold the clients"
     )

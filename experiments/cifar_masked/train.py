@@ -16,8 +16,9 @@ from experiments.cifar import Cifar
 from experiments.cifar_masked.device import Gpu, Processor, Words, device_for
 from experiments.cifar_masked.setup import CLIP, SCALE
 from experiments.cifar_reliability.train import split
+from experiments.clients import Clients
 from experiments.sgd import EPOCHS
-from experiments.vgg import Clients, Images, Network, Slot, Tensor, accuracy, device_and_type, prepared
+from experiments.vgg import Images, Network, Tensor, accuracy, device_and_type, prepared
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
     torch: Any
@@ -26,12 +27,12 @@ else:
 
 
 class Desk:
-    """The buffers that belong to a slot: one client's vector at a time, and sums of many."""
+    """The buffers of the front end: one client's vector at a time, and sums of many."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._floats = torch.zeros_like(slot.row)
+    def __init__(self, size: int, device: str) -> None:
+        self._floats = torch.zeros(size, device=device)
         self.words, self.masked, self.plain_sum, self.masked_sum = (
-            torch.zeros_like(slot.row, dtype=torch.int32) for _ in range(4)
+            torch.zeros(size, dtype=torch.int32, device=device) for _ in range(4)
         )
 
     def clear(self) -> None:
@@ -60,7 +61,7 @@ class Federation:
 
     network: Network
     clients: Clients
-    desks: list[Desk]
+    desk: Desk
     test: Images
     places: Tensor
     masking: Gpu | Processor
@@ -70,12 +71,11 @@ class Federation:
         self, start: Tensor, members: Sequence[int], masks: Sequence[Sequence[Mask]] | None, witness: int = -1
     ) -> Sums:
         """Train these members from the same model; with ``masks``, mask what each of them sends."""
-        keys = None if masks is None else self.masking.upload(masks)
+        desk, keys = self.desk, None if masks is None else self.masking.upload(masks)
         kept: list[tuple[Vector, bytes]] = []
 
-        def take(number: int, slot: Slot) -> None:
-            desk = self.desks[number % len(self.desks)]
-            desk.round_off(slot.row, start)
+        def take(number: int, row: Tensor) -> None:
+            desk.round_off(row, start)
             desk.plain_sum.add_(desk.words)
             if keys is not None:
                 self.masking.mask(desk.words, desk.masked, keys[number])
@@ -83,13 +83,10 @@ class Federation:
                 if members[number] == witness:
                     kept.append((host(desk.words).copy(), host(desk.masked).tobytes()))
 
-        for desk in self.desks:
-            desk.clear()
-        self.clients.each(start, [self.places[member] for member in members], take)
+        desk.clear()
+        self.clients.each([start] * len(members), self.places[list(members)], take)
         return Sums(
-            plain=added([desk.plain_sum for desk in self.desks]),
-            masked=added([desk.masked_sum for desk in self.desks]),
-            witness=kept[0] if kept else None,
+            plain=desk.plain_sum.clone(), masked=desk.masked_sum.clone(), witness=kept[0] if kept else None
         )
 
     def moved(self, start: Tensor, total: Words, members: int) -> Tensor:
@@ -117,18 +114,15 @@ def host(words: Words) -> Vector:
     return found
 
 
-def equip(data: Cifar, clients: int, channels: tuple[int, ...], seed: int, slots: int) -> Federation:
+def equip(data: Cifar, clients: int, channels: tuple[int, ...], seed: int, together: int) -> Federation:
     device, dtype = device_and_type()
-    if device == "cuda":
-        torch.backends.cudnn.deterministic = True  # both arms shall train the very same models
     network = Network(channels)
     train = prepared(data.train_x, data.train_y, data, device, dtype)
     members = split(data.train_y, clients, "iid", seed)
-    trained = Clients(network, train, steps=EPOCHS, batch=members.shape[1], slots=slots)
     return Federation(
         network=network,
-        clients=trained,
-        desks=[Desk(slot) for slot in trained.slots],
+        clients=Clients(network, train, together=together),
+        desk=Desk(network.size, device),
         test=prepared(data.test_x, data.test_y, data, device, dtype),
         places=torch.from_numpy(members).to(device)[:, None, :].expand(-1, EPOCHS, -1),
         masking=device_for(device),

@@ -16,6 +16,8 @@ SHARDS_EACH = 2
 class Effort:
     clients: int
     rounds: int
+    #: Everything is drawn and trained so often, each time from another seed.
+    seeds: int
     #: Real rounds of SA, of each CCESA, and of ours.
     reals: tuple[int, int, int]
     #: Of CIFAR-10; all of it where they are 0.
@@ -28,8 +30,8 @@ class Effort:
         return sgd.TINY if self.quick else sgd.VGG11
 
 
-FULL = Effort(clients=1000, rounds=200, reals=(1, 2, 10), training=0, test=0, quick=False)
-QUICK = Effort(clients=60, rounds=6, reals=(1, 2, 2), training=1200, test=500, quick=True)
+FULL = Effort(clients=1000, rounds=200, seeds=3, reals=(1, 2, 10), training=0, test=0, quick=False)
+QUICK = Effort(clients=60, rounds=6, seeds=1, reals=(1, 2, 2), training=1200, test=500, quick=True)
 
 
 def settings(effort: Effort) -> dict[str, Any]:

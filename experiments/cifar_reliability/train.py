@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from experiments.cifar import Cifar
 from experiments.cifar_reliability.outcomes import Rounds
 from experiments.cifar_reliability.setup import SHARDS_EACH, SPLITS
+from experiments.clients import Clients
 from experiments.record import Key, write
 from experiments.sgd import EPOCHS
-from experiments.vgg import Clients, Images, Network, accuracy, device_and_type, name_of, prepared
+from experiments.vgg import Images, Network, accuracy, device_and_type, name_of, prepared
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
     torch: Any
@@ -162,8 +163,7 @@ class Trainer:
 
     def _round(self, row: Any, survivors: tuple[int, ...]) -> Any:
         started = time.time()
-        batches = self.members[list(survivors)]
-        result = self.clients.average(row, [batches[k] for k in range(len(survivors))])
+        result = self.clients.average(row, self.members[list(survivors)])
         self.rounds_done += 1
         self.seconds += time.time() - started
         return result
@@ -179,71 +179,67 @@ def _waits(store: Store, steps: list[Step]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Equipment:
-    """What all curves share: the network, the images on the device, and who has which of them."""
+    """What all curves share: the network, and the images on the device."""
 
     network: Network
     clients: Clients
     test: Images
-    members: dict[str, NDArray[np.int64]]
-    seed: int
+    labels: NDArray[np.uint8]
+    count: int
     device: str
     products: str
 
-    @property
-    def images_each(self) -> int:
-        return self.members[SPLITS[0]].shape[1]
+    def members(self, kind: str, seed: int) -> NDArray[np.int64]:
+        return split(self.labels, self.count, kind, seed)
 
-    def trainer(self, kind: str, deadline: float) -> Trainer:
+    def trainer(self, kind: str, seed: int, deadline: float) -> Trainer:
         # Each client has one batch of images, so an epoch is one step over all of them.
-        places = torch.from_numpy(self.members[kind]).to(self.device)[:, None, :].expand(-1, EPOCHS, -1)
+        places = torch.from_numpy(self.members(kind, seed)).to(self.device)[:, None, :].expand(-1, EPOCHS, -1)
         return Trainer(
             network=self.network,
             clients=self.clients,
             test=self.test,
             members=places,
-            seed=self.seed,
+            seed=seed,
             device=self.device,
             deadline=deadline,
         )
 
 
-def equip(data: Cifar, clients: int, channels: tuple[int, ...], seed: int, slots: int) -> Equipment:
+def equip(data: Cifar, count: int, channels: tuple[int, ...], together: int) -> Equipment:
     device, dtype = device_and_type()
     network = Network(channels)
     train = prepared(data.train_x, data.train_y, data, device, dtype)
-    members = {kind: split(data.train_y, clients, kind, seed) for kind in SPLITS}
-    batch = members[SPLITS[0]].shape[1]
     return Equipment(
         network=network,
-        clients=Clients(network, train, steps=EPOCHS, batch=batch, slots=slots),
+        clients=Clients(network, train, together=together),
         test=prepared(data.test_x, data.test_y, data, device, dtype),
-        members=members,
-        seed=seed,
+        labels=data.train_y,
+        count=count,
         device=device,
         products=str(dtype).removeprefix("torch."),
     )
 
 
-def state_folder(state: Path, key: Key, equipment: Equipment) -> Path:
+def state_folder(state: Path, key: Key, seed: int, equipment: Equipment) -> Path:
     """Of its own for everything that a model hangs on: other settings never find it."""
-    hangs_on = json.dumps([key.seed, key.quick, key.settings, equipment.products], sort_keys=True)
+    hangs_on = json.dumps([seed, key.quick, key.settings, equipment.products], sort_keys=True)
     return state / hashlib.sha256(hangs_on.encode()).hexdigest()[:16]
 
 
-def curves(
-    equipment: Equipment, kind: str, histories: Histories, store: Store, known: Curves, deadline: float
-) -> Curves:
+def curves(trainer: Trainer, kind: str, histories: Histories, store: Store, known: Curves) -> Curves:
     """Train one split until everything is known or the time is up; ``known`` are curves of earlier calls."""
     for key, (names, _) in histories.items():
         store.learn(names, known.get(key, []))
     if _START not in store.accuracy:
-        first = equipment.network.new(equipment.seed, equipment.device)
-        store.accuracy[_START] = accuracy(equipment.network, first, equipment.test)
-    trainer = equipment.trainer(kind, deadline)
+        first = trainer.network.new(trainer.seed, trainer.device)
+        store.accuracy[_START] = accuracy(trainer.network, first, trainer.test)
     for key in _in_order(histories):
         done = trainer.follow(histories[key][1], store, _partings(histories))
         store.write()
-        print(f"{kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True)
+        print(
+            f"seed {trainer.seed}, {kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True
+        )
     return {key: [store.accuracy.get(name) for name in names] for key, (names, _) in histories.items()}
 
 
@@ -252,9 +248,8 @@ def all_histories(rounds: Rounds, count: int) -> Histories:
 
 
 def told(rounds: Rounds, count: int) -> dict[str, Any]:
-    """What the rounds themselves say, scheme by scheme."""
+    """What the rounds of one seed say by themselves, scheme by scheme."""
     return {
-        "schemes": rounds.names,
         "lost": {
             key: [number + 1 for number, members in enumerate(found[:count]) if members is None]
             for key, found in rounds.survivors.items()
@@ -273,7 +268,7 @@ def about(equipment: Equipment) -> dict[str, Any]:
         "device": name_of(equipment.device),
         "products": equipment.products,
         "parameters": equipment.network.size,
-        "images_each": equipment.images_each,
+        "images_each": equipment.members(SPLITS[0], 0).shape[1],
     }
 
 

@@ -22,7 +22,13 @@ HIDDEN, STEPS, RATE = 64, 300, 0.01
 #: Logarithms of probabilities below this are all the same.
 _LEAST = -20.0
 
+#: False alarms, as a share of the others, at which members that are found are counted.
+FALSE_ALARMS = (0.001, 0.01)
+#: Where the curve is kept.
+ROC_AT = np.logspace(-4, 0, 41)
+
 Places = NDArray[np.int64]
+Rates = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,20 +62,45 @@ class Attack:
         members = torch.cat([one.members for one in shadows])
         self._judges = [_fitted(logs[classes == k], members[classes == k]) for k in range(CLASSES)]
 
-    def judge(self, answers: Answers) -> dict[str, float]:
-        """Accuracy, precision and recall in one; precision is 0 where nothing is called a member."""
-        called = torch.zeros_like(answers.members, dtype=torch.bool)
+    def judge(self, answers: Answers) -> dict[str, Any]:
+        """How well members are told from others: by a yes or no, and by the order of the attack's odds."""
+        odds = torch.zeros_like(answers.members, dtype=torch.float64)
         with torch.no_grad():
             for k, judge in enumerate(self._judges):
                 own = answers.classes == k
-                called[own] = judge(answers.logs[own])[:, 0] > 0
+                odds[own] = judge(answers.logs[own])[:, 0].double()
         members = answers.members.bool()
-        right = float((called & members).sum())
-        return {
-            "accuracy": float((called == members).double().mean()),
-            "precision": right / max(1.0, float(called.sum())),
-            "recall": right / max(1.0, float(members.sum())),
-        }
+        return told_apart(odds.cpu().numpy(), members.cpu().numpy())
+
+
+def told_apart(odds: NDArray[np.float64], members: NDArray[np.bool_]) -> dict[str, Any]:
+    """Accuracy, precision and recall of "odds above one", and the curve of all thresholds.
+
+    Precision is 0 where nothing is called a member. Where several images have the same odds, the curve is the
+    straight line of a coin that is thrown for each of them.
+    """
+    called = odds > 0
+    right = float((called & members).sum())
+    hit, false = roc(odds, members)
+    return {
+        "accuracy": float((called == members).mean()),
+        "precision": right / max(1.0, float(called.sum())),
+        "recall": right / max(1.0, float(members.sum())),
+        "auc": float(np.trapezoid(hit, false)),
+        **{f"hits_at_{rate:g}": float(np.interp(rate, false, hit)) for rate in FALSE_ALARMS},
+        "roc": [round(float(value), 5) for value in np.interp(ROC_AT, false, hit)],
+    }
+
+
+def roc(odds: NDArray[np.float64], members: NDArray[np.bool_]) -> tuple[Rates, Rates]:
+    """For every threshold, from the strictest on, the share of members and of others that are called."""
+    order = np.argsort(-odds, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(odds[order])), odds.size - 1)  # the last of each value
+    hits, alarms = np.cumsum(members[order])[ends], np.cumsum(~members[order])[ends]
+    return (
+        np.concatenate([[0.0], hits / max(1, members.sum())]),
+        np.concatenate([[0.0], alarms / max(1, (~members).sum())]),
+    )
 
 
 def _fitted(logs: Any, members: Any) -> Any:

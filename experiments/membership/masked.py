@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.plan import paper
@@ -18,8 +20,10 @@ from ccesa.words import Vector, from_bytes
 from experiments.schemes import Scheme
 
 VICTIM = 0
-#: p* exceeds 1 for so few clients, and the paper does not say which p it used.
+#: Of so few clients that p* exceeds 1; the paper does not say which p it used.
 CONNECTION = 0.7
+#: What the planned graph is made for; p*, where there is one, as well.
+DROPOUT = 0.1
 #: In a sparse graph of few clients the victim may be left out of a round; then the next one is listened to.
 _ROUNDS = 50
 
@@ -27,23 +31,26 @@ Row = NDArray[np.float32]
 
 
 def all_schemes(clients: int) -> list[Scheme]:
-    made, t = usual_plan(clients, 0.1), paper.threshold(clients, CONNECTION)
-    half = Fixed(t=clients // 2 + 1)
-    ours = f"ours ({type(made.graph).__name__}, {made.degree:g} neighbours)"
+    made, p = usual_plan(clients, DROPOUT), _connection(clients)
+    t, half = paper.threshold(clients, p), Fixed(t=clients // 2 + 1)
+    masks = f", masks with {made.mask_degree:g}" if made.mask_degree < made.degree else ""
+    ours = f"planned ({type(made.graph).__name__}, {made.degree:g} of {clients - 1} neighbours{masks})"
     return [
         Scheme(key="sa", name="SA", graph=Complete(), threshold=half),
-        Scheme(
-            key="ccesa",
-            name=f"CCESA (p = {CONNECTION:g}, t = {t})",
-            graph=ErdosRenyi(p=CONNECTION),
-            threshold=Fixed(t=t),
-        ),
+        Scheme(key="ccesa", name=f"CCESA (p = {p:g}, t = {t})", graph=ErdosRenyi(p=p), threshold=Fixed(t=t)),
         Scheme(key="ours", name=ours, graph=made.graph, threshold=made.threshold),
     ]
 
 
+def _connection(clients: int) -> float:
+    try:
+        return round(paper.p_star(clients, DROPOUT), 4)
+    except ConfigError:
+        return CONNECTION
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Federation:
+class Encoded:
     """All clients' models as vectors of words, and the float that one step in a field stands for."""
 
     vectors: list[Vector]
@@ -52,19 +59,19 @@ class Federation:
     step: float
 
 
-def encoded(models: Sequence[Row], seed: int) -> Federation:
+def encoded(models: Sequence[Row], seed: int) -> Encoded:
     clip = max(float(np.abs(model).max()) for model in models)
     quantizer = Quantizer.for_model([models[VICTIM]], clients=len(models), clip=clip)
     vectors = [
         quantizer.encode([model], rng=np.random.default_rng([seed, client])).vector
         for client, model in enumerate(models)
     ]
-    return Federation(
+    return Encoded(
         vectors=vectors, fields=quantizer.fields, size=models[VICTIM].size, step=clip / quantizer.levels
     )
 
 
-def overheard(scheme: Scheme, federation: Federation, threads: int) -> tuple[Row, bool]:
+def overheard(scheme: Scheme, federation: Encoded, threads: int) -> tuple[Row, bool]:
     """The victim's masked vector, taken for a model; and whether the round's sum was exact."""
     for _ in range(_ROUNDS):
         words, exact = _round(scheme, federation.vectors, threads)
@@ -92,3 +99,11 @@ def _round(scheme: Scheme, vectors: list[Vector], threads: int) -> tuple[Vector 
     )
     report = simulate(config, lambda client: vectors[client], threads=threads, overhear=overhear)
     return (caught[0] if caught else None), report.exact
+
+
+def overheard_in(file: Path, seed: int, threads: int) -> dict[str, tuple[Row, bool]]:
+    """The same for every scheme, of models that lie in a file: for a process beside the one that trains."""
+    models = np.load(file, mmap_mode="r")
+    federation = encoded(list(models), seed)
+    file.unlink()
+    return {scheme.key: overheard(scheme, federation, threads) for scheme in all_schemes(len(models))}

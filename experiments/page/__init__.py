@@ -7,7 +7,8 @@ Every section of the page has a module here with one name, ``SECTION`` (running_
 module is found by itself). ``found["costs"]`` is experiments/costs/results.json. A section has
 
 - ``tables``: functions of ``found`` that give a whole table as Markdown, made by ``markdown.table``. A table
-  is known on the page by its head row, in which numbers may have changed;
+  is known on the page by its head row, in which numbers may have changed. ``markdown.spread`` is for a cell
+  of several seeds;
 - ``said``: ``Said("loses {:.0%} of {} rounds", lambda found: [rate, rounds])``, a piece of a sentence with a
   field for each result, and what belongs in the fields. A field is one number or one word, rounded by its
   format (``{:,}``, ``{:.2f}``; ``{:.0%}`` is written "68 %"), or a text from ``markdown``: ``word(12)`` is

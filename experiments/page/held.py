@@ -20,20 +20,9 @@ _FIELD = rf"({_NUMBER}(?:\s%)?|[^\W\d_]+(?:-[^\W\d_]+)*)"
 #: In the text around fields: n = 100, q_total = 0.1.
 _CONDITION = re.compile(rf"=\s+{_NUMBER}")
 _NAMED = re.compile(rf"(?<!\w)(?:{'|'.join(NAMES)})(?!\w)")
-_LARGER = [
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-]
-_PARTS = ["half", "third", "quarter", "fifth", "tenth", "fortieth", "twice"]
-_WORDS = "|".join([*WORDS[2:], *_LARGER, *_PARTS])
+_LARGER = "thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|dozen"
+_PARTS = "half|third|quarter|fifth|sixth|eighth|tenth|fortieth|hundredth|twice"
+_WORDS = "|".join([*WORDS[2:], _LARGER, _PARTS])
 #: Whatever must be covered: digits, and numbers in words.
 _COUNTED = re.compile(rf"{_DIGITS}|[{_RAISED}½¼¾]+|\b(?:{_WORDS})s?\b", re.IGNORECASE)
 
@@ -57,7 +46,7 @@ class Said:
         parts = list(Formatter().parse(self.text))
         specs = [spec for _, name, spec, _ in parts if name is not None]
         values = self.values(found)
-        if len(specs) != len(values):
+        if not specs or len(specs) != len(values):
             raise ValueError(f"{len(values)} values for {len(specs)} fields: {self.text}")
         pattern = "".join(_spaced(text) + (_FIELD if name is not None else "") for text, name, _, _ in parts)
         texts = [formatted(value, spec or "") for value, spec in zip(values, specs, strict=True)]
@@ -114,10 +103,15 @@ def findings(text: str, wanted: Sequence[Wanted]) -> list[Finding]:
         for match in matches:
             covered += one.covered(match)
             found += _differences(match, one.texts)
-    free = [
-        n for n in _COUNTED.finditer(text) if not any(a <= n.start() and n.end() <= b for a, b in covered)
-    ]
-    return found + [Finding(*n.span(), f"nothing covers {_around(text, n)!r}") for n in free]
+    return found + _uncovered(text, covered)
+
+
+def _uncovered(text: str, covered: Sequence[tuple[int, int]]) -> list[Finding]:
+    held = bytearray(len(text))
+    for start, end in covered:
+        held[start:end] = b"\1" * (end - start)
+    free = [number for number in _COUNTED.finditer(text) if not all(held[slice(*number.span())])]
+    return [Finding(*number.span(), f"nothing covers {_around(text, number)!r}") for number in free]
 
 
 def _differences(match: re.Match[str], texts: Sequence[str]) -> Iterator[Finding]:

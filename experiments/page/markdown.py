@@ -1,6 +1,7 @@
 """Numbers and tables as the page writes them."""
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 #: Small numbers in words, each at its own place.
 WORDS = [
@@ -44,6 +45,13 @@ def ends(values: Iterable[float]) -> list[float]:
     """Return the least and the greatest of them, for "from … to …"."""
     found = list(values)
     return [min(found), max(found)]
+
+
+def spread(values: Iterable[float], spec: str) -> str:
+    """Return the median of several seeds with the lowest and the highest: "58.2 % (57.9 to 58.4 %)"."""
+    found = sorted(values)
+    low, middle, high = (formatted(value, spec) for value in (found[0], median(found), found[-1]))
+    return middle if low == high else f"{middle} ({low.removesuffix(' %')} to {high})"
 
 
 def word(count: int) -> str:

@@ -20,10 +20,6 @@ class Part:
     text: str
     start: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        return self.start, self.start + len(self.text)
-
 
 def parts(text: str) -> list[Part]:
     """Return the page's sections in their order; the introduction comes first, without a title."""

@@ -117,6 +117,12 @@ SECTION = Section(
         Said(
             "With dropouts ours is {:.0f} to {:.0f} times faster", lambda found: _server(found, dropouts=True)
         ),
+        Said(
+            "that of CCESA is {:.2f} to {:.2f} of SA's",
+            lambda found: ends(
+                row["ours_server"] for row in found["running_time"]["to_sa"] if row["scheme"] == "CCESA"
+            ),
+        ),
         Said("it is a circle of degree {:.0f}", _circle),
         Said("degree {:.0f} to {:.0f}, masks with {:.0f} to {:.0f} neighbours", _degrees),
         Said("at most {} (with the paper's p* and t: {} for n = 100)", _lost),
