@@ -1,18 +1,13 @@
 """The figure: a photograph that a client trained with, beside what the attack makes of each scheme."""
 
-import io
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from PIL import Image
 
 from experiments.faces import Faces, Images
 from experiments.softmax import Federation
 
 SHOWN = 4
-#: Shades of grey: masked models are noise, which no format makes small.
-GREYS = 16
 #: Titles of the columns that are no attack.
 PHOTOGRAPH, MEAN = "a photograph that\nthe client trained with", "mean of the person's\nphotographs"
 
@@ -50,11 +45,3 @@ def _title(name: str, found: dict[str, Any]) -> str:
     least, most = f"{rate['lowest']:.1%}", f"{rate['highest']:.1%}"
     span = "with every seed" if least == most else f"({least} to {most})"
     return f"{name}\n{rate['mean']:.1%} identified\n{span}"
-
-
-def save(figure: Figure, file: Path) -> None:
-    """Write the figure in a few shades of grey."""
-    whole = io.BytesIO()
-    figure.savefig(whole, dpi=100)
-    with Image.open(whole) as image:
-        image.convert("L").quantize(GREYS).save(file, optimize=True)

@@ -25,10 +25,10 @@ from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
 from ccesa.thresholds import Fixed, Threshold
-from experiments import faces, rounds, seeds, softmax
+from experiments import chart, faces, rounds, seeds, softmax
 from experiments.arguments import run
 from experiments.faces import Faces, Images
-from experiments.faces_inversion.picture import draw, save
+from experiments.faces_inversion.picture import draw
 from experiments.record import Key
 from experiments.seeds import Seeds, spread
 from experiments.softmax import Federation, Model
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     data = softmax.federation(known, wanted.seed)
     shown = attacked(data, replace(effort, repeats=1), wanted.seed)
     columns = {name: tries[0] for name, tries in shown}
-    save(draw(known, data, columns, result), wanted.output / "faces_inversion.png")
+    chart.save(draw(known, data, columns, result), wanted.output / "faces_inversion.png")
 
 
 if __name__ == "__main__":

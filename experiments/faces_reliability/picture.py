@@ -15,7 +15,7 @@ TITLES = {"ours": "real rounds of our server", "paper_rule": "the paper's rule, 
 #: Bands, for grey printouts: SA's is filled, the next one's hatched; those of all others would hide them.
 BANDS: tuple[dict[str, Any], ...] = (
     {"facecolor": "0.85", "edgecolor": "0.7", "lw": 0.5, "zorder": 1},
-    {"facecolor": "none", "edgecolor": "0.6", "lw": 0.5, "hatch": "////", "zorder": 1.5},
+    {"facecolor": "none", "edgecolor": "0.75", "lw": 0.5, "hatch": "////", "zorder": 1.5},
 )
 
 

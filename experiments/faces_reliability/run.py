@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments import faces, rounds, seeds, softmax
+from experiments import chart, faces, rounds, seeds, softmax
 from experiments.arguments import run
 from experiments.faces_reliability.ours import by_our_server, quantizer
 from experiments.faces_reliability.paper_rule import by_the_paper, lost_rate
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return about | {"summary": rows(found)}
 
     result = seeds.run(wanted, key, effort.seeds, one, summary)
-    draw(result).savefig(wanted.output / "faces_reliability.png", dpi=110)
+    chart.save(draw(result), wanted.output / "faces_reliability.png")
 
 
 if __name__ == "__main__":
