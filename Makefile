@@ -11,6 +11,9 @@ NEED_TORCH := cifar_reliability membership cifar_masked
 # A switch is off when it is empty, 0 or no.
 yes = $(filter-out 0 no,$(1))
 
+# What builds and checks packages is in an environment of its own.
+TOOLS := build/tools
+
 # Pythons to try beside PYTHON, where they are on this machine.
 PYTHONS ?= python3.12 python3.13
 
@@ -30,7 +33,7 @@ SANITIZE := address,undefined
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
-.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce pictures notebooks docs docs-serve lint format vectors clean
+.PHONY: help install client demo attack service-demo browser-demo packages test test-random test-service test-typescript test-slow test-lowest test-pythons test-adversarial test-flower test-flower-versions test-native-sanitized test-arm fuzz fuzz-native bench reproduce pictures notebooks docs docs-serve release-check lint lint-workflows format vectors clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -182,6 +185,21 @@ docs: install $(VENV)/.docs  ## the documentation site, strictly, into build/sit
 
 docs-serve: install $(VENV)/.docs  ## the site while you write: http://127.0.0.1:8000, built again at every change
 	$(MKDOCS) serve --watch src --watch README.md
+
+$(TOOLS)/.installed: release/requirements.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+release-check: $(TOOLS)/.installed $(if $(or $(call yes,$(QUICK)),$(CCESA_WITHOUT_NODE)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
+	$(TOOLS)/bin/python -m release $(if $(call yes,$(QUICK)),--quick) --pythons $(PYTHONS)
+
+lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their form, and what they may do
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(TOOLS)/bin/zizmor --offline --quiet --pedantic --strict-collection .github
 
 lint: install  ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -23,6 +23,7 @@ PARTS = {
     "running_time": "the running-time table",
     "error_bounds": "bounds on both error probabilities (figure, and the table of p*)",
     "costs": "Table 1 and appendix C: communication and computation",
+    "claims": "claims of the text that have no table or figure",
     "faces_reliability": "reliability on the AT&T faces (figure)",
     "faces_inversion": "model inversion on the AT&T faces (figures)",
     "cifar_reliability": "reliability on CIFAR-10 (figure)",

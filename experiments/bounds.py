@@ -8,9 +8,15 @@ import math
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.stats import binom
 
 from ccesa.parts import check_clients
 from ccesa.plan.paper import step_dropout
+
+
+def spread(n: int) -> float:
+    """sqrt((n - 1) log(n - 1)), which the paper's p* and t are made of."""
+    return math.sqrt((n - 1) * math.log(n - 1))
 
 
 def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
@@ -27,6 +33,22 @@ def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
         return -math.inf  # everybody is a neighbour and nobody drops out
     divergence = float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
     return min(0.0, math.log(n) - (n - 1) * divergence)
+
+
+def not_informative(n: int, p: float, q_total: float, t: int) -> float:
+    """How many clients of V2 are expected to have fewer than t live holders, exactly.
+
+    By Theorem 1 no more rounds than that are lost. Who is in V4 counts itself; the others, whose secrets are
+    needed as well, do not.
+    """
+    own, others = (float(binom.cdf(least - 1, n - 1, p * (1 - q_total))) for least in (t - 1, t))
+    return n * of_v2(q_total, own, others)
+
+
+def of_v2(q_total: float, own: float, others: float) -> float:
+    """P(a client is in V2 and fails): ``own`` if it is in V4, and so has its own share, else ``others``."""
+    stays = 1 - step_dropout(q_total)
+    return stays**4 * own + (stays**2 - stays**4) * others
 
 
 def log_privacy_error(n: int, p: float, q_total: float) -> float:

@@ -219,7 +219,7 @@ def test_demo_trains_and_writes_its_report(tmp_path):
     assert done.returncode == 0, done.stderr
     report = (tmp_path / "demo-report.html").read_text(encoding="utf-8")
     assert "every sum exact" in done.stdout
-    assert report.count("<svg") == 3
+    assert report.count("<svg") == 8
     for outside in ("http://", "https://", "src=", "href="):
         assert outside not in report
 

@@ -1,7 +1,6 @@
 """The experiments on toy data, from end to end, and the runner that calls them all."""
 
 import json
-import math
 import random
 import shutil
 import subprocess
@@ -15,11 +14,13 @@ from experiments import arguments, cost_curve, faces, record, rounds, softmax
 from experiments.cifar_reliability import outcomes
 from experiments.costs import run as costs
 from experiments.faces_inversion import run as inversion
+from experiments.faces_reliability import ours
 from experiments.faces_reliability import run as reliability
 from experiments.privacy.audit import run as audit
 from experiments.running_time import run as running_time
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol.server import Aggregate
@@ -252,18 +253,27 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
     assert softmax.accuracy(masked, data) == softmax.accuracy(skipped, data)
 
 
-def test_local_training_is_gradient_descent(packed):
-    """The coefficients give what gradient descent on the weights gives."""
-    data = softmax.federation(faces.load(packed), 1)
-    model = [np.random.default_rng(1).normal(0, 0.01, part.shape) for part in softmax.new_model(data)]
+@given(
+    seed=st.integers(0, 2**32),
+    persons=st.integers(2, 9),
+    shots=st.integers(1, 7),
+    pixels=st.integers(1, 60),
+    scale=st.sampled_from([0.0, 0.01, 1.0, 10.0]),
+)
+def test_local_training_is_gradient_descent(seed, persons, shots, pixels, scale):
+    """The coefficients of a client's photographs give what gradient descent on the weights gives."""
+    rng = np.random.default_rng(seed)
+    images = rng.random((persons, shots, pixels))
+    data, client = softmax.Federation(train=images, test=images), int(rng.integers(persons))
+    model = [scale * rng.normal(size=part.shape) for part in softmax.new_model(data)]
     weights, biases = model[0].copy(), model[1].copy()
     for _ in range(softmax.EPOCHS):
-        error = softmax.softmax(data.train[3] @ weights + biases) - np.eye(PERSONS)[3]
-        weights -= softmax.RATE * data.train[3].T @ error / len(error)
+        error = softmax.softmax(images[client] @ weights + biases) - np.eye(persons)[client]
+        weights -= softmax.RATE * images[client].T @ error / len(error)
         biases -= softmax.RATE * error.mean(axis=0)
-    found = softmax.add(model, softmax.update(model, data, 3))
-    assert np.allclose(found[0], weights)
-    assert np.allclose(found[1], biases)
+    found = softmax.add(model, softmax.update(model, data, client))
+    assert np.abs(found[0] - weights).max() < 1e-9
+    assert np.abs(found[1] - biases).max() < 1e-9
 
 
 def test_a_seed_repeats_a_round_with_its_graph():
@@ -303,86 +313,77 @@ def test_running_time(monkeypatch, tmp_path):
     assert (tmp_path / "running_time.png").stat().st_size > 10_000
 
 
-def test_costs(monkeypatch, tmp_path):
-    monkeypatch.setattr(costs, "QUICK_SIZES", (16, 32))
-    monkeypatch.setattr(costs, "AFFORDABLE", {"SA": 32, "CCESA": 32, "planned": 16})
-    costs.main(["--quick", "--output", str(tmp_path)])
-    found = results(tmp_path)
-    rows = {(row["scheme"], row["n"]): row for row in found["rows"]}
-    assert rows.keys() == {("SA", 16), ("SA", 32), ("planned", 16), ("planned", 32)}, (
-        "no p* for so few clients"
-    )
-    assert rows["planned", 32]["source"] == "model"
-    assert rows["SA", 32]["client_agreements"] == 62
-    assert rows["SA", 32]["client_keystreams"] == 32
-    assert rows["SA", 32]["client_sharing"] == 2 * 17 * 32
-    assert found["model_off_by_at_most"]["client_sharing"] == 0
-    assert found["model_off_by_at_most"]["server_rebuilding"] < 0.2
-    assert found["exponents"]["SA"]["client_bytes"]["all"] == pytest.approx(1, abs=0.1)
-    assert found["exponents"]["CCESA"]["client_bytes"]["all"] is None
-    # Equal degrees: the model's bytes are exact.
-    assert found["model_off_by_at_most"]["client_bytes"] < 1e-9
-    assert found["turbo_aggregate"]["ccesa_formula_share"] == pytest.approx(0.03, abs=0.005)
-    assert costs.counted("SA", 16, 1) == rows["SA", 16], "the same seed, the same round"
-
-
-def test_secret_sharing_is_counted_as_it_is_done(monkeypatch):
-    """What the figures claim, beside the calls that the protocol makes."""
-    done = {"split": 0, "join": 0}
-    split, join_each = shamir.split, shamir.join_each
-
-    def counting_split(secret, threshold, holders, randomness):
-        done["split"] += threshold * holders * secret.size // shamir.SECRET_ELEMENTS
-        return split(secret, threshold, holders, randomness)
-
-    def counting_join(xs, shares):
-        done["join"] += xs.shape[0] * xs.shape[1] ** 2
-        return join_each(xs, shares)
-
-    monkeypatch.setattr(shamir, "split", counting_split)
-    monkeypatch.setattr(shamir, "join_each", counting_join)
-    found = costs._ran(16, ErdosRenyi(p=0.8), Majority(), 0.0, 1)
-    assert costs.sharing(found.result) * 16 == done["split"]
-    assert costs.rebuilding(found.result) == done["join"]
-    done["join"] = 0
-    found = costs._ran(16, Harary(degree=10, mask_degree=6), Majority(), 0.3, 1)
-    assert len(found.result.survivors) < 16
-    assert costs.rebuilding(found.result) == done["join"]
-
-
-def test_growth_by_the_papers_rule(monkeypatch):
-    """sqrt(n log n), by the model alone."""
-    monkeypatch.setattr(costs, "AFFORDABLE", dict.fromkeys(costs.SCHEMES, 0))
-    rows = [costs.counted("CCESA", n, 1) for n in (100, 500, 2000)]
-    found = costs.exponents(rows)["CCESA"]
-    assert found["client_bytes"]["paper"] == pytest.approx(0.57, abs=0.05)
-    assert found["client_bytes"]["all"] == pytest.approx(found["client_bytes"]["paper"], abs=0.02)
-    assert found["client_bytes"]["rounds"] is None
-    # The server opens masks of a fraction of all clients, not of as many as one client has neighbours.
-    assert found["server_keystreams"]["paper"] < 1.2
-    assert found["server_agreements"]["all"] > 1.5
-
-
 def test_faces_reliability(packed, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        reliability, "QUICK", reliability.Effort(rounds=3, short_rounds=2, drawn=1000, shrink=2)
-    )
+    effort = reliability.Effort(seeds=2, rounds=3, drawn=1000, shrink=2)
+    monkeypatch.setattr(reliability, "QUICK", effort)
     output = tmp_path / "out"
     reliability.main(["--quick", "--data", str(packed), "--output", str(output)])
     found = results(output)
-    assert [case["q_total"] for case in found["dropouts"]] == [0.0, 0.1]
-    calm = found["dropouts"][0]
+    assert list(found["seeds"]) == ["1", "2"]
+    assert [case["q_total"] for case in found["seeds"]["2"]["dropouts"]] == [0.0, 0.1]
+    calm = found["seeds"]["1"]["dropouts"][0]
     ours = {series["name"]: series for series in calm["ours"]}
     assert len(ours) == 6
-    assert len(ours["p = 0.7, t_i a majority"]["accuracy"]) == 3, "a curve of its own, not only short rounds"
-    assert ours["SA, p = 1, t = 5"]["lost"] == ours["planned"]["lost"] == 0
-    assert ours["SA, p = 1, t = 5"]["survivors"] == [PERSONS] * 3
+    assert ours["SA, p = 1, t = 5"]["lost"] == ours["planned"]["lost"] == []
+    assert ours["SA, p = 1, t = 5"]["ends"] == {"aggregate": 3}
     # With everybody in, secure rounds and the plain mean train the same model.
     assert ours["SA, p = 1, t = 5"]["accuracy"] == calm["paper_rule"][0]["accuracy"]
+    assert all(is_sa_with_delays(curve, calm["paper_rule"][0]) for curve in calm["paper_rule"])
     assert (output / "faces_reliability.png").stat().st_size > 10_000
-    data = softmax.federation(faces.load(packed).smaller(2), 1)
-    again = reliability.one_dropout(data, 0.1, reliability.QUICK, 1)
-    assert json.loads(json.dumps(again)) == found["dropouts"][1], "the same seed, the same rounds"
+    data = softmax.federation(faces.load(packed).smaller(2), 2)
+    again = reliability.one_dropout(data, 0.1, 3, 2)
+    assert json.loads(json.dumps(again)) == found["seeds"]["2"]["dropouts"][1], (
+        "the same seed, the same rounds"
+    )
+    first = found["summary"][0]
+    assert (first["rounds"], first["lost_in_all"], first["survivors"]) == (6, 0, PERSONS)
+    assert set(first["behind_sa"].values()) == {0}, "SA is never behind itself"
+
+
+def is_sa_with_delays(curve, sa):
+    """Whether all that a lost round costs is a round of training."""
+    kept = [value for number, value in enumerate(curve["accuracy"], 1) if number not in curve["lost"]]
+    return kept == sa["accuracy"][: len(kept)]
+
+
+def test_without_dropouts_lost_rounds_are_delays():
+    """As the page says, with every seed."""
+    for seed in results(reliability.HERE)["seeds"].values():
+        sa, sparse, *_ = seed["dropouts"][0]["paper_rule"]
+        assert sparse["lost"]
+        assert is_sa_with_delays(sparse, sa)
+
+
+def test_series_with_equal_sums_are_trained_once(packed, monkeypatch):
+    """Whoever is in the sum, and whoever trained before: every series has the model that it has alone."""
+    data = softmax.federation(faces.load(packed).smaller(4), 1)
+    gone = [rounds.dropouts(0.3, PERSONS, [1, 6, k]) for k in range(3)]
+    everyone, trained = ours.all_series(PERSONS), []
+    update = softmax.update
+    monkeypatch.setattr(softmax, "update", lambda *given: trained.append(given[2]) or update(*given))
+    together = ours.by_our_server(data, gone, 1)
+    shared, alone = len(trained), []
+    for series in everyone:
+        monkeypatch.setattr(ours, "all_series", lambda _, series=series: [series])
+        alone += ours.by_our_server(data, gone, 1)
+    assert together == alone
+    assert shared < (len(trained) - shared) / 2
+    assert len({tuple(one["accuracy"]) for one in together}) > 1, "not all of them have the same sums"
+
+
+def test_gaps_are_to_sa_on_the_same_seed():
+    def seed(sa, other, lost):
+        curves = [
+            {"name": "SA", "accuracy": sa, "lost": []},
+            {"name": "CCESA", "accuracy": other, "lost": lost},
+        ]
+        return {"dropouts": [{"q_total": 0.1, "ours": curves, "paper_rule": []}]}
+
+    rows = reliability.rows({"1": seed([0.5, 0.7], [0.2, 0.4], [2]), "2": seed([0.9, 0.9], [0.8, 0.8], [])})
+    assert [row["name"] for row in rows] == ["SA", "CCESA"]
+    assert rows[1]["behind_sa"] == pytest.approx({"median": 0.2, "mean": 0.2, "lowest": 0.1, "highest": 0.3})
+    assert rows[1]["lost"] == {"median": 0.5, "mean": 0.5, "lowest": 0, "highest": 1}
+    assert (rows[1]["rounds"], rows[1]["lost_in_all"]) == (4, 1)
 
 
 @pytest.mark.parametrize(("q_total", "known"), [(0.0, 0.16), (0.1, 0.68)])
@@ -396,12 +397,13 @@ def test_faces_inversion(packed, tmp_path):
     inversion.main(["--quick", "--data", str(packed), "--output", str(output)])
     found = results(output)["schemes"]
     assert list(found) == ["federated averaging", "SA", "CCESA", "planned", "the sum itself"]
-    assert found["the sum itself"]["rate"] == 1
-    assert found["federated averaging"]["similarity_mean"] > 0.5
+    assert found["the sum itself"]["rate"]["lowest"] == 1
+    assert found["federated averaging"]["similarity"]["lowest"] > 0.5
+    assert found["SA"]["attacks"] == 2 * PERSONS, "of both seeds"
     assert (output / "faces_inversion.png").stat().st_size > 10_000
     known = faces.load(packed).smaller(4)
-    again, _ = inversion.attack(softmax.federation(known, 1), known, inversion.QUICK, 1)
-    assert again == found, "the same seed, the same images"
+    again = inversion.one_seed(softmax.federation(known, 2), known, inversion.QUICK, 2)
+    assert again == results(output)["seeds"]["2"], "the same seed, the same images"
 
 
 def test_masked_models_show_nothing(packed):
@@ -528,9 +530,8 @@ def test_runner_looks_for_the_data_before_it_runs_anything(tmp_path, capfd):
     said = capfd.readouterr().err
     assert "faces_reliability, faces_inversion, privacy/inversion: no faces in" in said
     assert "cifar_reliability, membership, cifar_masked: there is no complete CIFAR-10" in said
-    assert (
-        "without data: --only running_time --only error_bounds --only costs --only privacy/accuracy" in said
-    )
+    names = ("running_time", "error_bounds", "costs", "claims", "privacy/accuracy")
+    assert f"without data: {' '.join(f'--only {name}' for name in names)}" in said
     assert not any(tmp_path.iterdir())
 
 
@@ -543,12 +544,6 @@ def test_runner_runs_a_part(tmp_path, capfd, monkeypatch):
     assert "error: no faces in" in said
     assert "kaggle" in said
     assert "Traceback" not in said
-
-
-def test_no_growth_without_points():
-    assert costs.exponent([(10, 1.0)]) is None
-    assert costs.exponent([(10, 0.0), (20, 3.0)]) is None
-    assert costs.exponent([(n, math.sqrt(n)) for n in (10, 20, 40)]) == pytest.approx(0.5)
 
 
 def test_the_curve_of_costs_is_drawn(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from experiments.montecarlo import estimate
 from experiments.one_client import Degrees, unreliable
+from experiments.theorems import reliable
 
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
@@ -22,7 +23,6 @@ from ccesa.protocol.drawing import fit, pruned
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
-from theorems import reliable
 
 N, T, P = 40, 21, 0.7
 GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from experiments.theorems import private, reliable
 
 from ccesa.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
@@ -9,7 +10,6 @@ from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution, informative
 from ccesa.simulate import Independent, simulate
 from ccesa.thresholds import Fixed
-from theorems import private, reliable
 
 ROW = {"clients": 100, "bits": 16, "graph": ErdosRenyi(p=0.7953), "threshold": Fixed(t=51)}
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from experiments.theorems import private, reliable
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from ccesa.simulate import Exactly, simulate
 from ccesa.thresholds import Fixed
 from rounds import LOOSE, Play, configure, steps_under
 from strategies import thresholds
-from theorems import private, reliable
 
 STEP_NAMES = [step.name for step in steps_under("curious")]
 

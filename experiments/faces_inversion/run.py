@@ -3,20 +3,20 @@
 Fredrikson's attack on softmax regression: start from a grey image and follow the gradient towards
 what the model takes for the person. It is given what an eavesdropper holds of one client: its model (plain
 federated averaging) or its masked model, read as numbers by the quantizer's scale (SA, CCESA, the planned
-graph; real masks). The last column is the sum that every scheme reveals on purpose. Writes results.json and
-faces_inversion.png.
+graph; real masks). The last column is the sum that every scheme reveals on purpose.
+
+Over several seeds. Writes results.json, after each seed, and faces_inversion.png. The next call goes on with
+the seeds that are missing.
 """
 
 import itertools
 import math
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from ccesa import words
 from ccesa.fields import WORD_BITS
@@ -25,10 +25,12 @@ from ccesa.protocol import messages as m
 from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
 from ccesa.thresholds import Fixed, Threshold
-from experiments import faces, rounds, softmax
-from experiments.arguments import parse, run
+from experiments import faces, rounds, seeds, softmax
+from experiments.arguments import run
 from experiments.faces import Faces, Images
-from experiments.record import Key, save
+from experiments.faces_inversion.picture import draw, save
+from experiments.record import Key
+from experiments.seeds import Seeds, spread
 from experiments.softmax import Federation, Model
 
 HERE = Path(__file__).parent
@@ -36,19 +38,19 @@ HERE = Path(__file__).parent
 CLIP = softmax.LARGEST_UPDATE
 #: The attack: so many steps, none of which moves a pixel by more.
 STEPS, STEP = 50, 0.01
-SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
+    seeds: int
     training_rounds: int
     #: Masked rounds of each scheme, with fresh keys.
     repeats: int
     shrink: int
 
 
-FULL = Effort(training_rounds=10, repeats=5, shrink=1)
-QUICK = Effort(training_rounds=2, repeats=1, shrink=4)
+FULL = Effort(seeds=8, training_rounds=10, repeats=5, shrink=1)
+QUICK = Effort(seeds=2, training_rounds=2, repeats=1, shrink=4)
 
 
 def settings(quick: bool) -> dict[str, Any]:
@@ -162,80 +164,83 @@ def summary(scores: list[dict[str, Any]], persons: int) -> dict[str, float]:
         "identified": identified,
         "rate": rate,
         "chance": 1 / persons,
-        "chance_two_sigma": 2 * math.sqrt((1 - 1 / persons) / persons / attacks),
+        "chance_two_sigma": chance_two_sigma(1 / persons, attacks),
         "similarity_mean": float(np.mean(similarity)),
         "similarity_two_sigma": float(2 * np.std(similarity) / math.sqrt(attacks)),
     }
 
 
-def picture(
-    known: Faces, columns: dict[str, dict[int, Images]], scores: dict[str, dict[str, float]]
-) -> Figure:
-    everywhere = set.intersection(*(set(images) for images in columns.values()))
-    people = sorted(everywhere)[:: max(1, len(everywhere) // SHOWN)][:SHOWN]
-    figure = Figure(figsize=(2 * len(columns) + 2, 2.2 * len(people) + 1.2), layout="constrained")
-    panels = figure.subplots(len(people), len(columns) + 1, squeeze=False)
-    for row, person in zip(panels, people, strict=True):
-        shown = [known.images[person].mean(axis=0), *(images[person] for images in columns.values())]
-        for panel, image in zip(row, shown, strict=True):
-            panel.imshow(image.reshape(known.size), cmap="gray")
-            panel.set(xticks=[], yticks=[])
-        row[0].set_ylabel(f"person {person + 1}")
-    panels[0][0].set_title("mean of the\nphotographs", fontsize=9)
-    for panel, name in zip(panels[0][1:], columns, strict=True):
-        found = scores[name]
-        counts = f"{found['identified']} of {found['attacks']} identified"
-        panel.set_title(f"{name}\n{counts}: {found['rate']:.1%}", fontsize=8)
-    figure.suptitle(
-        f"model inversion from what an eavesdropper holds; by chance {1 / known.persons:.1%} are identified",
-        fontsize=11,
-    )
-    return figure
+def chance_two_sigma(chance: float, attacks: int) -> float:
+    return 2 * math.sqrt(chance * (1 - chance) / attacks)
 
 
-def attack(
-    data: Federation, known: Faces, effort: Effort, seed: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All schemes: their scores, and the images of their first round."""
+def attacked(data: Federation, effort: Effort, seed: int) -> Iterator[tuple[str, list[dict[int, Images]]]]:
+    """Yield each scheme with the images of its clients, for every round that was overheard."""
     total, local = train(data, effort.training_rounds)
     everyone = range(data.clients)
-    columns = {"federated averaging": {i: invert(local[i], i) for i in everyone}}
-    scores = {"federated averaging": summary([scored(columns["federated averaging"], known)], data.clients)}
-    _say("federated averaging", scores)
+    yield "federated averaging", [{client: invert(local[client], client) for client in everyone}]
     for name, (graph, threshold) in schemes(data.clients).items():
-        found = []
-        for number in range(effort.repeats):
-            heard = next(filter(None, _rounds(local, graph, threshold, [seed, number])))
-            images = {client: invert(model, client) for client, model in heard.items()}
-            columns.setdefault(name, images)
-            found.append(scored(images, known))
-        scores[name] = summary(found, data.clients)
-        _say(name, scores)
-    columns["the sum itself"] = {i: invert(total, i) for i in everyone}
-    scores["the sum itself"] = summary([scored(columns["the sum itself"], known)], data.clients)
-    _say("the sum itself", scores)
-    return scores, columns
+        heard = (
+            next(filter(None, _rounds(local, graph, threshold, [seed, number])))
+            for number in range(effort.repeats)
+        )
+        yield name, [{client: invert(model, client) for client, model in one.items()} for one in heard]
+    yield "the sum itself", [{client: invert(total, client) for client in everyone}]
 
 
-def _say(name: str, scores: dict[str, dict[str, float]]) -> None:
-    found = scores[name]
+def one_seed(data: Federation, known: Faces, effort: Effort, seed: int) -> dict[str, Any]:
+    """All schemes with one seed, which divides the photographs and draws all keys."""
+    found = {}
+    for name, tries in attacked(data, effort, seed):
+        found[name] = summary([scored(images, known) for images in tries], data.clients)
+        _say(seed, name, found[name])
+    return {"schemes": found}
+
+
+def over_seeds(found: Seeds) -> dict[str, Any]:
+    """Return for each scheme all attacks together, beside chance, and the spread over the seeds."""
+    every = [seed["schemes"] for seed in found.values()]
+    return {"schemes": {name: _over_seeds([scheme[name] for scheme in every]) for name in every[0]}}
+
+
+def _over_seeds(every: list[dict[str, float]]) -> dict[str, Any]:
+    attacks, chance = sum(int(one["attacks"]) for one in every), every[0]["chance"]
+    return {
+        "attacks": attacks,
+        "identified": sum(int(one["identified"]) for one in every),
+        "chance": chance,
+        "chance_two_sigma": chance_two_sigma(chance, attacks),
+        "rate": spread([one["rate"] for one in every]),
+        "similarity": spread([one["similarity_mean"] for one in every]),
+    }
+
+
+def _say(seed: int, name: str, found: dict[str, float]) -> None:
     print(
-        f"{name}: {found['identified']} of {found['attacks']} identified (chance {found['chance']:.3f}), "
-        f"similarity {found['similarity_mean']:.3f} ± {found['similarity_two_sigma']:.3f}",
+        f"seed {seed}, {name}: {found['identified']} of {found['attacks']} identified "
+        f"(chance {found['chance']:.3f}), similarity {found['similarity_mean']:.3f}",
         flush=True,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    wanted = parse(__doc__, HERE, "small images, one masked round a scheme", arguments)
-    started, key = time.time(), Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
+    wanted = seeds.parse(__doc__, HERE, "small images, two seeds, one masked round per scheme", arguments)
     effort = QUICK if wanted.quick else FULL
+    key = Key(seed=wanted.seed, quick=wanted.quick, settings=settings(wanted.quick))
     known = faces.whole(wanted.data, wanted.quick).smaller(effort.shrink)
+    about = {"clients": known.persons, "pixels": known.size[0] * known.size[1]}
+    result = seeds.run(
+        wanted,
+        key,
+        effort.seeds,
+        lambda seed: one_seed(softmax.federation(known, seed), known, effort, seed),
+        lambda found: about | over_seeds(found),
+    )
+    # Everything comes from the seed: the images of the first one can be made again.
     data = softmax.federation(known, wanted.seed)
-    scores, columns = attack(data, known, effort, wanted.seed)
-    picture(known, columns, scores).savefig(wanted.output / "faces_inversion.png", dpi=150)
-    result = {"clients": data.clients, "pixels": data.train.shape[2], "schemes": scores}
-    save(wanted.output / "results.json", result, key, started=started)
+    shown = attacked(data, replace(effort, repeats=1), wanted.seed)
+    columns = {name: tries[0] for name, tries in shown}
+    save(draw(known, data, columns, result), wanted.output / "faces_inversion.png")
 
 
 if __name__ == "__main__":

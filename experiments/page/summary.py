@@ -19,6 +19,11 @@ def _masked(found: Results) -> list[object]:
     return [mine["clients"], mine["parameters"] / 1e6, len(mine["rounds"]), exact, mine["ratio"]]
 
 
+def _claims(found: Results) -> list[str]:
+    verdicts = [one["verdict"] for one in found["claims"]["claims"]]
+    return [word(verdicts.count("true")), word(len(verdicts))]
+
+
 SECTION = Section(
     title="",
     said=[
@@ -28,6 +33,7 @@ SECTION = Section(
         ),
         Said("holds but for {} bounds at n = {};", _bounds),
         Said("the other one {:.0f} to {:.0f} times too large", looseness),
+        Said("{} of {} are true as they stand", _claims),
         Said(
             "p = 0.25 costs nothing, ours neither; p = 0.2 loses {:.0%} of the rounds",
             lambda found: [lost_share(found)],

@@ -14,9 +14,10 @@ from rich.text import Text
 from ccesa.cli import options
 from ccesa.cli.output import check_output, lines, table
 from ccesa.demo import learning, pictures, report
-from ccesa.demo.training import History, Wiretap, conventional, train
-from ccesa.graphs import Harary
-from ccesa.simulate import Independent, Report, usual_plan
+from ccesa.demo.costs import bill
+from ccesa.demo.report import Story
+from ccesa.demo.training import History, Wiretap, conventional, planned, train
+from ccesa.simulate import Independent
 
 
 def demo(
@@ -31,30 +32,24 @@ def demo(
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
-    Clients drop out in every step. Shows accuracy with and without, lost rounds, the cost beside
-    conventional secure aggregation, and one client's update next to what the server saw of it.
+    Clients drop out in every step. Shows one client's update, what the server received in its place and the
+    sum that comes out; accuracy beside plain averaging; and the cost beside conventional secure aggregation.
+    Writes all of it, with what is promised, as a report of one HTML file.
     """
     console = Console()
     Independent(dropout)  # refuses what is not a probability
     check_output(output)
-    data, agreement = learning.digits(clients, seed), options.agreement(post_quantum)
-    graph = usual_plan(clients, dropout).graph if degree is None else Harary(degree=degree)
+    data = learning.digits(clients, seed)
+    plan = planned(data, dropout, degree, options.agreement(post_quantum))
     console.print(
         f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
-        f"{graph.mean_degree(clients):.0f} neighbours, {dropout:.0%} drop out of every round"
+        f"{plan.degree:.0f} neighbours, {dropout:.0%} drop out of every round"
     )
     with _progress(console, rounds) as show:
-        history = train(
-            data,
-            rounds=rounds,
-            dropout=dropout,
-            graph=graph,
-            seed=seed,
-            agreement=agreement,
-            threads=threads,
-            progress=show,
-        )
-    _show(console, history, conventional(data, seed, agreement), output)
+        history = train(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show)
+    command = f"ccesa demo --clients {clients} --rounds {rounds} --dropout {dropout:g} --seed {seed}"
+    command += f" --degree {degree}" * (degree is not None) + " --post-quantum" * post_quantum
+    _show(console, Story(history, conventional(plan, seed), command), output)
 
 
 @contextmanager
@@ -77,18 +72,28 @@ def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History]
         yield show
 
 
-def _show(console: Console, history: History, baseline: Report, output: Path) -> None:
+def _show(console: Console, story: Story, output: Path) -> None:
+    history = story.history
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
     console.print(lines(report.summary(history)))
     columns = ("", "ccesa", "conventional", "ratio")
-    console.print(table("cost of a round", columns, report.bill(history, baseline)))
-    output.write_text(report.to_html(history, baseline), encoding="utf-8")
+    console.print(table("cost of a round", columns, bill(history, story.conventional)))
+    output.write_text(report.to_html(story), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
+    console.print("        one file for any browser; it loads nothing, and can be sent around")
 
 
 def _picture(tap: Wiretap) -> Columns:
-    """Draw the first digits of one client's update, as it was and as it was received."""
-    left = Group(Text(f"the update of client {tap.client}", "bold"), pictures.tiles_text(tap.update))
-    right = Group(Text("what the server received", "bold"), pictures.tiles_text(tap.received))
-    return Columns([left, right], padding=(1, 2))
+    """Draw the first digits of an update, of what was received in its place, and of the sum of all."""
+    names = {
+        "own": f"update of client {tap.client}",
+        "received": "the server received",
+        "opened": f"sum of all {tap.senders}",
+    }
+    drawn = [
+        Group(Text(names[kind], "bold"), pictures.tiles_text(tap.numbers(vector)))
+        for kind, vector in tap.vectors.items()
+        if kind in names
+    ]
+    return Columns(drawn, padding=(1, 2))

@@ -1,7 +1,6 @@
 """``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,20 +16,13 @@ from ccesa.crypto.agreements import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import BEST
-from ccesa.guards import CURIOUS, guard_named
+from ccesa.guards import CURIOUS
 from ccesa.identity import Admission
 from ccesa.plan import Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
 from ccesa.plan.advice import advice
 from ccesa.plan.figures import figures
 
-_MEANING = {
-    "unreliable": "a client has too few live share holders, the round is lost",
-    "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
-    "exposed": "with its own share, colluding neighbours can open a client",
-    "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
-    "parted": "accusations leave an honest client out, and colluders could part the masks",
-}
 _OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
@@ -272,15 +264,8 @@ def _offers(made: Plan) -> Iterator[list[str]]:
 
 
 def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
-    promised = report.promised(made)
-    for name in guard_named(made.guard).events:
-        if name in promised:
-            yield name, report.probability_in_words(promised[name]), _MEANING[name]
-    if "disconnected" not in promised and made.least_honest_fails is not None:
-        fewer = f"a sum that can be opened covers fewer than {made.least_honest:,} honest clients"
-        yield "least honest", report.probability_in_words(made.least_honest_fails), fewer
-    if made.mechanism is not None and made.parted > -math.inf and not guard_named(made.guard).chooses_roster:
-        yield "parted", report.probability_in_words(made.parted), _MEANING["parted"]
+    for name, log2, meaning in report.certificate_in_words(made):
+        yield name, report.probability_in_words(log2), meaning
 
 
 def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:

@@ -1,49 +1,62 @@
-"""Pictures without a plotting library: SVG for the report, shaded blocks for the terminal."""
+"""Pictures without a plotting library: SVG for the report, shaded blocks for the terminal.
 
-from collections.abc import Sequence
+Colours are classes of page.html, which has two of each: for light paper and for dark. What a colour tells is
+also told by a stroke, a number or a word.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
 from ccesa.demo.learning import CLASSES, PIXELS
+from ccesa.demo.markup import Markup, svg, tag
 
 _SIDE = int(PIXELS**0.5)
-_WIDTH, _HEIGHT, _MARGIN = 640, 260, 44
 _SHADES = " ·░▒▓█"
+_LEVELS = 12  # shades of a tile in the report
+_ABREAST = 5  # tiles in a row
+_WIDTH, _LEFT, _RIGHT, _TOP, _LINE = 420, 58, 392, 12, 20
+_PLOT = 190  # height of what lies between the axes
+_LEGIBLE = 24  # so many columns have room for a number each
+_MARKED = 40  # so many points have room for a dot each
+
+Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 
-def tiles(update: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return a softmax update as one 8 x 8 image per digit, scaled to [-1, 1] over all of them."""
-    weights = update[: PIXELS * CLASSES].reshape(PIXELS, CLASSES)
-    scaled = weights / (np.abs(weights).max() or 1.0)
+def tiles(numbers: Numbers) -> list[NDArray[np.float64]]:
+    """Return the numbers of a softmax model as one 8 x 8 image per digit, scaled to [-1, 1] over all."""
+    weights = numbers[: PIXELS * CLASSES].reshape(PIXELS, CLASSES)
+    scaled = weights / (float(np.abs(weights).max()) or 1.0)
     return [scaled[:, digit].reshape(_SIDE, _SIDE) for digit in range(CLASSES)]
 
 
-def colour(value: float) -> str:
-    """Return a colour: blue below zero, white at it, red above."""
-    pale = round(255 * (1 - min(abs(value), 1.0)))
-    return f"#{pale:02x}{pale:02x}ff" if value < 0 else f"#ff{pale:02x}{pale:02x}"
-
-
-def tiles_svg(update: NDArray[np.float64], pixel: int = 8) -> str:
-    """Draw ten images side by side."""
-    step = (_SIDE + 1) * pixel
-    cells = [
-        f'<rect x="{digit * step + x * pixel}" y="{y * pixel}" width="{pixel}" height="{pixel}" '
-        f'fill="{colour(float(tile[y, x]))}"/>'
-        for digit, tile in enumerate(tiles(update))
-        for y in range(_SIDE)
-        for x in range(_SIDE)
+def tiles_svg(numbers: Numbers, alternative: str) -> Markup:
+    """Draw ten images in two rows: one colour above zero, another below, stronger for larger."""
+    step, cells, backs = _SIDE + 1, dict[tuple[str, int], list[str]](), []
+    for digit, tile in enumerate(tiles(numbers)):
+        left, top = digit % _ABREAST * step, digit // _ABREAST * step
+        backs.append(tag("rect", class_="tile", x=left, y=top, width=_SIDE, height=_SIDE))
+        for (y, x), value in np.ndenumerate(tile):
+            shade = "up" if value > 0 else "down", round(abs(value) * _LEVELS)
+            cells.setdefault(shade, []).append(f"M{left + x} {top + y}h1v1h-1z")
+    shaded = [
+        tag("path", class_=sign, opacity=level / _LEVELS, d="".join(paths))
+        for (sign, level), paths in cells.items()
+        if level
     ]
-    return f'<svg viewBox="0 0 {CLASSES * step} {_SIDE * pixel}" role="img">{"".join(cells)}</svg>'
+    drawn = tag("g", *backs, *shaded, shape_rendering="crispEdges")
+    return svg(_ABREAST * step - 1, CLASSES // _ABREAST * step - 1, alternative, drawn)
 
 
-def tiles_text(update: NDArray[np.float64], digits: int = 3) -> Text:
+def tiles_text(numbers: Numbers, digits: int = 2) -> Text:
     """Draw the first few images: darker for larger, red above zero, blue below."""
     text = Text()
     for y in range(_SIDE):
-        for tile in tiles(update)[:digits]:
+        for tile in tiles(numbers)[:digits]:
             for value in tile[y].tolist():
                 text.append(_SHADES[round(abs(value) * (len(_SHADES) - 1))], "red" if value > 0 else "blue")
             text.append("  ")
@@ -51,31 +64,111 @@ def tiles_text(update: NDArray[np.float64], digits: int = 3) -> Text:
     return text
 
 
-def curves_svg(curves: Sequence[tuple[str, str, Sequence[float]]], lost: Sequence[int]) -> str:
-    """Draw accuracy per round: (name, SVG stroke style, values from 0 to 1) each; lost rounds are marked."""
-    rounds = max(len(values) for _, _, values in curves)
-    right, bottom = _WIDTH - _MARGIN, _HEIGHT - _MARGIN
-    parts = [_label(_WIDTH / 2, _HEIGHT - 6, "round")]
-
-    def x(number: int) -> float:
-        return round(_MARGIN + (right - _MARGIN) * number / rounds, 1)
-
-    def y(value: float) -> float:
-        return round(bottom - (bottom - _MARGIN) * value, 1)
-
-    for tick in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(f'<line x1="{_MARGIN}" x2="{right}" y1="{y(tick)}" y2="{y(tick)}" stroke="#ddd"/>')
-        parts.append(_label(_MARGIN - 20, y(tick) + 4, f"{tick:.0%}"))
-    parts += [_label(x(n), bottom + 18, str(n)) for n in range(0, rounds + 1, max(1, rounds // 5))]
-    parts += [_label(x(n), _MARGIN - 6, "lost") for n in lost]
-    for place, (name, style, values) in enumerate(curves):
-        points = " ".join(f"{x(number)},{y(value)}" for number, value in enumerate(values, 1))
-        left, line = right - 200, bottom - 40 + 18 * place
-        parts.append(f'<polyline points="{points}" fill="none" style="{style}"/>')
-        parts.append(f'<line x1="{left}" x2="{left + 28}" y1="{line}" y2="{line}" style="{style}"/>')
-        parts.append(f'<text x="{left + 34}" y="{line + 4}">{name}</text>')
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{"".join(parts)}</svg>'
+def every_fifth(rounds: int) -> list[int]:
+    """Return which rounds have their number written: the first, the last, and some between."""
+    step = 5 * math.ceil(rounds / 30)
+    return sorted({1, *range(step, rounds - step // 2, step), rounds})
 
 
-def _label(x: float, y: float, text: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="middle">{text}</text>'
+class Axis(NamedTuple):
+    """What an axis says, and the values that it has lines for; it reaches from the first to the last."""
+
+    name: str
+    ticks: Mapping[float, str]
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """Return where a value lies, from 0 to 1."""
+        scale = math.log10 if self.log else float
+        first, last = scale(min(self.ticks)), scale(max(self.ticks))
+        return (scale(value) - first) / ((last - first) or 1.0)
+
+
+class Curve(NamedTuple):
+    """A line with its name; its style is a class of page.html: solid, band, dash or dot."""
+
+    name: str
+    style: str
+    points: Sequence[tuple[float, float]]
+
+
+def percentages(values: Sequence[float], name: str) -> Axis:
+    """Return an axis around these fractions, and not from nought to one where nothing is seen."""
+    low, high = min(values), max(values)
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if high - low <= 5 * step)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return Axis(name, {tick * step: f"{tick * step:.0%}" for tick in range(first, max(last, first + 1) + 1)})
+
+
+def powers(values: Sequence[float], name: str, write: Callable[[float], str]) -> Axis:
+    """Return a logarithmic axis around these values, a line for each power of ten."""
+    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return Axis(name, {10.0**power: write(10.0**power) for power in range(first, last + 1)}, log=True)
+
+
+def chart(curves: Sequence[Curve], x: Axis, y: Axis, alternative: str, lost: Sequence[int] = ()) -> Markup:
+    """Draw curves over a grid with a legend below; upright lines are rounds without a sum."""
+    bottom = _TOP + _LINE + _PLOT
+
+    def across(value: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * x.place(value)
+
+    def up(value: float) -> float:
+        return bottom - _PLOT * y.place(value)
+
+    parts = [_label(0, _TOP, y.name, "start"), _label(_RIGHT, bottom + 2 * _LINE, x.name, "end")]
+    for value, name in y.ticks.items():
+        parts += [_line("grid", _LEFT, up(value), _RIGHT, up(value)), _label(_LEFT - 6, up(value) + 4, name)]
+    parts += [_label(across(value), bottom + _LINE, name, "middle") for value, name in x.ticks.items()]
+    parts += [_line("lost", across(number), _TOP + _LINE, across(number), bottom) for number in lost]
+    for place, (name, style, points) in enumerate(curves):
+        drawn = [(across(a), up(b)) for a, b in points]
+        way = " ".join(f"{a:.1f},{b:.1f}" for a, b in drawn)
+        parts.append(tag("polyline", class_=style, points=way))
+        if style == "solid" and len(drawn) <= _MARKED:
+            parts += [tag("circle", class_="mark", cx=a, cy=b, r=3) for a, b in drawn]
+        line = bottom + (place + 3) * _LINE
+        parts += [
+            _line(style, _LEFT, line - 4, _LEFT + 34, line - 4),
+            _label(_LEFT + 42, line, name, "start"),
+        ]
+    return svg(_WIDTH, bottom + (len(curves) + 3) * _LINE - 6, alternative, *parts)
+
+
+def rounds_svg(
+    gone: Sequence[Mapping[str, int]], survivors: Sequence[int], clients: int, alternative: str
+) -> Markup:
+    """Draw who left in which step of which round, and below it how many the sum of each round has."""
+    left, top, steps = _LEFT + 18, _TOP + len(gone[0]) * _LINE + 26, list(gone[0])
+    bottom, column = top + 90, (_RIGHT - left) / len(gone)
+    most, written = max(max(one.values()) for one in gone) or 1, len(gone) <= _LEGIBLE
+    parts = [_label(left - 6, _TOP + row * _LINE + 14, step) for row, step in enumerate(steps)]
+    parts += [_label(left - 6, top + 4, f"all {clients}"), _line("grid", left, top, _RIGHT, top)]
+    parts += [_label(left - 6, bottom, "in the sum"), _line("axis", left, bottom, _RIGHT, bottom)]
+    for number, (leaving, staying) in enumerate(zip(gone, survivors, strict=True)):
+        wide, middle = {"x": left + number * column, "width": column * 0.92}, left + (number + 0.46) * column
+        for row, count in enumerate(leaving.values()):
+            box = {**wide, "y": _TOP + row * _LINE, "height": _LINE - 2}
+            shade = tag("rect", class_="gone", opacity=0.45 * count / most, **box)
+            parts += [tag("rect", class_="cell", **box), shade]
+            if written and count:
+                parts.append(_label(middle, box["y"] + 14, f"{count}", "middle"))
+        height = (bottom - top) * staying / clients
+        parts.append(tag("rect", class_="bar", y=bottom - height, height=height, **wide))
+        if not staying:
+            parts += [_line("lost", middle, top, middle, bottom), _label(middle, top + 50, "✕", "middle")]
+        elif written:
+            parts.append(_label(middle, bottom - height - 4, f"{staying}", "middle", "small"))
+    parts += [
+        _label(left + (number - 0.54) * column, bottom + 16, f"{number}", "middle", "small")
+        for number in every_fifth(len(gone))
+    ]
+    return svg(_WIDTH, bottom + 2 * _LINE, alternative, *parts, _label(_RIGHT, bottom + 34, "round"))
+
+
+def _label(x: float, y: float, text: str, anchor: str = "end", size: str = "usual") -> Markup:
+    return tag("text", text, x=x, y=y, text_anchor=anchor, class_=size)
+
+
+def _line(style: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    return tag("line", class_=style, x1=x1, y1=y1, x2=x2, y2=y2)

@@ -1,26 +1,36 @@
 """The demo's result as rows of words, and as one HTML file that needs nothing beside it."""
 
-import html
-from collections.abc import Callable, Sequence
+from importlib import resources
 from statistics import mean
+from string import Template
+from typing import NamedTuple
 
-from ccesa.demo import pictures
-from ccesa.demo.training import History
+import numpy as np
+
+from ccesa.demo import costs, pictures, promise
+from ccesa.demo.markup import Markup, Slots, joined, table, tag
+from ccesa.demo.pictures import Axis, Curve
+from ccesa.demo.training import History, Wiretap
 from ccesa.errors import RoundFailed
 from ccesa.simulate import Report
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
-svg { width: 100%; height: auto; font: 12px system-ui, sans-serif }
-table { border-collapse: collapse; width: 100% } td { text-align: left; padding: .3rem .6rem .3rem 0 }
-tr { border-bottom: 1px solid #ddd } td { font-variant-numeric: tabular-nums; vertical-align: top }
-figure { margin: 1.5rem 0 } figcaption { color: #555 }
-"""
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>ccesa demo</title><style>{style}</style>
-{body}
-</html>
-"""
+_SHOWN = 4  # words of a vector in the report
+#: What is shown of a round: the names of vectors as a head of a table, and below a picture.
+_VECTORS = {
+    "own": ("own vector", "What client {} learnt from its own images. This stays with it."),
+    "received": ("received", "What the server received in its place: the same numbers, masked."),
+    "masked": ("all received, added", "The sum of all {} vectors as they were received. Still noise."),
+    "opened": ("masks off", "The same sum with the masks off, which takes the shares of those who stayed."),
+    "plain": ("plain sum", "Beside it, the plain sum of all {} vectors, which nobody sends to anybody."),
+}
+
+
+class Story(NamedTuple):
+    """All that the report tells: the demo, a round of the conventional kind, and the command to repeat it."""
+
+    history: History
+    conventional: Report
+    command: str
 
 
 def summary(history: History) -> list[tuple[str, str]]:
@@ -28,74 +38,134 @@ def summary(history: History) -> list[tuple[str, str]]:
     sums, lost = history.sums, history.lost
     reasons = "; ".join(f"round {number}: {_reason(failure)}" for number, failure in lost.items())
     kept = f"{len(lost)} of {len(history.reports)}, the old model was kept ({reasons})"
-    exact = "yes" if all(report.exact for report in sums) else "NO"
-    survivors = mean([report.survivors for report in sums] or [0])
     return [
         ("accuracy, secure aggregation", f"{history.secure[-1]:.1%}"),
         ("accuracy, plain averaging", f"{history.plain[-1]:.1%}"),
+        ("accuracy, if nobody dropped out", f"{history.everyone[-1]:.1%}"),
         ("rounds lost", kept if lost else "none"),
-        ("every sum exact", exact if sums else "there was no sum"),
-        ("clients in a sum", f"{survivors:.1f} of {history.reports[0].clients} (mean)"),
-        ("dropouts", ", ".join(f"{count} in {step}" for step, count in history.dropped.items())),
+        ("every sum exact", ("yes" if _exact(history) else "NO") if sums else "there was no sum"),
+        ("clients in a sum", f"{_survivors(history)} of {history.plan.clients} (mean)"),
+        ("dropouts", _by_step(history)),
         ("values clipped", f"{history.clipped}"),
         ("on the wire", history.values),
     ]
 
 
-#: What a client pays for a round: a name, where it is in a report, and how it is written.
-_COSTS: list[tuple[str, Callable[[Report], float], str]] = [
-    ("neighbours of a client", lambda report: report.degree_mean, "{:.0f}"),
-    ("client, ms", lambda report: sum(report.client_ms.values()), "{:.2f}"),
-    ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
-    ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
-]
-
-
-def bill(history: History, conventional: Report) -> list[tuple[str, str, str, str]]:
-    """Return what a client pays for a round, beside conventional secure aggregation."""
-    rows = []
-    for name, cost, form in _COSTS:
-        ours, theirs = mean(map(cost, history.sums or history.reports)), cost(conventional)
-        rows.append((name, form.format(ours), form.format(theirs), f"{ours / theirs:.0%}"))
-    return rows
-
-
-def to_html(history: History, conventional: Report) -> str:
+def to_html(story: Story) -> str:
     """Return the whole report as one file."""
-    curves = pictures.curves_svg(
-        [
-            ("plain averaging", "stroke:#999;stroke-width:5", history.plain),
-            ("secure aggregation", "stroke:#c22;stroke-width:2", history.secure),
-        ],
-        list(history.lost),
+    history, tap = story.history, story.history.wiretap
+    slots = {
+        "command": story.command,
+        **_headline(history),
+        **({"one": tag("p", "No client stayed until vectors were sent."), "all": "", "checked": ""}
+           if tap is None else _seen(tap)),
+        **_dropouts(history),
+        **_accuracy(history),
+        **costs.slots(history, story.conventional),
+        **promise.slots(history, story.command),
+    }  # fmt: skip
+    page = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    return Template(page).substitute({name: joined([value]) for name, value in slots.items()})
+
+
+def _headline(history: History) -> Slots:
+    exact = "each word for word the plain sum of those who stayed"
+    if not (history.sums and _exact(history)):
+        wrong = "NOT always the plain sum of those who stayed" if history.sums else "so nothing was learnt"
+        exact = tag("strong", wrong, class_="bad")
+    rounds = len(history.reports)
+    return {
+        "clients": f"{history.plan.clients}",
+        "counted": f"{rounds} round" + "s" * (rounds > 1),
+        "rounds": f"{rounds}",
+        "dropped": f"{sum(history.dropped.values())}",
+        "sums": f"{len(history.sums)}",
+        "exact": exact,
+        "secure": f"{history.secure[-1]:.1%}",
+        "plain": f"{history.plain[-1]:.1%}",
+        "everyone": f"{history.everyone[-1]:.1%}",
+        "survivors": _survivors(history),
+    }
+
+
+def _seen(tap: Wiretap) -> Slots:
+    """Show an update, what the server received in its place, and the sum that came out."""
+    drawn = []
+    for name, vector in tap.vectors.items():
+        said = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
+        picture = pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {said}")
+        drawn.append(tag("figure", picture, tag("figcaption", said)))
+    return {"one": joined(drawn[:2]), "all": joined(drawn[2:]), "checked": _checked(tap)}
+
+
+def _checked(tap: Wiretap) -> Markup:
+    if "opened" not in tap.vectors:
+        return tag("p", "This round was lost: the masks stayed on, and nobody learnt anything.")
+    told = np.flatnonzero(tap.vectors["own"])  # corners of an image say nothing
+    places = told[:: max(1, told.size // _SHOWN)][:_SHOWN].tolist()
+    rows = [[f"{place}", *(f"{int(one[place]):016x}" for one in tap.vectors.values())] for place in places]
+    heads = ("word", *(_VECTORS[name][0] for name in tap.vectors))
+    how = (
+        f". The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors of "
+        f"round {tap.number} as they were before masking, modulo 2",
+        tag("sup", "64"),
+        ", and compared every word with what the server made of the messages. It did so in every round.",
     )
-    body = [
-        "<h1>Federated averaging through secure aggregation</h1>",
-        _table(summary(history)),
-        _figure(curves, "Accuracy on digits that nobody trained on."),
+    equal = tag("strong", f"{tap.equal_words} of {tap.vectors['plain'].size} words are equal")
+    words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
+    return joined([tag("p", equal, *how), tag("div", words, class_="words")])
+
+
+def _dropouts(history: History) -> Slots:
+    """Show who left in which step, and who is in the sums."""
+    survivors = [report.survivors for report in history.reports]
+    told = f"Clients that left, over all rounds {_by_step(history)}, and those in each sum, as in the table."
+    rows = [
+        [f"{number}", *map(str, gone.values()), f"{staying or 'lost'}"]
+        for number, (gone, staying) in enumerate(zip(history.gone, survivors, strict=True), 1)
     ]
-    if (tap := history.wiretap) is not None:
-        body += [
-            "<h2>One client's update, and what the server received for it</h2>",
-            _figure(
-                pictures.tiles_svg(tap.update),
-                f"The update of client {tap.client}: how each of the 64 pixels should count for the digits "
-                "0 to 9 (red up, blue down).",
-            ),
-            _figure(pictures.tiles_svg(tap.received), "The same numbers as they left the client, masked."),
-        ]
-    costs = [("", "ccesa", "conventional", ""), *bill(history, conventional)]
-    body += ["<h2>What a round costs</h2>", _table(costs)]
-    return _PAGE.replace("{style}", _STYLE).replace("{body}", "\n".join(body))
+    lost = [[f"{number}", _reason(failure)] for number, failure in history.lost.items()]
+    failed = tag("div", table("Rounds without a sum", ("round", "why"), lost), class_="prose")
+    return {
+        "dropouts": pictures.rounds_svg(history.gone, survivors, history.plan.clients, told),
+        "by_step": _by_step(history),
+        "left": table("Clients that left", ("round", *history.gone[0], "in the sum"), rows),
+        "lost": failed if lost else "",
+    }
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-    return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+def _accuracy(history: History) -> Slots:
+    """Show what the model learnt, beside training in the clear."""
+    lines = {
+        "plain, same dropouts": ("band", history.plain),
+        "plain, nobody drops out": ("dash", history.everyone),
+        "secure aggregation": ("solid", history.secure),
+    }
+    curves = [Curve(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
+    by_round = list(zip(*(values for _, values in lines.values()), strict=True))
+    apart = max(abs(secure - plain) for plain, _, secure in by_round)
+    told = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
+    x = Axis("round", {number: f"{number}" for number in pictures.every_fifth(len(by_round))})
+    y = pictures.percentages([value for values in by_round for value in values], "accuracy")
+    rows = [[f"{number}", *map("{:.1%}".format, values)] for number, values in enumerate(by_round, 1)]
+    return {
+        "curves": pictures.chart(curves, x, y, f"Accuracy by round: {told}.", list(history.lost)),
+        "apart": f"at most {apart:.1%} apart" if apart else "equal",
+        "axis": f"{min(y.ticks):.0%}",
+        "learnt": table("Accuracy", ("round", *lines), rows),
+    }
 
 
-def _figure(picture: str, caption: str) -> str:
-    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def _by_step(history: History) -> str:
+    return ", ".join(f"{count} in {step}" for step, count in history.dropped.items())
+
+
+def _exact(history: History) -> bool:
+    return all(report.exact for report in history.sums)
+
+
+def _survivors(history: History) -> str:
+    return f"{mean([report.survivors for report in history.sums] or [0]):.1f}"
 
 
 def _reason(failure: RoundFailed) -> str:

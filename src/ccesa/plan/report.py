@@ -37,6 +37,14 @@ _FIGURES = (
 )
 #: What JSON says of an offer, besides the name of its graph.
 _OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
+#: What each event of a certificate means to people.
+_MEANING = {
+    "unreliable": "a client has too few live share holders, the round is lost",
+    "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
+    "exposed": "with its own share, colluding neighbours can open a client",
+    "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
+    "parted": "accusations leave an honest client out, and colluders could part the masks",
+}
 
 
 class Bill(NamedTuple):
@@ -179,6 +187,19 @@ def probability_in_words(log2: float) -> str:
     if log2 > -10:
         return f"{2.0**log2:.2g}"
     return f"2^{log2:.1f} (10^{math.ceil(log2 * math.log10(2.0))})"
+
+
+def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
+    """Say what can go wrong under the plan's guard: a name, log2 of a bound on it, and what it means."""
+    guard, bounds = guard_named(plan.guard), promised(plan)
+    for name in guard.events:
+        if name in bounds:
+            yield name, bounds[name], _MEANING[name]
+    if "disconnected" not in bounds and plan.least_honest_fails is not None:
+        fewer = f"a sum that can be opened covers fewer than {plan.least_honest:,} honest clients"
+        yield "least honest", plan.least_honest_fails, fewer
+    if plan.mechanism is not None and plan.parted > -math.inf and not guard.chooses_roster:
+        yield "parted", plan.parted, _MEANING["parted"]
 
 
 def demand_in_words(mechanism: Mechanism) -> str:

@@ -1,0 +1,1 @@
+"""What is checked before a version is published. Nothing here publishes anything."""
