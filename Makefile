@@ -167,6 +167,21 @@ reproduce: install  ## every table and figure of the paper, into build/; DATA=fo
 	$(if $(if $(ONLY),$(filter $(NEED_TORCH),$(ONLY)),all),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[experiments]')
 	$(BIN)/python -m experiments --data '$(DATA)' $(ONLY:%=--only %) $(if $(call yes,$(QUICK)),--quick) $(if $(call yes,$(AGAIN)),--again) $(if $(OUTPUT),--output '$(OUTPUT)')
 
+$(TOOLS)/.installed: release/requirements.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+release-check: $(TOOLS)/.installed $(if $(or $(call yes,$(QUICK)),$(CCESA_WITHOUT_NODE)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
+	$(TOOLS)/bin/python -m release $(if $(call yes,$(QUICK)),--quick) --pythons $(PYTHONS)
+
+lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their form, and what they may do
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(TOOLS)/bin/zizmor --offline --quiet --pedantic --strict-collection .github
+
 pictures: install  ## the two pictures of the front page, from a real round and real plans
 	$(BIN)/python -m docs.pictures.make
 
@@ -185,21 +200,6 @@ docs: install $(VENV)/.docs  ## the documentation site, strictly, into build/sit
 
 docs-serve: install $(VENV)/.docs  ## the site while you write: http://127.0.0.1:8000, built again at every change
 	$(MKDOCS) serve --watch src --watch README.md
-
-$(TOOLS)/.installed: release/requirements.txt
-	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
-
-release-check: $(TOOLS)/.installed $(if $(or $(call yes,$(QUICK)),$(CCESA_WITHOUT_NODE)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
-	$(TOOLS)/bin/python -m release $(if $(call yes,$(QUICK)),--quick) --pythons $(PYTHONS)
-
-lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their form, and what they may do
-	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(TOOLS)/bin/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
-	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
-	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
-	$(TOOLS)/bin/zizmor --offline --quiet --pedantic --strict-collection .github
 
 lint: install  ## format, lint, types
 	$(BIN)/ruff format --check .
