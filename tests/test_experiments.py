@@ -511,10 +511,17 @@ def test_broken_results_are_not_finished(content, tmp_path):
     assert not runner.finished("costs", tmp_path, quick=True, seed=1)
 
 
+#: What a GPU has not finished yet; the page says how far it came.
+UNFINISHED = {"cifar_reliability"}
+
+
 @pytest.mark.parametrize("name", runner.PARTS)
 def test_what_is_kept_is_what_a_full_run_makes(name):
-    """Committed results are whole, and from today's settings."""
-    assert runner.finished(name, runner.ROOT / "experiments" / name, quick=False, seed=1)
+    """Committed results are from today's settings, and whole but for those that are known not to be."""
+    folder = runner.ROOT / "experiments" / name
+    key = record.Key(seed=1, quick=False, settings=runner._settings(name, False))
+    assert record.earlier(folder / "results.json", key) is not None
+    assert runner.finished(name, folder, quick=False, seed=1) == (name not in UNFINISHED)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -5,6 +5,7 @@ import json
 import pickle
 import random
 import tarfile
+import types
 import warnings
 from dataclasses import replace
 
@@ -14,6 +15,9 @@ from experiments import cifar, record, rounds, sgd
 from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
+from experiments.membership.setup import Crowd
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
@@ -391,7 +395,7 @@ def test_a_curve_with_a_gap_is_not_complete():
 
 
 def test_curves_that_coincide_share_a_line():
-    curves = {"sa": [0.1, 0.2], "p0.2": [0.1, None], "ours": [0.1, 0.2]}
+    curves = {"sa": [[0.1, 0.2]], "p0.2": [[0.1, None]], "ours": [[0.1, 0.2]]}
     assert [keys for keys, _ in picture.together(curves)] == [["sa", "ours"], ["p0.2"]]
 
 
@@ -513,20 +517,67 @@ def test_shards_hold_at_most_two_classes_each():
     assert max(len(set(labels[own])) for own in places) <= 2
 
 
+TOY = replace(
+    membership.QUICK,
+    sizes=(60,),
+    usual=Crowd(clients=10, batch=3),
+    many=Crowd(clients=20, batch=3),
+    seeds=2,
+    shadows=1,
+    asked=15,
+    rounds=2,
+    training=200,
+    test=30,
+)
+
+
 def test_membership_at_toy_size(tmp_path, data):
     pytest.importorskip("torch")
-    few = membership.Effort(
-        sizes=(50,), shadows={50: 1}, asked=15, rounds={50: 2}, batch=1, training=200, test=30, quick=True
-    )
     wanted = membership._parse(["--data", str(data), "--output", str(tmp_path), "--minutes", "1e12"])
-    membership.attacks(wanted, few, 0.0)
-    membership.draw(results(tmp_path)).savefig(tmp_path / "membership.png")
-    row = results(tmp_path)["sizes"][0]
-    assert set(row["attacks"]) == {"plain", "own", "published", "sa", "ccesa", "ours"}
-    assert row["exact_sums"]["sa"]
-    assert row["exact_sums"]["ours"]
-    assert row["shadows"] == 1
+    membership.attacks(wanted, TOY, 0.0)
+    found = results(tmp_path)
+    membership.draw(found).savefig(tmp_path / "membership.png")
+    assert [(row["clients"], row["seed"]) for row in found["rows"]] == [(10, 1), (10, 2), (20, 1), (20, 2)]
+    for row in found["rows"]:
+        assert set(row["attacks"]) == {"plain", "own", "published", "sa", "ccesa", "ours"}
+        assert row["exact_sums"]["sa"]
+        assert row["exact_sums"]["ours"]
+        assert len(row["shadow_rounds"]) == 1
     assert (tmp_path / "membership.png").stat().st_size > 10_000
+
+
+def test_no_shadow_has_seen_what_its_target_is_asked_about(data):
+    pytest.importorskip("torch")
+    images = cifar.part(data, TOY.training, TOY.test)
+    lab = membership.make_lab(images, TOY, membership._parse([]), data)
+    one, other = (membership.Target(lab, 60, seed) for seed in (1, 2))
+    lab.beside.shutdown()
+    for target in (one, other):
+        asked = {*target.asked.tolist(), *target.others.tolist()}
+        assert asked.isdisjoint(*(drawn.tolist() for drawn in target.drawn))
+        assert {*target.asked.tolist()} <= {*target.members.tolist()}
+        assert target.others.min() >= lab.training
+        assert {*target.members.tolist()}.isdisjoint(target.drawn[0].tolist())
+    assert sorted(one.members.tolist()) != sorted(other.members.tolist()), "each seed draws its own"
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2))
+def test_the_curve_of_an_attack_is_that_of_all_pairs(drawn):
+    """The area under it is the chance that a member has better odds than another, where ties count half."""
+    pytest.importorskip("torch")
+    from experiments.membership.attack import told_apart
+
+    odds, members = (np.array(column) for column in zip(*drawn, strict=True))
+    if members.all() or not members.any():
+        return
+    inside, outside = odds[members][:, None], odds[~members]
+    pairs = (inside > outside).mean() + (inside == outside).mean() / 2
+    found = told_apart(odds.astype(float), members)
+    assert found["auc"] == pytest.approx(pairs)
+    assert found["accuracy"] == pytest.approx(((odds > 0) == members).mean())
+    assert found["recall"] == pytest.approx((odds[members] > 0).mean())
+    assert found["roc"] == sorted(found["roc"])
+    assert found["hits_at_0.001"] <= found["hits_at_0.01"] <= found["roc"][-1] == 1.0
 
 
 @pytest.fixture
@@ -534,21 +585,24 @@ def sizes_run(monkeypatch):
     """In place of the attack: notes the sizes, and is interrupted at the one that is in ``stop``."""
     called, stop = [], []
 
-    def one_size(lab, size, threads):
+    class Attacked:
+        def __init__(self, size, seed):
+            self.about = {"n_train": size, "seed": seed, "clients": 10}
+
+        def row(self):
+            numbers = {"train_accuracy": 1, "test_accuracy": 1, "rounds": 1, "shadow_rounds": [1]}
+            return self.about | numbers | {"attacks": {"plain": {"accuracy": 0.5}}}
+
+    def one_size(lab, size, seeds):
         if size in stop:
             raise KeyboardInterrupt
         called.append(size)
-        metrics = dict.fromkeys(("accuracy", "precision", "recall"), 0.5)
-        row = {"n_train": size, "train_accuracy": 1, "test_accuracy": 1, "rounds": [1], "seconds": 1}
-        return row | {"attacks": dict.fromkeys(membership.names(), metrics), "seed": lab.seed}
+        return [Attacked(size, seed) for seed in seeds]
 
-    class Lab:
-        def __init__(self, data, effort, seed, slots):
-            self.seed = seed
-
+    lab = types.SimpleNamespace(beside=types.SimpleNamespace(shutdown=lambda: None))
     monkeypatch.setattr(membership, "one_size", one_size)
-    monkeypatch.setattr(membership, "make_lab", Lab)
-    monkeypatch.setattr(membership, "_about", lambda lab: {"names": membership.names()})
+    monkeypatch.setattr(membership, "make_lab", lambda *_: lab)
+    monkeypatch.setattr(membership, "_about", lambda _: {})
     monkeypatch.setattr(membership.cifar, "part", lambda *_: None)
     return called, stop
 
@@ -561,31 +615,31 @@ def test_membership_goes_on_with_the_sizes_that_are_missing(tmp_path, sizes_run)
     with pytest.raises(KeyboardInterrupt):
         membership.main(usual)
     assert called == [5000, 10000]
-    assert not record.finished(tmp_path / "results.json", key), "two of four sizes"
+    kept = {row["n_train"] for row in results(tmp_path)["rows"]}
+    assert kept == {5000}, "the last one's masked rounds were still running"
+    assert not record.finished(tmp_path / "results.json", key)
     stop.clear()
     membership.main(usual)
-    assert called == [5000, 10000, 15000, 50000], "what is there is not computed again"
+    assert called[2:] == [10000, 15000, 50000], "what is there is not computed again"
     assert record.finished(tmp_path / "results.json", key)
     membership.main(usual)
-    assert len(called) == 4
+    assert len(called) == 5
     membership.main([*usual, "--again", "--sizes", "5000"])
-    assert called[4:] == [5000]
+    assert called[5:] == [5000]
     assert not record.finished(tmp_path / "results.json", key)
 
 
 @pytest.mark.usefixtures("sizes_run")
-def test_membership_mixes_neither_seeds_nor_settings(tmp_path):
+def test_membership_mixes_no_seeds(tmp_path):
     usual = ["--stage", "attack", "--output", str(tmp_path)]
     membership.main(usual)
     membership.main([*usual, "--seed", "2", "--sizes", "5000"])
     stored = results(tmp_path)
-    assert [row["seed"] for row in stored["sizes"]] == [2]
+    assert [row["seed"] for row in stored["rows"]] == [2, 3, 4]
     assert stored["about"]["seed"] == 2
-    membership.main([*usual, "--seed", "2", "--shadows", "3", "--sizes", "10000"])
-    assert [row["n_train"] for row in results(tmp_path)["sizes"]] == [10000]
     (tmp_path / "results.json").write_text("broken")
     membership.main([*usual, "--sizes", "15000"])
-    assert [row["n_train"] for row in results(tmp_path)["sizes"]] == [15000]
+    assert {row["n_train"] for row in results(tmp_path)["rows"]} == {15000}
 
 
 def test_membership_begins_no_size_when_the_time_is_up(tmp_path, sizes_run):
@@ -609,6 +663,8 @@ def test_a_masked_vector_says_nothing_of_its_model():
 
 def test_the_rounds_that_are_kept_are_those_of_today_s_plans():
     """Or a full run would make them anew, which takes half an hour."""
-    assert outcomes.is_complete(run.HERE / "rounds-1.json", FULL, seed=1)
-    found = outcomes.read(run.HERE / "rounds-1.json")
-    assert {key: len(members) for key, members in found.survivors.items()} == dict.fromkeys(found.names, 200)
+    for seed in run.seeds_of(FULL, 1):
+        file = run.HERE / f"rounds-{seed}.json"
+        assert outcomes.is_complete(file, FULL, seed)
+        found = outcomes.read(file)
+        assert {key: len(mine) for key, mine in found.survivors.items()} == dict.fromkeys(found.names, 200)

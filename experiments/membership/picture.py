@@ -1,4 +1,4 @@
-"""The figure: the attack's accuracy by size beside the paper's, and its curve of hits against false alarms."""
+"""The figure: the accuracy of the attack beside the paper's, and its curve of hits against false alarms."""
 
 from typing import Any
 

@@ -183,7 +183,8 @@ SECTION = Section(
         Said("shares n_train = {:,} images", lambda found: [_rows(found, "many")[0]["n_train"]]),
     ],
     fixed=[
-        "An accuracy of 60 % comes from",
+        "An accuracy of 60 % says little",
+        "members at one false alarm in a thousand, from",
         "a coin's 50 %",
         '"recall is close to 1 for all schemes"',
         "a tenth of all",

@@ -35,7 +35,7 @@ SECTION = Section(
         Said("the other one {:.0f} to {:.0f} times too large", looseness),
         Said("{} of {} are true as they stand", _claims),
         Said(
-            "p = 0.25 costs nothing, ours neither; p = 0.2 loses {:.0%} of the rounds",
+            "p = 0.25 costs next to nothing, ours nothing; p = 0.2 loses {:.0%} of the rounds",
             lambda found: [lost_share(found)],
         ),
         Said(
