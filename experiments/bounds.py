@@ -7,6 +7,7 @@ are given as natural logarithms, because values like 10^-144 are meant and not z
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 from scipy.stats import binom
 
@@ -29,10 +30,14 @@ def log_unreliability(n: int, p: float, q_total: float, t: int) -> float:
     share, alive = (t - 1) / (n - 1), p * (1 - q_total)
     if share >= alive:
         return 0.0
+    return min(0.0, math.log(n) - (n - 1) * divergence(share, alive))
+
+
+def divergence(share: float, alive: float) -> float:
+    """D(share || alive) of two coins; infinite where only the second always falls on the same side."""
     if alive == 1:
-        return -math.inf  # everybody is a neighbour and nobody drops out
-    divergence = float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
-    return min(0.0, math.log(n) - (n - 1) * divergence)
+        return 0.0 if share == 1 else math.inf
+    return float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
 
 
 def not_informative(n: int, p: float, q_total: float, t: int) -> float:
@@ -59,8 +64,9 @@ def log_privacy_error(n: int, p: float, q_total: float) -> float:
     check_clients(n)
     alive = (1 - step_dropout(q_total)) ** 3
     m = np.arange(2, n + 1)
-    weights = _log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
-    return min(0.0, float(logsumexp(weights + np.array([_log_cuts(int(size), p) for size in m]))))
+    weights = log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
+    cuts = np.minimum(0.0, [log_cuts(int(size), p) for size in m])  # a probability is at most 1
+    return min(0.0, float(logsumexp(weights + cuts)))
 
 
 def client_bandwidth(degree: float, key_bits: int, share_bits: int) -> float:
@@ -98,11 +104,12 @@ def server_operations(n: int, degree: float, length: int) -> dict[str, float]:
     return {"rebuilding": n * degree**2, "mask_words": length * degree**2}
 
 
-def _log_choose(n: int, k: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.float64]:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+def log_choose(n: int, k: int | NDArray[np.int64]) -> NDArray[np.float64]:
+    """ln C(n, k)."""
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
-def _log_cuts(m: int, p: float) -> float:
-    """ln of the union bound that G(m, p) is disconnected; it is a probability, so at most 0."""
+def log_cuts(m: int, p: float) -> float:
+    """ln of the union over all cuts that G(m, p) is disconnected, as printed (b_m): it may exceed 0."""
     k = np.arange(1, m // 2 + 1)
-    return min(0.0, float(logsumexp(_log_choose(m, k) + xlog1py(k * (m - k), -p))))
+    return float(logsumexp(log_choose(m, k) + xlog1py(k * (m - k), -p)))

@@ -58,7 +58,7 @@ def test_the_corrected_bound_falls_with_p(n, q_total, one, other):
         return
     low, high = sorted(start + (1 - start) * place for place in (one, other))
     divergence = [
-        arbitrary._divergence(arbitrary.unrounded(n, p) / (n - 1), p * (1 - q_total)) for p in (low, high)
+        bounds.divergence(arbitrary.unrounded(n, p) / (n - 1), p * (1 - q_total)) for p in (low, high)
     ]
     assert divergence[0] <= divergence[1] + 1e-12
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 from scipy.stats import binom
 
 from ccesa.plan import paper
@@ -38,17 +37,12 @@ def log_corrected(n: int, q_total: float) -> float:
     """ln of a bound for every p from p* on: at p*, and with t as it is before rounding in place of t - 1."""
     p = paper.p_star(n, q_total)
     share, alive = unrounded(n, p) / (n - 1), p * (1 - q_total)
-    return math.log(n) - (n - 1) * _divergence(share, alive)
+    return math.log(n) - (n - 1) * bounds.divergence(share, alive)
 
 
 def as_printed(n: int, p: float, q_total: float, t: int) -> float:
     """Theorem 5's right-hand side as it stands, whether t lies below the mean or not."""
-    return n * math.exp(-(n - 1) * _divergence((t - 1) / (n - 1), p * (1 - q_total)))
-
-
-def _divergence(share: float, alive: float) -> float:
-    rest = xlogy(1 - share, (1 - share) / (1 - alive)) if alive < 1 else math.inf
-    return float(xlogy(share, share / alive) + rest)
+    return n * math.exp(-(n - 1) * bounds.divergence((t - 1) / (n - 1), p * (1 - q_total)))
 
 
 def log_exact(n: int, p: Any, q_total: float, t: Any) -> Any:

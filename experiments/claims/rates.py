@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import logsumexp, xlog1py, xlogy
 
 from ccesa.plan import paper
 from experiments import bounds
@@ -22,8 +22,7 @@ _TERMS = 20_000
 def log_tail(draws: int, p: float, t: int) -> float:
     """ln P(Bin(draws, p) < t), for t below the mean, however small."""
     k = np.arange(max(0, t - _TERMS), t)
-    chosen = gammaln(draws + 1) - gammaln(k + 1) - gammaln(draws - k + 1)
-    return float(logsumexp(chosen + xlogy(k, p) + xlog1py(draws - k, -p)))
+    return float(logsumexp(bounds.log_choose(draws, k) + xlogy(k, p) + xlog1py(draws - k, -p)))
 
 
 def limit(q_total: float) -> float:
@@ -73,7 +72,7 @@ def lemmas(n: int, q_total: float) -> dict[str, Any]:
     """What the two lemmas of appendix D use: b_m <= 1, b_m falls with m, and a first half of O(e^-n)."""
     p, alive = paper.p_star(n, q_total), (1 - q_total) ** 0.75
     m = np.arange(2, n + 1)
-    b = np.array([_log_cuts(int(size), p) for size in m])
+    b = np.array([bounds.log_cuts(int(size), p) for size in m])
     falls_from = int(m[np.flatnonzero(np.diff(b) > 0)[-1] + 1]) if (np.diff(b) > 0).any() else 2
     half = alive / 2
     return {
@@ -83,19 +82,8 @@ def lemmas(n: int, q_total: float) -> dict[str, Any]:
         "at_m": int(m[b.argmax()]),
         "falls_from": falls_from,
         "m_th": int(n * half),
-        "first_half_rate": None if alive == 1 else _divergence(half, alive),
+        "first_half_rate": None if alive == 1 else bounds.divergence(half, alive),
     }
-
-
-def _divergence(share: float, alive: float) -> float:
-    return float(xlogy(share, share / alive) + xlogy(1 - share, (1 - share) / (1 - alive)))
-
-
-def _log_cuts(m: int, p: float) -> float:
-    """ln b_m as printed, which may exceed 0."""
-    k = np.arange(1, m // 2 + 1)
-    chosen = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
-    return float(logsumexp(chosen + xlog1py(k * (m - k), -p)))
 
 
 def theorem_4(n: int) -> dict[str, float]:

@@ -9,7 +9,6 @@ import itertools
 import math
 from typing import Any
 
-from ccesa.errors import ConfigError
 from ccesa.plan import paper, plan, price
 from ccesa.plan.price import Shape
 from experiments import bounds
@@ -55,18 +54,11 @@ def _bytes(n: int, degree: float, t: int, q_total: float) -> float:
 
 def reached(q_total: float) -> dict[str, Any]:
     """From which n on p* is at most three tenths, and one fifth; and whether it falls with every n."""
-    stars = [(n, _star(n, q_total)) for n in range(3, _MOST + 1)]
-    known = [(n, p) for n, p in stars if p is not None]
+    rules = ((n, paper.rule(n, q_total)) for n in range(3, _MOST + 1))
+    known = [(n, rule.p_star) for n, rule in rules if rule is not None]
     rises = [after[0] for before, after in itertools.pairwise(known) if after[1] >= before[1]]
     first = {f"at_most_{level}": next(n for n, p in known if p <= level) for level in (0.3, 0.2)}
     return {"q_total": q_total, "from": known[0][0], "to": _MOST, "rises": len(rises), **first}
-
-
-def _star(n: int, q_total: float) -> float | None:
-    try:
-        return paper.p_star(n, q_total)
-    except ConfigError:
-        return None
 
 
 def smallest(n: int, q_total: float, step: float = 1e-4) -> dict[str, float]:

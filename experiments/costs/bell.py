@@ -22,8 +22,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 from scipy.stats import hypergeom
+
+from experiments.bounds import log_choose
 
 SIGMA, ETA = 40, 30
 
@@ -50,7 +51,7 @@ def log_apart(n: int, degree: int, removed: int) -> float:
     if removed < degree:
         return -math.inf
     pairs = n * (n - degree - 1) / 2
-    return math.log(pairs) + _log_choose(n - degree, removed - degree) - _log_choose(n, removed)
+    return math.log(pairs) + float(log_choose(n - degree, removed - degree) - log_choose(n, removed))
 
 
 def _threshold(n: int, degree: int, colluders: int, dropouts: int, sigma: float, eta: float) -> int | None:
@@ -65,7 +66,3 @@ def _threshold(n: int, degree: int, colluders: int, dropouts: int, sigma: float,
 def _part(n: int, fraction: float) -> int:
     """At most a fraction of n, without the errors of floating-point numbers."""
     return math.floor(fraction * n + 1e-9)
-
-
-def _log_choose(n: int, k: int) -> float:
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import logsumexp, xlog1py, xlogy
 
 from ccesa.plan.paper import step_dropout
+from experiments.bounds import log_choose
 
 
 def log_disconnected(most: int, p: float) -> NDArray[np.float64]:
@@ -19,7 +20,7 @@ def log_disconnected(most: int, p: float) -> NDArray[np.float64]:
     connected = np.zeros(most + 1)
     for m in range(2, most + 1):
         k = np.arange(1, m)
-        terms = _log_choose(m - 1, k - 1) + connected[k] + xlog1py(k * (m - k), -p)
+        terms = log_choose(m - 1, k - 1) + connected[k] + xlog1py(k * (m - k), -p)
         logs[m] = min(0.0, float(logsumexp(terms)))
         connected[m] = _log_other(logs[m])
     return logs
@@ -29,7 +30,7 @@ def log_not_private(n: int, p: float, q_total: float) -> float:
     """ln of what Theorem 6 bounds: G3 is not connected, where each client is in V3 with (1 - q)^3."""
     alive = (1 - step_dropout(q_total)) ** 3
     m = np.arange(n + 1)
-    weights = _log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
+    weights = log_choose(n, m) + xlogy(m, alive) + xlogy(n - m, 1 - alive)
     return float(logsumexp(weights + log_disconnected(n, p)))
 
 
@@ -38,7 +39,3 @@ def _log_other(log: float) -> float:
     if log >= 0:
         return -math.inf
     return math.log(-math.expm1(log)) if log > -1e-3 else math.log1p(-math.exp(log))
-
-
-def _log_choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

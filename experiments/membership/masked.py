@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
-from ccesa.errors import ConfigError
 from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.plan import paper
@@ -43,10 +42,8 @@ def all_schemes(clients: int) -> list[Scheme]:
 
 
 def _connection(clients: int) -> float:
-    try:
-        return round(paper.p_star(clients, DROPOUT), 4)
-    except ConfigError:
-        return CONNECTION
+    rule = paper.rule(clients, DROPOUT)
+    return round(rule.p_star, 4) if rule else CONNECTION
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
