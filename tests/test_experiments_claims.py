@@ -150,7 +150,7 @@ def test_an_edge_that_leads_out_closes_and_a_cut_opens():
 
 def test_forty_clients_drawn_and_exact():
     for q_total in (0.0, 0.1):
-        found = forty.drawn(q_total, 2000, np.random.default_rng(1))
+        found = forty.by_the_paper(q_total, 2000, np.random.default_rng(1))
         exact = bounds.not_informative(40, 0.4, q_total, 15)
         assert found["not_informative"] == pytest.approx(exact, rel=0.05)
         assert found["reliable"]["high"] < 0.01

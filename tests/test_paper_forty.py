@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from experiments import drawn
 from experiments.montecarlo import estimate
 from experiments.one_client import Degrees, unreliable
 from experiments.theorems import reliable
@@ -31,14 +32,12 @@ GRAPH, THRESHOLD = ErdosRenyi(p=P), Fixed(t=T)
 def lost_by_the_paper(q_total: float, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """How many rounds of the paper's protocol are lost if all clients of V2, or only those of V4, count."""
     lost = {"V2": 0, "V4": 0}
-    for _ in range(rounds // 1000):
-        upper = np.triu(rng.random((1000, N, N)) < P, 1)
-        edges = (upper | upper.transpose(0, 2, 1)).astype(np.float32)
-        stays = np.cumprod(rng.random((4, 1000, N)) >= step_dropout(q_total), axis=0) == 1
-        v2, v4 = stays[1], stays[3]
-        holders = (edges @ v4[:, :, None].astype(np.float32))[:, :, 0] + v4  # a survivor's own share arrives
+    for _ in range(rounds // drawn.BATCH):
+        edges = drawn.graphs(drawn.BATCH, N, P, rng)
+        _, v2, _, v4 = drawn.stays(drawn.BATCH, N, q_total, rng)
+        short = drawn.short(edges, v4, T)
         for name, matter in (("V2", v2), ("V4", v4)):
-            lost[name] += np.count_nonzero((matter & (holders < T)).any(axis=1))
+            lost[name] += np.count_nonzero((matter & short).any(axis=1))
     return {name: count / rounds for name, count in lost.items()}
 
 

@@ -18,7 +18,7 @@ from ccesa.plan import paper, plan
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import Aggregate
 from ccesa.thresholds import Fixed, Majority, Threshold
-from experiments import bounds, rounds
+from experiments import bounds, drawn, rounds
 from experiments.error_bounds.exact import log_not_private
 from experiments.one_client import Degrees, unreliable
 
@@ -26,8 +26,6 @@ N, P = 40, 0.4
 T = paper.threshold(N, P)
 #: The t of the paper's figure on the reliability of the same 40 clients.
 T_FACES = 21
-#: Graphs that are drawn at a time.
-_BATCH = 1000
 #: The formulas of appendix C with 256 bits for a key and for a share.
 _BITS = 256
 
@@ -44,17 +42,14 @@ def cost() -> dict[str, float]:
     }
 
 
-def drawn(q_total: float, graphs: int, rng: np.random.Generator) -> dict[str, Any]:
+def by_the_paper(q_total: float, graphs: int, rng: np.random.Generator) -> dict[str, Any]:
     """The paper's protocol on drawn graphs: nobody is left out, so everyone in V2 has to be informative."""
-    short = []
-    for _ in range(graphs // _BATCH):
-        upper = np.triu(rng.random((_BATCH, N, N)) < P, 1)
-        edges = (upper | upper.transpose(0, 2, 1)).astype(np.float32)
-        stays = np.cumprod(rng.random((4, _BATCH, N)) >= paper.step_dropout(q_total), axis=0) == 1
-        v2, v4 = stays[1], stays[3]
-        holders = (edges @ v4[:, :, None].astype(np.float32))[:, :, 0] + v4
-        short.append(np.count_nonzero(v2 & (holders < T), axis=1))
-    each = np.concatenate(short)
+    counts = []
+    for _ in range(graphs // drawn.BATCH):
+        edges = drawn.graphs(drawn.BATCH, N, P, rng)
+        _, v2, _, v4 = drawn.stays(drawn.BATCH, N, q_total, rng)
+        counts.append(np.count_nonzero(v2 & drawn.short(edges, v4, T), axis=1))
+    each = np.concatenate(counts)
     whole = int(np.count_nonzero(each == 0))
     return {
         "graphs": each.size,
@@ -113,7 +108,7 @@ def find(dropouts: list[float], graphs: int, count: int, seed: int) -> dict[str,
                 "not_informative": bounds.not_informative(N, P, q_total, T),
                 "not_informative_t_faces": bounds.not_informative(N, P, q_total, T_FACES),
                 "majority_lost": majority_lost(q_total),
-                "drawn": drawn(q_total, graphs, np.random.default_rng(seed)),
+                "drawn": by_the_paper(q_total, graphs, np.random.default_rng(seed)),
                 "log10_not_private": log_not_private(N, P, q_total) / math.log(10),
                 "rounds": {
                     name: real(graph, rule, q_total, count, seed) for name, (graph, rule) in schemes.items()

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ccesa.plan.paper import step_dropout
 from ccesa.simulate.dropout import Dropouts
-from experiments import softmax
+from experiments import drawn, softmax
+from experiments.drawn import Flags
 from experiments.faces_reliability.series import CONNECTIONS, common_threshold, history, named
 from experiments.softmax import Federation
 
@@ -31,26 +30,23 @@ def _one(data: Federation, p: float, gone: list[Dropouts], seed: int) -> dict[st
     return history(named(p, data.clients), accuracy, outcomes)
 
 
-def _stays(dropouts: Dropouts, clients: int) -> NDArray[np.bool_]:
+def _stays(dropouts: Dropouts, clients: int) -> Flags:
     """V1 to V4 as flags."""
     here = [[client not in members for client in range(clients)] for members in dropouts.values()]
     return np.logical_and.accumulate(np.array(here))
 
 
-def lost_by_rule(stays: NDArray[np.bool_], p: float, t: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def lost_by_rule(stays: Flags, p: float, t: int, rng: np.random.Generator) -> Flags:
     """For many rounds at once, V1 to V4 by rounds by clients: is a client of V2 short of holders in V4?"""
-    _, count, clients = stays.shape
-    upper = np.triu(rng.random((count, clients, clients)) < p, 1)
-    edges = (upper | upper.transpose(0, 2, 1)).astype(np.float32)
-    v2, v4 = stays[1], stays[3]
-    holders = (edges @ v4[:, :, None].astype(np.float32))[:, :, 0] + v4  # a survivor's own share arrives
-    return np.asarray((v2 & (holders < t)).any(axis=1))
+    _, v2, _, v4 = stays
+    edges = drawn.graphs(*v4.shape, p, rng)
+    return np.asarray((v2 & drawn.short(edges, v4, t)).any(axis=1))
 
 
-def lost_rate(clients: int, p: float, q_total: float, drawn: int, seed: int) -> float:
+def lost_rate(clients: int, p: float, q_total: float, count: int, seed: int) -> float:
     """How often the paper's rule loses a round, from many drawn ones."""
     rng, lost = np.random.default_rng([seed, 4]), 0
-    for _ in range(drawn // 1000):
-        stays = np.logical_and.accumulate(rng.random((4, 1000, clients)) >= step_dropout(q_total))
+    for _ in range(count // drawn.BATCH):
+        stays = drawn.stays(drawn.BATCH, clients, q_total, rng)
         lost += int(lost_by_rule(stays, p, common_threshold(clients), rng).sum())
-    return lost / drawn
+    return lost / count
