@@ -1,8 +1,8 @@
 """What needs a GPU, in one call that can be stopped: ``python -m experiments.gpu --data DIR --minutes 25``.
 
 Membership inference and the reliability curves on CIFAR-10, then CIFAR-10 with every mask. Who survives each
-round is found by processes beside, while the first part trains. What is finished is not run again, and what
-was stopped goes on; pictures are drawn by ``python -m experiments``, which needs no GPU for them.
+round is found by processes of their own, while the first part trains. What is finished is not run again, and what
+was stopped goes on. Pictures are drawn by each part's ``--stage picture``, which needs no GPU.
 """
 
 import argparse
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.__main__ import ROOT
-from experiments.cifar_reliability import outcomes, run
+from experiments.cifar_reliability import run
+from experiments.cifar_reliability.outcomes import is_complete
 from experiments.cifar_reliability.setup import FULL, QUICK, Effort
 
 #: In this order, each with the stage that trains.
@@ -22,14 +23,10 @@ PARTS = {"membership": "attack", "cifar_reliability": "train", "cifar_masked": "
 
 def begun_rounds(effort: Effort, wanted: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     """A process for every seed whose rounds are not there yet."""
-    folder = wanted.output / "cifar_reliability"
-    folder.mkdir(parents=True, exist_ok=True)
-    due = []
-    for seed in run.seeds_of(effort, wanted.seed):
-        files = (folder / f"rounds-{seed}.json", run.HERE / f"rounds-{seed}.json")
-        if not any(outcomes.is_complete(file, effort, seed) for file in files):
-            due.append(_module("cifar_reliability", wanted, "rounds", "--only-seed", str(seed)))
-    return [subprocess.Popen(command, cwd=ROOT) for command in due]  # noqa: S603
+    folder, seeds = wanted.output / "cifar_reliability", run.seeds_of(effort, wanted.seed)
+    due = [seed for seed in seeds if not is_complete(run.rounds_file(folder, effort, seed), effort, seed)]
+    commands = [_module("cifar_reliability", wanted, "rounds", "--only-seed", str(seed)) for seed in due]
+    return [subprocess.Popen(command, cwd=ROOT) for command in commands]  # noqa: S603
 
 
 def _module(part: str, wanted: argparse.Namespace, stage: str, *more: str) -> list[str]:
@@ -40,6 +37,7 @@ def _module(part: str, wanted: argparse.Namespace, stage: str, *more: str) -> li
 
 
 def main(given: Sequence[str] | None = None) -> int:
+    """Run the parts in order; 1 if any of them failed, or was killed."""
     parser = argparse.ArgumentParser(prog="python -m experiments.gpu", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
     parser.add_argument("--output", type=Path, default=ROOT / "experiments", help="folder of all results")
@@ -48,10 +46,8 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--quick", action="store_true", help="every part at its smallest, also without a GPU")
     wanted = parser.parse_args(given)
-    ends, parts = (
-        time.time() + 60 * wanted.minutes,
-        [part for part in PARTS if part in (wanted.only or PARTS)],
-    )
+    ends = time.time() + 60 * wanted.minutes
+    parts = [part for part in PARTS if part in (wanted.only or PARTS)]
     beside = begun_rounds(QUICK if wanted.quick else FULL, wanted) if "cifar_reliability" in parts else []
     codes = []
     for part in parts:
@@ -61,7 +57,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"{part}: {left} minutes are left", flush=True)
         command = _module(part, wanted, PARTS[part], "--minutes", left)
         codes.append(subprocess.run(command, cwd=ROOT, check=False).returncode)  # noqa: S603
-    return max(codes)
+    return int(any(codes))
 
 
 if __name__ == "__main__":

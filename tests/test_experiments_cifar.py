@@ -692,10 +692,11 @@ def asked_of(command, name):
     return command[command.index(name) + 1] if name in command else None
 
 
-def test_what_needs_a_gpu_is_one_call(tmp_path, started):
+@pytest.mark.parametrize(("ends", "status"), [([0, 0, 0], 0), ([0, 0, 3], 1), ([0, -9, 0], 1)])
+def test_what_needs_a_gpu_is_one_call(tmp_path, started, ends, status):
     commands, codes = started
-    codes += [0, 0, 3]
-    assert gpu.main(["--data", str(tmp_path), "--output", str(tmp_path), "--minutes", "2"]) == 3
+    codes += ends
+    assert gpu.main(["--data", str(tmp_path), "--output", str(tmp_path), "--minutes", "2"]) == status
     parts = [(asked_of(command, "-m").split(".")[1], asked_of(command, "--stage")) for command in commands]
     assert parts == list(gpu.PARTS.items()), "the rounds of all seeds are there already"
     assert all(0 < float(asked_of(command, "--minutes")) <= 2 for command in commands)

@@ -114,11 +114,10 @@ def _parse(given: Sequence[str] | None) -> argparse.Namespace:
     return wanted
 
 
-def _rounds_file(effort: Effort, wanted: argparse.Namespace, seed: int) -> Path:
+def rounds_file(folder: Path, effort: Effort, seed: int, *, again: bool = False) -> Path:
     """The one in the output folder; if it is not finished, the one kept here may be: it took long."""
-    name = f"rounds-{seed}.json"
-    mine, kept = wanted.output / name, HERE / name
-    if wanted.again or outcomes.is_complete(mine, effort, seed):
+    mine, kept = (one / f"rounds-{seed}.json" for one in (folder, HERE))
+    if again or outcomes.is_complete(mine, effort, seed):
         return mine
     return kept if outcomes.is_complete(kept, effort, seed) else mine
 
@@ -128,7 +127,10 @@ def main(given: Sequence[str] | None = None) -> None:
     started = time.time()
     effort = QUICK if wanted.quick else FULL
     wanted.output.mkdir(parents=True, exist_ok=True)
-    files = {seed: _rounds_file(effort, wanted, seed) for seed in seeds_of(effort, wanted.seed)}
+    files = {
+        seed: rounds_file(wanted.output, effort, seed, again=wanted.again)
+        for seed in seeds_of(effort, wanted.seed)
+    }
     if wanted.stage in ("all", "rounds"):
         for seed, file in files.items():
             if wanted.only_seed in (None, seed):
