@@ -1,8 +1,8 @@
 """What needs a GPU, in one call that can be stopped: ``python -m experiments.gpu --data DIR --minutes 25``.
 
 Membership inference and the reliability curves on CIFAR-10, then CIFAR-10 with every mask. Who survives each
-round is found by processes of their own, while the first part trains. What is finished is not run again, and what
-was stopped goes on. Pictures are drawn by each part's ``--stage picture``, which needs no GPU.
+round is found by processes of their own, while the first part trains. What is finished is not run again, and
+what was stopped goes on. Pictures are drawn by each part's ``--stage picture``, which needs no GPU.
 """
 
 import argparse

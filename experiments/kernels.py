@@ -7,6 +7,7 @@ once. A test runs both on the same numbers, the kernels by Triton's interpreter.
 from typing import TYPE_CHECKING, Any
 
 from experiments.sgd import LEARNING_RATE, MOMENTUM
+from experiments.vgg import Tensor
 
 if TYPE_CHECKING:  # torch and triton are optional; their types are not needed here
     torch: Any
@@ -14,8 +15,6 @@ if TYPE_CHECKING:  # torch and triton are optional; their types are not needed h
 else:
     import torch
     from torch.nn import functional
-
-Tensor = Any
 
 
 class Plain:

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.kernels import Plain, Tensor
+from experiments.kernels import Plain
 from experiments.sgd import LEARNING_RATE, MOMENTUM
+from experiments.vgg import Tensor
 
 if TYPE_CHECKING:  # torch and triton are optional; their types are not needed here
     torch: Any

@@ -57,10 +57,6 @@ class Network:
                 views.append(part.view(shape))
         return views
 
-    def row(self, arrays: Sequence[Tensor]) -> Tensor:
-        """One row again."""
-        return torch.cat([(a.permute(0, 2, 3, 1) if a.ndim == 4 else a).reshape(-1) for a in arrays])
-
     def new(self, seed: int, device: str) -> Tensor:
         """He's initialisation, between the inner and the outer size of each layer.
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from experiments import cifar, gpu, record, rounds, sgd
+from experiments import membership as membership_part
 from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
@@ -549,8 +550,10 @@ def test_membership_at_toy_size(tmp_path, data):
 def test_no_shadow_has_seen_what_its_target_is_asked_about(data):
     pytest.importorskip("torch")
     images = cifar.part(data, TOY.training, TOY.test)
-    lab = membership.make_lab(images, TOY, membership._parse([]), data)
-    one, other = (membership.Target(lab, 60, seed) for seed in (1, 2))
+    from experiments.membership.lab import Target, equip
+
+    lab = equip(images, TOY, data, sgd.TOGETHER)
+    one, other = (Target(lab, 60, seed) for seed in (1, 2))
     lab.beside.shutdown()
     for target in (one, other):
         asked = {*target.asked.tolist(), *target.others.tolist()}
@@ -593,16 +596,15 @@ def sizes_run(monkeypatch):
             numbers = {"train_accuracy": 1, "test_accuracy": 1, "rounds": 1, "shadow_rounds": [1]}
             return self.about | numbers | {"attacks": {"plain": {"accuracy": 0.5}}}
 
-    def one_size(lab, size, seeds):
+    def attacked(lab, size, seeds):
         if size in stop:
             raise KeyboardInterrupt
         called.append(size)
         return [Attacked(size, seed) for seed in seeds]
 
-    lab = types.SimpleNamespace(beside=types.SimpleNamespace(shutdown=lambda: None))
-    monkeypatch.setattr(membership, "one_size", one_size)
-    monkeypatch.setattr(membership, "make_lab", lambda *_: lab)
-    monkeypatch.setattr(membership, "_about", lambda _: {})
+    room = types.SimpleNamespace(beside=types.SimpleNamespace(shutdown=lambda: None), about={})
+    lab = types.SimpleNamespace(equip=lambda *_: room, attacked=attacked)
+    monkeypatch.setattr(membership_part, "lab", lab, raising=False)  # the real one needs torch
     monkeypatch.setattr(membership.cifar, "part", lambda *_: None)
     return called, stop
 

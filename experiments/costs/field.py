@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 #: The largest prime below 2^32: an element takes the 32 bits of the paper's R.
 PRIME = 2**32 - 5
-ELEMENT_BYTES = 4
 #: Elements of a vector that are worked on at a time: what fits into a processor's cache.
 _BLOCK = 8192
 

@@ -38,8 +38,8 @@ def _stays(dropouts: Dropouts, clients: int) -> Flags:
 
 def lost_by_rule(stays: Flags, p: float, t: int, rng: np.random.Generator) -> Flags:
     """For many rounds at once, V1 to V4 by rounds by clients: is a client of V2 short of holders in V4?"""
-    _, v2, _, v4 = stays
-    edges = drawn.graphs(*v4.shape, p, rng)
+    (_, v2, _, v4), (_, count, clients) = stays, stays.shape
+    edges = drawn.graphs(count, clients, p, rng)
     return np.asarray((v2 & drawn.short(edges, v4, t)).any(axis=1))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.cifar import CLASSES
+from experiments.membership.setup import FALSE_ALARMS, ROC_AT, Places
 from experiments.vgg import Images, Network, predictions
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -22,12 +23,6 @@ HIDDEN, STEPS, RATE = 64, 300, 0.01
 #: Logarithms of probabilities below this are all the same.
 _LEAST = -20.0
 
-#: False alarms, as a share of the others, at which members that are found are counted.
-FALSE_ALARMS = (0.001, 0.01)
-#: Where the curve is kept.
-ROC_AT = np.logspace(-4, 0, 41)
-
-Places = NDArray[np.int64]
 Rates = NDArray[np.float64]
 
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.clients import Clients
 from experiments.membership.masked import VICTIM
-from experiments.membership.setup import LEARNT, LEARNT_OF, Crowd
+from experiments.membership.setup import LEARNT, LEARNT_OF, Crowd, Places
 from experiments.sgd import EPOCHS
 from experiments.vgg import Images, Network, Tensor, accuracy
 
@@ -17,14 +16,12 @@ if TYPE_CHECKING:  # torch is optional; its types are not needed here
 else:
     import torch
 
-Places = NDArray[np.int64]
-
 
 class Federation:
     """Federated averaging over some images: the mean of the last round, and what clients sent for it."""
 
     def __init__(self, network: Network, members: Places, crowd: Crowd, seed: list[int], device: str) -> None:
-        self.crowd, self.members, self.device = crowd, members, device
+        self.crowd, self.device = crowd, device
         self._rng = np.random.default_rng(seed)
         self.own = self._rng.permutation(members).reshape(crowd.clients, -1)
         self.mean = network.new(int(self._rng.integers(2**31)), device)
@@ -38,7 +35,7 @@ class Federation:
         self.sent = {client: torch.zeros_like(self.mean) for client in range(self.crowd.clients)}
 
     def plans(self) -> Tensor:
-        """Three epochs of each client, in an order of their own, in batches."""
+        """The epochs of each client, in an order of their own, in batches."""
         steps = [
             np.concatenate([self._rng.permutation(places) for _ in range(EPOCHS)]).reshape(
                 -1, self.crowd.batch

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.membership.setup import ROC_AT
+
 #: The paper's accuracy and precision, in percent, by n_train.
 PAPER = {
     "plain": {5000: (72.49, 70.41), 10000: (70.72, 65.82), 15000: (72.80, 65.89), 50000: (66.47, 60.62)},
@@ -77,12 +79,11 @@ def _curves(panel: Any, rows: list[Row]) -> None:
     """Hits against false alarms, the mean over the seeds; from one in ten thousand on."""
     from experiments import chart
 
-    alarms = np.logspace(-4, 0, len(rows[0]["attacks"]["plain"]["roc"]))
     for number, key in enumerate(SHOWN):
         hits = np.array([row["attacks"][key]["roc"] for row in rows])
         seen = np.where(hits.mean(0) > 0, hits.mean(0), np.nan)
-        panel.plot(alarms, seen, lw=1.3, markevery=(number, 6), **_look(number, lines=True))
-    panel.plot(alarms, alarms, color="black", lw=1, ls="--")
+        panel.plot(ROC_AT, seen, lw=1.3, markevery=(number, 6), **_look(number, lines=True))
+    panel.plot(ROC_AT, ROC_AT, color="black", lw=1, ls="--")
     panel.set(xscale="log", yscale="log", xlim=(1e-4, 1), ylim=(1e-4, 1))
     panel.set(xlabel="false alarms", ylabel="members found")
     clients, size = rows[0]["clients"], rows[0]["n_train"]

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from experiments import sgd
 from experiments.membership import masked
 
@@ -10,6 +13,13 @@ from experiments.membership import masked
 LEARNT = 0.99
 #: Images that this is asked of.
 LEARNT_OF = 1000
+#: False alarms, as a share of the others, at which members that are found are counted.
+FALSE_ALARMS = (0.001, 0.01)
+#: False alarms at which the curve is kept.
+ROC_AT = np.logspace(-4, 0, 41)
+
+#: Where images lie among all of them.
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
