@@ -16,6 +16,7 @@ from experiments.__main__ import ROOT
 from experiments.cifar_reliability import run
 from experiments.cifar_reliability.outcomes import is_complete
 from experiments.cifar_reliability.setup import FULL, QUICK, Effort
+from experiments.seeds import consecutive
 
 #: In this order, each with the stage that trains.
 PARTS = {"membership": "attack", "cifar_reliability": "train", "cifar_masked": "train"}
@@ -23,7 +24,7 @@ PARTS = {"membership": "attack", "cifar_reliability": "train", "cifar_masked": "
 
 def begun_rounds(effort: Effort, wanted: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     """A process for every seed whose rounds are not there yet."""
-    folder, seeds = wanted.output / "cifar_reliability", run.seeds_of(effort, wanted.seed)
+    folder, seeds = wanted.output / "cifar_reliability", consecutive(wanted.seed, effort.seeds)
     due = [seed for seed in seeds if not is_complete(run.rounds_file(folder, effort, seed), effort, seed)]
     commands = [_module("cifar_reliability", wanted, "rounds", "--only-seed", str(seed)) for seed in due]
     return [subprocess.Popen(command, cwd=ROOT) for command in commands]  # noqa: S603

@@ -1,4 +1,8 @@
-"""Parts over several seeds: each is kept as soon as it is finished, and none is run twice."""
+"""Parts over several seeds, one after the other: each is kept once it is finished, and none is run twice.
+
+The parts on CIFAR-10 take their seeds from here and keep them in their own ways: a seed of cifar_reliability
+may be stopped at any round and goes on there, and membership trains all seeds of one size side by side.
+"""
 
 import argparse
 import time
@@ -26,6 +30,11 @@ def parse(about: str, here: Path, quick: str, given: Sequence[str] | None = None
     return wanted
 
 
+def consecutive(first: int, count: int) -> range:
+    """Return the seeds of a part: so many, from the one that it was asked for."""
+    return range(first, first + count)
+
+
 def run(
     wanted: argparse.Namespace,
     key: Key,
@@ -35,7 +44,7 @@ def run(
 ) -> dict[str, Any]:
     """Run ``one`` for every seed that is missing, save it with the summary of all, and return what is saved.
 
-    The seeds are consecutive, from the key's on. Results are complete when ``needed`` of them are there.
+    The first seed is the key's. Results are complete when ``needed`` of them are there.
     """
     started, file = time.time(), wanted.output / "results.json"
     stored = None if wanted.again else record.earlier(file, key)
@@ -47,7 +56,7 @@ def run(
         record.save(file, result, key, started=started, complete=complete, spent=spent)
         return result
 
-    for seed in range(key.seed, key.seed + (wanted.seeds or needed)):
+    for seed in consecutive(key.seed, wanted.seeds or needed):
         if str(seed) not in found:
             begun, found[str(seed)] = time.time(), one(seed)
             save()

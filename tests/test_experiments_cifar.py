@@ -17,6 +17,7 @@ from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
 from experiments.membership.setup import Crowd
+from experiments.seeds import consecutive
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -665,7 +666,7 @@ def test_a_masked_vector_says_nothing_of_its_model():
 
 def test_the_rounds_that_are_kept_are_those_of_today_s_plans():
     """Or a full run would make them anew, which takes half an hour."""
-    for seed in run.seeds_of(FULL, 1):
+    for seed in consecutive(1, FULL.seeds):
         file = run.HERE / f"rounds-{seed}.json"
         assert outcomes.is_complete(file, FULL, seed)
         found = outcomes.read(file)

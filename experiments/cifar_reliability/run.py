@@ -19,6 +19,7 @@ from experiments import arguments, cifar, record
 from experiments.cifar_reliability import outcomes, setup
 from experiments.cifar_reliability.picture import draw
 from experiments.cifar_reliability.setup import FULL, QUICK, SPLITS, Effort
+from experiments.seeds import consecutive
 from experiments.sgd import TOGETHER
 
 HERE = Path(__file__).parent
@@ -39,10 +40,6 @@ def settings(quick: bool) -> dict[str, Any]:
 
 def key_of(effort: Effort, seed: int) -> record.Key:
     return record.Key(seed=seed, quick=effort.quick, settings=setup.settings(effort))
-
-
-def seeds_of(effort: Effort, first: int) -> range:
-    return range(first, first + effort.seeds)
 
 
 def train(effort: Effort, wanted: argparse.Namespace, files: dict[int, Path], started: float) -> None:
@@ -129,7 +126,7 @@ def main(given: Sequence[str] | None = None) -> None:
     wanted.output.mkdir(parents=True, exist_ok=True)
     files = {
         seed: rounds_file(wanted.output, effort, seed, again=wanted.again)
-        for seed in seeds_of(effort, wanted.seed)
+        for seed in consecutive(wanted.seed, effort.seeds)
     }
     if wanted.stage in ("all", "rounds"):
         for seed, file in files.items():

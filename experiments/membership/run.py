@@ -24,6 +24,7 @@ from experiments import arguments, cifar, record, sgd
 from experiments.membership import masked, setup
 from experiments.membership.picture import PAPER, draw
 from experiments.membership.setup import FULL, QUICK, Effort
+from experiments.seeds import consecutive
 
 if TYPE_CHECKING:
     from experiments.membership.lab import Attacked
@@ -66,7 +67,7 @@ def attacks(wanted: argparse.Namespace, effort: Effort, started: float) -> None:
     if not due:
         print(f"finished before: {file}")
         return
-    seeds = range(wanted.seed, wanted.seed + effort.seeds)
+    seeds = consecutive(wanted.seed, effort.seeds)
     with tempfile.TemporaryDirectory() as folder:
         data = cifar.part(wanted.data, effort.training, effort.test)
         room = lab.equip(data, effort, Path(folder), wanted.together)
