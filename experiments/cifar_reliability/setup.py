@@ -7,7 +7,7 @@ from experiments import sgd
 
 #: How the images are spread over the clients.
 SPLITS = ("iid", "shards")
-TITLES = {"iid": "i.i.d. images", "shards": "two shards a client (non-i.i.d.)"}
+TITLES = {"iid": "i.i.d. images", "shards": "two shards per client (non-i.i.d.)"}
 DROPOUT = 0.1
 SHARDS_EACH = 2
 

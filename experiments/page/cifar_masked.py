@@ -98,7 +98,7 @@ SECTION = Section(
         Said("**{:.2f} times as long as", lambda found: [_found(found)["ratio"]]),
         Said("({:.2f} to {:.2f} in single rounds)", _single),
         Said("{:,} masks and {:.0f} TB of keystream in all", _in_all),
-        Said("{:.0f} GB of masked vectors a round", lambda found: [_vectors(found) / 1e9]),
+        Said("{:.0f} GB of masked vectors per round", lambda found: [_vectors(found) / 1e9]),
         Said("one client's vector of {:.0f} MB", lambda found: [_vector(found) / 1e6]),
     ],
     fixed=["a round of 60 clients, once"],

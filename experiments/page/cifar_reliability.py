@@ -7,10 +7,10 @@ from experiments.page.held import Results, Said, Section
 from experiments.page.markdown import ends, spread, table, word
 
 #: How the page calls the ways in which images are spread over clients.
-SPLITS = {"iid": "i.i.d.", "shards": "two shards a client"}
+SPLITS = {"iid": "i.i.d.", "shards": "two shards per client"}
 #: The scheme that loses rounds, and those that are to lose none.
 TOO_LITTLE, ENOUGH = "p0.2", ("sa", "p0.3106", "ours")
-#: A curve that was broken off earlier says nothing yet.
+#: A curve of fewer rounds says nothing yet.
 _LONG = 50
 
 
@@ -125,7 +125,7 @@ def _behind(found: Results) -> list[float]:
         for split, mine in seed["accuracy"].items():
             rounds = _known(seed, split, TOO_LITTLE)
             kept = rounds - sum(place <= rounds for place in seed["lost"][TOO_LITTLE])
-            if rounds >= _common(found) or rounds > _LONG:
+            if rounds >= _LONG:
                 apart.append(abs(mine[TOO_LITTLE][rounds - 1] - mine["sa"][kept - 1]))
     return [100 * max(apart)]
 

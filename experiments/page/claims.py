@@ -1,8 +1,14 @@
 """The section on claims of the text: a verdict on each, and the numbers behind it."""
 
+from experiments.claims.forty import T_FACES
 from experiments.page.claims_table import claims, costs, forty_at, least, limit, part, recalls, sized
 from experiments.page.held import Results, Said, Section
 from experiments.page.markdown import power
+
+
+def _neighbours(found: Results) -> list[float]:
+    mine = part(found, "forty")
+    return [(mine["n"] - 1) * mine["p"], mine["t"]]
 
 
 def _most(found: Results) -> list[object]:
@@ -66,7 +72,7 @@ SECTION = Section(
     said=[
         Said(
             "has only {:.1f} neighbours in the mean where the rule asks for t = {} holders",
-            lambda found: [39 * part(found, "forty")["p"], part(found, "forty")["t"]],
+            _neighbours,
         ),
         Said(
             "({:.1f} of 40 clients not informative; {:.1f} at q_total = 0.1)",
@@ -74,7 +80,7 @@ SECTION = Section(
         ),
         Said(
             "with the t = {} of its other figure on the same faces {:.0f}",
-            lambda found: [21, forty_at(found, 0.0)["not_informative_t_faces"]],
+            lambda found: [T_FACES, forty_at(found, 0.0)["not_informative_t_faces"]],
         ),
         Said(
             "none of {} rounds gave a sum, with or without dropouts (at most {:.1%} do, with a confidence of"

@@ -41,7 +41,7 @@ def _forty(found: Results) -> str:
     drawn = case["drawn"]["reliable"]
     return (
         f"{_percent(mine['cost']['bytes'], 1)} of the bytes; with n = {mine['n']}, p = {mine['p']}, t = "
-        f"{mine['t']}: {case['not_informative']:.1f} clients a round are not informative, "
+        f"{mine['t']}: {case['not_informative']:.1f} clients per round are not informative, "
         f"{drawn['count']} of {drawn['of']:,} drawn rounds are reliable"
     )
 
@@ -153,7 +153,7 @@ def _curve(found: Results) -> str:
     sizes = mine["key_bytes"]
     nist = sizes["P-256"]
     return (
-        f"ours is X25519: {sizes['X25519']['whole']} bytes a key where P-256 takes {nist['compressed']} or "
+        f"ours is X25519: {sizes['X25519']['whole']} bytes per key where P-256 takes {nist['compressed']} or "
         f"{nist['whole']}, and an agreement {1 / mine['ratio']:.2f} times the time"
     )
 

@@ -1,7 +1,7 @@
 """The section on membership inference on CIFAR-10, over several seeds."""
 
 from collections.abc import Callable
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from experiments.page.held import Results, Said, Section
@@ -102,11 +102,9 @@ def _from_a_coin(found: Results, measure: str) -> list[float]:
 
 
 def _implied(found: Results) -> list[float]:
-    """Return the recall that follows from the paper's accuracy and precision, members being half of all."""
-    pairs = [
-        pair for _, pair in sorted(_mine(found)["paper"]["plain"].items(), key=lambda item: int(item[0]))
-    ]
-    return [(2 * right - 100) * called / (2 * called - 100) for right, called in pairs]
+    """Return the recall that follows from the paper's accuracy and precision, by size."""
+    rows = (row for row in found["claims"]["recall"]["rows"] if row["scheme"] == "plain")
+    return [mean([row["lowest"], row["highest"]]) for row in rows]
 
 
 def _known(found: Results) -> list[float]:
@@ -141,7 +139,7 @@ SECTION = Section(
             "asked about {:,} images of the training set and as many others",
             lambda found: _settings(found, "asked"),
         ),
-        Said("here {} a size and seed", lambda found: _settings(found, "shadows")),
+        Said("here {} for each size and seed", lambda found: _settings(found, "shadows")),
         Said("divides the same {:,} of the test set anew, into {:,} to learn and {:,} others", _fewest),
         Said("over all {:,} parameters", lambda found: [_mine(found)["parameters"]]),
         Said("whose sums came out {}", _exact),
