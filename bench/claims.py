@@ -72,11 +72,12 @@ def _large_server(results: Results) -> str:
 
 
 def _flower(results: Results) -> str:
-    sharing, masking, _, joining, whole, _ = results.bench["flower"].values()
+    found = {name.partition(" ")[0]: one for name, one in results.bench["flower"].items()}
+    whole = found["whole"]
     return (
         f"a whole round {whole['ratio']:.0f} times less ({whole['lowest']:.0f} to {whole['highest']:.0f}), "
-        f"masking {masking['ratio']:.0f}, sharing {sharing['ratio']:,.0f}, "
-        f"rebuilding a secret {joining['ratio']:,.0f}"
+        f"masking {found['masking']['ratio']:.0f}, sharing {found['sharing']['ratio']:,.0f}, "
+        f"rebuilding a secret {found['rebuilding']['ratio']:,.0f}"
     )
 
 
@@ -139,7 +140,8 @@ def _noise(results: Results) -> str:
 
 def _accuracy(results: Results) -> str:
     found = results.of("privacy/accuracy")["summary"]["1000"]
-    return f"{found['1']['distributed']:.1%} at ε = 1; {found['inf']['accuracy']:.1%} without noise"
+    noisy, plain = 100 * found["1"]["distributed"], 100 * found["inf"]["accuracy"]
+    return f"{noisy:.1f} % at ε = 1; {plain:.1f} % without noise"
 
 
 def _attacks(results: Results) -> str:

@@ -53,17 +53,16 @@ def summary(history: History) -> list[tuple[str, str]]:
 
 def to_html(story: Story) -> str:
     """Return the whole report as one file."""
-    history, tap = story.history, story.history.wiretap
+    history = story.history
     slots = {
         "command": story.command,
         **_headline(history),
-        **({"one": tag("p", "No client stayed until vectors were sent."), "all": "", "checked": ""}
-           if tap is None else _seen(tap)),
+        **_seen(history.wiretap),
         **_dropouts(history),
         **_accuracy(history),
         **costs.slots(history, story.conventional),
         **promise.slots(history, story.command),
-    }  # fmt: skip
+    }
     page = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     return Template(page).substitute({name: joined([value]) for name, value in slots.items()})
 
@@ -88,8 +87,10 @@ def _headline(history: History) -> Slots:
     }
 
 
-def _seen(tap: Wiretap) -> Slots:
+def _seen(tap: Wiretap | None) -> Slots:
     """Show an update, what the server received in its place, and the sum that came out."""
+    if tap is None:
+        return {"one": tag("p", "No client stayed until vectors were sent."), "all": "", "checked": ""}
     drawn = []
     for name, vector in tap.vectors.items():
         said = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
