@@ -18,7 +18,7 @@ VECTORS = {"running time": 20_000, "VGG-11": 4 * 9_225_610}
 _BITS = 256
 #: What the paper calls reliable, in the text on its figure of the bounds.
 _RELIABLE = 1e-2
-#: p* is looked at for every n up to this one.
+#: p* is computed for every n up to this one.
 _MOST = 10_000
 
 

@@ -20,10 +20,6 @@ def _count(found: Results) -> int:
     return len(_rounds(found))
 
 
-def _settings(found: Results, *keys: str) -> list[float]:
-    return [_found(found)["about"]["settings"][key] for key in keys]
-
-
 def _arms(found: Results) -> str:
     middle, rounds, count = _found(found)["median_seconds"], _rounds(found), _count(found)
     added, taken_off = (median(one[key] for one in rounds) for key in ("masks", "taken_off"))
@@ -67,7 +63,7 @@ def _leaving(found: Results) -> list[object]:
 
 def _vector(found: Results) -> float:
     """Return the bytes of a masked vector."""
-    return _found(found)["parameters"] * _settings(found, "bits")[0] / 8
+    return _found(found)["parameters"] * found.settings("cifar_masked", "bits")[0] / 8
 
 
 def _vectors(found: Results) -> float:
@@ -87,10 +83,10 @@ SECTION = Section(
         Said("masks all its {:,} parameters", lambda found: [_found(found)["parameters"]]),
         Said(
             "cut to ±{:g} and rounded to {} bits, one {}-bit word each",
-            lambda found: _settings(found, "clip", "value_bits", "bits"),
+            lambda found: found.settings("cifar_masked", "clip", "value_bits", "bits"),
         ),
         Said("In each of the {} steps about {:.0f} clients leave", _leaving),
-        Said("(q_total = {:g})", lambda found: _settings(found, "q_total")),
+        Said("(q_total = {:g})", lambda found: found.settings("cifar_masked", "q_total")),
         Said(
             "One NVIDIA H200, {} cores",
             lambda found: re.findall(r"(\d+) cores", _found(found)["about"]["machine"]),

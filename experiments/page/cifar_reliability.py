@@ -22,12 +22,8 @@ def _seeds(found: Results) -> list[dict[str, Any]]:
     return list(_mine(found)["seeds"].values())
 
 
-def _settings(found: Results, *keys: str) -> list[Any]:
-    return [_mine(found)["about"]["settings"][key] for key in keys]
-
-
 def _rounds(found: Results) -> int:
-    return _settings(found, "rounds")[0]
+    return found.settings("cifar_reliability", "rounds")[0]
 
 
 def _lost(found: Results, key: str) -> list[int]:
@@ -89,7 +85,7 @@ def _lengths(seed: dict[str, Any], split: str) -> str:
 
 def _training(found: Results) -> list[object]:
     mine = _mine(found)
-    rate, momentum, epochs = _settings(found, "learning_rate", "momentum", "epochs")
+    rate, momentum, epochs = found.settings("cifar_reliability", "learning_rate", "momentum", "epochs")
     return [mine["clients"], mine["images_each"], mine["parameters"], rate, momentum, epochs]
 
 
@@ -144,8 +140,14 @@ SECTION = Section(
             " momentum {:g}, {} local epochs",
             _training,
         ),
-        Said("q_total = {:g}, {} rounds.", lambda found: _settings(found, "q_total", "rounds")),
-        Said("({} for SA, {} for each p, {} for ours;", lambda found: _settings(found, "reals")[0]),
+        Said(
+            "q_total = {:g}, {} rounds.",
+            lambda found: found.settings("cifar_reliability", "q_total", "rounds"),
+        ),
+        Said(
+            "({} for SA, {} for each p, {} for ours;",
+            lambda found: found.settings("cifar_reliability", "reals")[0],
+        ),
         Said("Seeds {} to {}: medians", lambda found: ends(map(int, _mine(found)["seeds"]))),
         Said("the curves are not similar but the {}", _same),
         Said("SA, p* and ours lose {} of {:,} rounds", lambda found: _none(found, *ENOUGH)),
@@ -156,7 +158,10 @@ SECTION = Section(
             lambda found: [*ends(_lost(found, TOO_LITTLE)), _rounds(found)],
         ),
         Said("differs by at most {:.1f} points from SA's after as many rounds as it kept", _behind),
-        Said("Gradients are cut at norm {:g}", lambda found: _settings(found, "gradients_cut_at")),
+        Said(
+            "Gradients are cut at norm {:g}",
+            lambda found: found.settings("cifar_reliability", "gradients_cut_at"),
+        ),
     ],
     fixed=[
         "Two tests train",

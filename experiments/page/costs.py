@@ -71,13 +71,8 @@ def _same_demands(found: Results) -> str:
     return table(["degree, t", *(f"n = {row['n']:,}" for row in rows)], lines)
 
 
-def _settings(found: Results) -> Row:
-    settings: Row = found["costs"]["about"]["settings"]
-    return settings
-
-
 def _affordable(found: Results) -> list[object]:
-    most = _settings(found)["affordable"]
+    (most,) = found.settings("costs", "affordable")
     return [most[scheme] for scheme in ("SA", "CCESA", "planned")]
 
 
@@ -136,7 +131,7 @@ SECTION = Section(
         Said("(a secret has {})", lambda _: [SECRET_ELEMENTS]),
         Said(
             "σ = {} and η = {} bits, and at most a fraction of {} each",
-            lambda found: [_settings(found)["bell"][key] for key in ("sigma", "eta", "gamma")],
+            lambda found: [found.settings("costs", "bell")[0][key] for key in ("sigma", "eta", "gamma")],
         ),
         Said("drops out with probability {}", lambda found: [found["costs"]["q_total"]]),
         Said("fitted over n = {} … {:,}", lambda found: ends(row["n"] for row in _rows(found))),

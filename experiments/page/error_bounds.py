@@ -85,8 +85,8 @@ def _at(found: Results, p: float) -> list[float]:
 
 
 def _settings(found: Results) -> list[float]:
-    n, t, q_total, _ = found["error_bounds"]["about"]["settings"]["few"]
-    return [n, t, q_total, found["error_bounds"]["about"]["settings"]["rounds"]]
+    (n, t, q_total, _), rounds = found.settings("error_bounds", "few", "rounds")
+    return [n, t, q_total, rounds]
 
 
 SECTION = Section(

@@ -4,7 +4,7 @@ from typing import Any
 
 from experiments.faces import SHOTS
 from experiments.page.held import Results, Said, Section
-from experiments.page.markdown import ends, formatted, table, word
+from experiments.page.markdown import between, ends, formatted, table, word
 
 #: By the name of the scheme: what its row is called, and what the paper says of it.
 ROWS = {
@@ -22,12 +22,8 @@ def _scheme(found: Results, name: str) -> dict[str, Any]:
     return scheme
 
 
-def _settings(found: Results, *keys: str) -> list[object]:
-    return [word(found["faces_inversion"]["about"]["settings"][key]) for key in keys]
-
-
-def _seeds(found: Results) -> int:
-    return len(found["faces_inversion"]["seeds"])
+def _settings(found: Results, *keys: str) -> list[str]:
+    return [word(value) for value in found.settings("faces_inversion", *keys)]
 
 
 def _table(found: Results) -> str:
@@ -48,12 +44,8 @@ def _cells(scheme: dict[str, Any]) -> list[str]:
     return [
         f"{scheme['identified']:,} of {scheme['attacks']:,}: {share}",
         f"{100 * rate['lowest']:.1f} to {formatted(rate['highest'], '.1%')}",
-        "{} ({} to {})".format(*(_signed(similarity[key]) for key in ("mean", "lowest", "highest"))),
+        between([similarity[key] for key in ("mean", "lowest", "highest")], "z.3f"),
     ]
-
-
-def _signed(value: float) -> str:
-    return formatted(round(value, 3) + 0.0, ".3f")
 
 
 def _masked_rates(found: Results) -> list[float]:

@@ -7,7 +7,7 @@ from experiments.faces_reliability.picture import SMOOTHED
 from experiments.faces_reliability.series import all_series
 from experiments.faces_reliability.summary import at_the_end
 from experiments.page.held import Results, Said, Section
-from experiments.page.markdown import ends, formatted, scientific, table, word
+from experiments.page.markdown import between, ends, formatted, scientific, table, word
 
 Row = dict[str, Any]
 SA, SPARSE = "SA, p = 1, t = 21", "CCESA, p = 0.7, t = 21"
@@ -19,10 +19,6 @@ _LAST = ["accuracy at the end, %", "behind SA, points"]
 def _found(found: Results) -> dict[str, Any]:
     mine: dict[str, Any] = found["faces_reliability"]
     return mine
-
-
-def _settings(found: Results, *keys: str) -> list[Any]:
-    return [_found(found)["about"]["settings"][key] for key in keys]
 
 
 def _rows(found: Results, view: str) -> list[Row]:
@@ -42,13 +38,16 @@ def _drawn(found: Results, q_total: float, name: str = SPARSE) -> float:
 
 def _ours(found: Results) -> str:
     rows = _rows(found, "ours")
-    counts = [f"lost, of {_settings(found, 'rounds')[0]}", f"lost, of {rows[0]['rounds']} in all"]
+    counts = [
+        f"lost, of {found.settings('faces_reliability', 'rounds')[0]}",
+        f"lost, of {rows[0]['rounds']} in all",
+    ]
     cells = [[*_first(row), row["lost_in_all"], *_last(row)] for row in rows]
     return table(["q_total", "real rounds of our server", *counts, *_LAST], cells, left=2)
 
 
 def _paper(found: Results) -> str:
-    rounds, drawn = _settings(found, "rounds", "drawn")
+    rounds, drawn = found.settings("faces_reliability", "rounds", "drawn")
     cells = [
         [*_first(row), formatted(_drawn(found, row["q_total"], row["name"]), ".1%"), *_last(row)]
         for row in _rows(found, "paper_rule")
@@ -67,10 +66,8 @@ def _last(row: Row) -> list[str]:
     return [_range(points["accuracy"]), gap]
 
 
-def _range(spread: dict[str, float], middle: str = "mean", spec: str = ".1f") -> str:
-    """Return the middle and what lies around it; where all are the same, that alone."""
-    texts = [formatted(round(spread[key], 9), spec) for key in (middle, "lowest", "highest")]
-    return texts[0] if len(set(texts)) == 1 else "{} ({} to {})".format(*texts)
+def _range(spread: dict[str, float], middle: str = "mean", spec: str = "z.1f") -> str:
+    return between([spread[key] for key in (middle, "lowest", "highest")], spec)
 
 
 def _behind(found: Results, view: str, q_total: float) -> list[float]:
@@ -105,7 +102,11 @@ def _circle(found: Results) -> list[str]:
 def _neighbourhoods(found: Results) -> list[float]:
     """Return the mean number of a client's neighbours and itself, for the two sparsest graphs."""
     others = _found(found)["clients"] - 1
-    return [value for p in _settings(found, "connections")[0][2:] for value in (p, 1 + p * others)]
+    return [
+        value
+        for p in found.settings("faces_reliability", "connections")[0][2:]
+        for value in (p, 1 + p * others)
+    ]
 
 
 def _chaos(found: Results) -> list[float]:
@@ -125,21 +126,21 @@ SECTION = Section(
         ),
         Said(
             "{} local epochs of gradient descent with rate {:g}, {} rounds",
-            lambda found: _settings(found, "epochs", "learning_rate", "rounds"),
+            lambda found: found.settings("faces_reliability", "epochs", "learning_rate", "rounds"),
         ),
         Said(
             "(here {} train and {} test, by seed)",
             lambda found: [_found(found)["photographs"][key] for key in ("train", "test")],
         ),
         Said("real rounds with {:,} parameters each", lambda found: [_found(found)["parameters"]]),
-        Said("and over {:,} drawn rounds", lambda found: _settings(found, "drawn")),
+        Said("and over {:,} drawn rounds", lambda found: found.settings("faces_reliability", "drawn")),
         Said(
             "{} seeds, each with its own split",
             lambda found: [word(len(_found(found)["seeds"])).capitalize()],
         ),
         Said(
             "means over the last {} rounds of a seed, in the picture over {}",
-            lambda found: [word(*_settings(found, "last_rounds")), word(SMOOTHED)],
+            lambda found: [word(*found.settings("faces_reliability", "last_rounds")), word(SMOOTHED)],
         ),
         Said(
             "At q_total = 0.1 the paper's rule loses {:.0%} of all rounds, and the model ends {:.0f} points"

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.page.markdown import WORDS, formatted
 
-ROOT = Path(__file__).parent.parent
+EXPERIMENTS = Path(__file__).parent.parent
 #: Names with digits that are numbers nowhere.
 NAMES = ("CIFAR-10", "cifar10", "VGG-11", "H200", "X25519", "bfloat16")
 _RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -31,8 +31,12 @@ class Results(dict[str, Any]):
     """The results of every part by its name, read when they are asked for."""
 
     def __missing__(self, name: str) -> Any:
-        self[name] = json.loads((ROOT / name / "results.json").read_text(encoding="utf-8"))
+        self[name] = json.loads((EXPERIMENTS / name / "results.json").read_text(encoding="utf-8"))
         return self[name]
+
+    def settings(self, name: str, *keys: str) -> list[Any]:
+        """Return some settings of a part, with which its results were found."""
+        return [self[name]["about"]["settings"][key] for key in keys]
 
 
 @dataclass(frozen=True)

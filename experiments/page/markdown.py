@@ -5,22 +5,9 @@ from statistics import median
 
 #: Small numbers in words, each at its own place.
 WORDS = [
-    *(
-        "none",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+    *("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen"),
+    *("sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 ]
 _RAISED = str.maketrans("-0123456789.", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹·")
 
@@ -50,8 +37,13 @@ def ends(values: Iterable[float]) -> list[float]:
 def spread(values: Iterable[float], spec: str) -> str:
     """Return the median of several seeds with the lowest and the highest: "58.2 % (57.9 to 58.4 %)"."""
     found = sorted(values)
-    low, middle, high = (formatted(value, spec) for value in (found[0], median(found), found[-1]))
-    return middle if low == high else f"{middle} ({low.removesuffix(' %')} to {high})"
+    return between([median(found), found[0], found[-1]], spec)
+
+
+def between(values: Sequence[float], spec: str) -> str:
+    """Return a middle, the lowest and the highest in this way; where all are written alike, that alone."""
+    middle, low, high = (formatted(value, spec) for value in values)
+    return middle if middle == low == high else f"{middle} ({low.removesuffix(' %')} to {high})"
 
 
 def word(count: int) -> str:

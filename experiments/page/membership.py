@@ -34,12 +34,8 @@ def _mine(found: Results) -> dict[str, Any]:
     return found["membership"]
 
 
-def _settings(found: Results, *keys: str) -> list[Any]:
-    return [_mine(found)["about"]["settings"][key] for key in keys]
-
-
 def _rows(found: Results, crowd: str = "usual", size: int | None = None) -> list[Row]:
-    clients = _settings(found, crowd)[0]["clients"]
+    clients = found.settings("membership", crowd)[0]["clients"]
     rows = [row for row in _mine(found)["rows"] if row["clients"] == clients]
     return [row for row in rows if size in (None, row["n_train"])]
 
@@ -56,7 +52,7 @@ def _by_size(measure: str, head: str) -> Callable[[Results], str]:
     """Return the table of one measure: a row for each scheme, the paper's above ours where it has one."""
 
     def made(found: Results) -> str:
-        sizes = _settings(found, "sizes")[0]
+        sizes = found.settings("membership", "sizes")[0]
         rows = []
         for key, name in ATTACKED.items():
             if measure in PRINTED and key in _mine(found)["paper"]:
@@ -81,13 +77,13 @@ def _many(found: Results) -> str:
         [name, *(spread(_values(rows, key, measure), _spec(measure)) for measure in MEASURES)]
         for key, name in ATTACKED.items()
     ]
-    clients = _settings(found, "many")[0]["clients"]
+    clients = found.settings("membership", "many")[0]["clients"]
     return table([f"{clients} clients", *MEASURES.values()], shown)
 
 
 def _middles(found: Results, key: str, measure: str) -> list[float]:
     """Return the medians of the sizes, in per cent, the least and the greatest."""
-    sizes = _settings(found, "sizes")[0]
+    sizes = found.settings("membership", "sizes")[0]
     return ends(100 * median(_values(_rows(found, size=n), key, measure)) for n in sizes)
 
 
@@ -117,7 +113,7 @@ def _exact(found: Results) -> list[str]:
 
 def _fewest(found: Results) -> list[int]:
     """Return the images of a shadow where no training image is left, to learn and in all."""
-    row = _rows(found, size=max(_settings(found, "sizes")[0]))[0]
+    row = _rows(found, size=max(found.settings("membership", "sizes")[0]))[0]
     return [2 * row["shadow_images"], row["shadow_images"], row["shadow_images"]]
 
 
@@ -133,13 +129,13 @@ SECTION = Section(
         _many,
     ],
     said=[
-        Said("n = {} clients, VGG-11", lambda found: [_settings(found, "usual")[0]["clients"]]),
+        Said("n = {} clients, VGG-11", lambda found: [found.settings("membership", "usual")[0]["clients"]]),
         Said("knows its images ({:.1f} to {:.1f} %)", _known),
         Said(
             "asked about {:,} images of the training set and as many others",
-            lambda found: _settings(found, "asked"),
+            lambda found: found.settings("membership", "asked"),
         ),
-        Said("here {} for each size and seed", lambda found: _settings(found, "shadows")),
+        Said("here {} for each size and seed", lambda found: found.settings("membership", "shadows")),
         Said("divides the same {:,} of the test set anew, into {:,} to learn and {:,} others", _fewest),
         Said("over all {:,} parameters", lambda found: [_mine(found)["parameters"]]),
         Said("whose sums came out {}", _exact),
@@ -176,7 +172,7 @@ SECTION = Section(
         ),
         Said(
             'with {} clients "planned" is the complete graph',
-            lambda found: [_settings(found, "usual")[0]["clients"]],
+            lambda found: [found.settings("membership", "usual")[0]["clients"]],
         ),
         Said("shares n_train = {:,} images", lambda found: [_rows(found, "many")[0]["n_train"]]),
     ],

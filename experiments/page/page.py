@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from experiments import page
-from experiments.page.held import ROOT, Finding, Results, Section, Wanted, findings
+from experiments.page.held import EXPERIMENTS, Finding, Results, Section, Wanted, findings
 
-PAGE = ROOT.parent / "docs" / "reproduction.md"
+PAGE = EXPERIMENTS.parent / "docs" / "reproduction.md"
 
 
 @dataclass(frozen=True)

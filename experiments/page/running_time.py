@@ -96,7 +96,7 @@ SECTION = Section(
     said=[
         Said(
             "{:,} elements of {} bits",
-            lambda found: [found["running_time"]["about"]["settings"][key] for key in ("length", "bits")],
+            lambda found: found.settings("running_time", "length", "bits"),
         ),
         Said("median of {} rounds each", _repeats),
         Said("in the {} rows", lambda found: [word(len(_rows(found)) // 2)]),
