@@ -57,8 +57,6 @@ def _parse(given: Sequence[str] | None) -> argparse.Namespace:
 
 def attacks(wanted: argparse.Namespace, effort: Effort, started: float) -> None:
     """All sizes that are due; each is written down as soon as it is known."""
-    from experiments.membership import lab  # needs torch, which the picture does not
-
     file = wanted.output / "results.json"
     key = record.Key(seed=wanted.seed, quick=effort.quick, settings=setup.settings(effort))
     stored = None if wanted.again else record.earlier(file, key)
@@ -67,6 +65,8 @@ def attacks(wanted: argparse.Namespace, effort: Effort, started: float) -> None:
     if not due:
         print(f"finished before: {file}")
         return
+    from experiments.membership import lab  # needs torch, which the picture does not
+
     seeds = consecutive(wanted.seed, effort.seeds)
     with tempfile.TemporaryDirectory() as folder:
         data = cifar.part(wanted.data, effort.training, effort.test)
