@@ -67,6 +67,22 @@ def test_every_failure_is_in_the_recipe_for_failures():
             assert f"`{kind.__name__}`" in text, kind
 
 
+@pytest.mark.parametrize(
+    ("heading", "base"),
+    [
+        ("one reply is refused", errors.FaultyClient),
+        ("there is no sum", errors.RoundFailed),
+        ("a call that cannot be", errors.UsageError),
+    ],
+)
+def test_the_recipe_sorts_failures_as_their_tree_does(heading, base):
+    text = (DOCS / "how-to" / "failures.md").read_text(encoding="utf-8")
+    (section,) = (part for part in text.split("\n## ") if heading in part.splitlines()[0])
+    named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert len(named) > 2
+    assert all(issubclass(getattr(errors, name), base) for name in named)
+
+
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_what_a_page_shows_comes_out(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
