@@ -1,4 +1,4 @@
-"""What is made when the site is built: the page of the command line, and folders in the navigation."""
+"""What is made when the site is built: folders in the navigation, the command line, the tree of errors."""
 
 import inspect
 import re
