@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from experiments.cifar import SIDE
 from experiments.kernels import Plain, fastest
-from experiments.sgd import LONGEST_SLOPE, TOGETHER
+from experiments.sgd import EPOCHS, LONGEST_SLOPE, TOGETHER
 from experiments.vgg import Images, Network, Tensor
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -161,6 +164,11 @@ class Clients:
         slopes[:, weights] = torch.bmm(slope.transpose(1, 2), x).flatten(1)
         slopes[:, biases] = slope.sum(1)
         return torch.bmm(slope, kernel)
+
+
+def whole_batches(members: NDArray[np.int64], device: str) -> Tensor:
+    """The steps of clients who take all their images at once: one for each epoch."""
+    return torch.from_numpy(members).to(device)[:, None, :].expand(-1, EPOCHS, -1)
 
 
 def _layers(network: Network, kernels: Plain) -> tuple[list[Layer], tuple[slice, slice]]:

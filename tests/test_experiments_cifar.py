@@ -14,10 +14,11 @@ import pytest
 from experiments import cifar, gpu, record, rounds, sgd
 from experiments import membership as membership_part
 from experiments.cifar_reliability import outcomes, picture, run
-from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
+from experiments.cifar_reliability.setup import FULL, Effort
 from experiments.membership import run as membership
 from experiments.membership.setup import Crowd
 from experiments.seeds import consecutive
+from experiments.splits import SPLITS, split
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -405,14 +406,13 @@ def test_a_small_network_trained_with_real_masks_and_without_them(data):
     """As in the experiment, models are averaged over those whom the rules let survive; and by real rounds."""
     torch = pytest.importorskip("torch")
     from experiments import vgg
-    from experiments.cifar_reliability import train
     from experiments.clients import Clients
 
     images = cifar.load(data)
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
     network, count = vgg.Network(sgd.TINY), 10
     clients = Clients(network, prepared)
-    places = torch.from_numpy(train.split(images.train_y, count, "iid", 1))[:, None, :].expand(-1, 3, -1)
+    places = torch.from_numpy(split(images.train_y, count, "iid", 1))[:, None, :].expand(-1, 3, -1)
     skipped = masked = network.new(1, "cpu")
     quantizer = Quantizer.for_model([skipped.numpy()], clients=count, clip=4.0)
     for number in range(3):
@@ -446,7 +446,7 @@ def test_training_goes_on_from_a_stored_model(tmp_path, data):
     prepared = vgg.prepared(images.train_x, images.train_y, images, "cpu", torch.float32)
     network = vgg.Network(sgd.TINY)
     clients = Clients(network, prepared)
-    places = torch.from_numpy(train.split(images.train_y, 10, "iid", 1))[:, None, :].expand(-1, 3, -1)
+    places = torch.from_numpy(split(images.train_y, 10, "iid", 1))[:, None, :].expand(-1, 3, -1)
     _, steps = train.history([tuple(range(10)), None, tuple(range(9)), tuple(range(8))])
     assert len(steps) == 3
 
@@ -509,12 +509,9 @@ def test_the_paper_s_network_has_its_size():
 
 
 def test_shards_hold_at_most_two_classes_each():
-    pytest.importorskip("torch")
-    from experiments.cifar_reliability import train
-
     labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 100)).astype(np.uint8)
     for kind in SPLITS:
-        places = train.split(labels, 20, kind, 1)
+        places = split(labels, 20, kind, 1)
         assert np.array_equal(np.sort(places.ravel()), np.arange(1000))
     assert max(len(set(labels[own])) for own in places) <= 2
 

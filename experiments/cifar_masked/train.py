@@ -15,9 +15,8 @@ from ccesa.words import Vector
 from experiments.cifar import Cifar
 from experiments.cifar_masked.device import Gpu, Processor, Words, device_for
 from experiments.cifar_masked.setup import CLIP, SCALE
-from experiments.cifar_reliability.train import split
-from experiments.clients import Clients
-from experiments.sgd import EPOCHS
+from experiments.clients import Clients, whole_batches
+from experiments.splits import split
 from experiments.vgg import Images, Network, Tensor, accuracy, device_and_type, prepared
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -118,13 +117,12 @@ def equip(data: Cifar, clients: int, channels: tuple[int, ...], seed: int, toget
     device, dtype = device_and_type()
     network = Network(channels)
     train = prepared(data.train_x, data.train_y, data, device, dtype)
-    members = split(data.train_y, clients, "iid", seed)
     return Federation(
         network=network,
         clients=Clients(network, train, together=together),
         desk=Desk(network.size, device),
         test=prepared(data.test_x, data.test_y, data, device, dtype),
-        places=torch.from_numpy(members).to(device)[:, None, :].expand(-1, EPOCHS, -1),
+        places=whole_batches(split(data.train_y, clients, "iid", seed), device),
         masking=device_for(device),
         device=device,
     )

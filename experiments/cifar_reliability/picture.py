@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cifar_reliability.setup import SPLITS, TITLES
+from experiments.cifar_reliability.setup import TITLES
+from experiments.splits import SPLITS
 
 #: Above all curves, in percent.
 _STROKES = 66.0

@@ -18,9 +18,10 @@ from typing import Any
 from experiments import arguments, cifar, record
 from experiments.cifar_reliability import outcomes, setup
 from experiments.cifar_reliability.picture import draw
-from experiments.cifar_reliability.setup import FULL, QUICK, SPLITS, Effort
+from experiments.cifar_reliability.setup import FULL, QUICK, Effort
 from experiments.seeds import consecutive
 from experiments.sgd import TOGETHER
+from experiments.splits import SPLITS
 
 HERE = Path(__file__).parent
 NOTE = (

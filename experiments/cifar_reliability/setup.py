@@ -5,11 +5,9 @@ from typing import Any
 
 from experiments import sgd
 
-#: How the images are spread over the clients.
-SPLITS = ("iid", "shards")
+#: How the images are spread over the clients, in words.
 TITLES = {"iid": "i.i.d. images", "shards": "two shards per client (non-i.i.d.)"}
 DROPOUT = 0.1
-SHARDS_EACH = 2
 
 
 @dataclass(frozen=True, kw_only=True)

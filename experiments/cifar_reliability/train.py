@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from experiments.cifar import Cifar
 from experiments.cifar_reliability.outcomes import Rounds
-from experiments.cifar_reliability.setup import SHARDS_EACH, SPLITS
-from experiments.clients import Clients
+from experiments.clients import Clients, whole_batches
 from experiments.record import Key, write
-from experiments.sgd import EPOCHS
+from experiments.splits import SPLITS, split
 from experiments.vgg import Images, Network, accuracy, device_and_type, name_of, prepared
 
 if TYPE_CHECKING:  # torch is optional; its types are not needed here
@@ -40,17 +39,6 @@ _START = "start"
 Curves = dict[str, list[float | None]]
 #: For each scheme the model's name after each round, and the steps that lead there.
 Histories = dict[str, tuple[list[str], list["Step"]]]
-
-
-def split(labels: NDArray[np.uint8], clients: int, kind: str, seed: int) -> NDArray[np.int64]:
-    """For each client the places of its images: drawn at random, or two shards of the images by class."""
-    rng = np.random.default_rng([seed, 20, SPLITS.index(kind)])
-    each = labels.size // clients // SHARDS_EACH * SHARDS_EACH
-    if kind == "iid":
-        return rng.permutation(labels.size)[: clients * each].reshape(clients, each)
-    size = each // SHARDS_EACH
-    shards = np.argsort(labels, kind="stable")[: clients * SHARDS_EACH * size].reshape(-1, size)
-    return rng.permutation(shards).reshape(clients, SHARDS_EACH * size)
 
 
 @dataclass(frozen=True)
@@ -193,13 +181,11 @@ class Equipment:
         return split(self.labels, self.count, kind, seed)
 
     def trainer(self, kind: str, seed: int, deadline: float) -> Trainer:
-        # Each client has one batch of images, so an epoch is one step over all of them.
-        places = torch.from_numpy(self.members(kind, seed)).to(self.device)[:, None, :].expand(-1, EPOCHS, -1)
         return Trainer(
             network=self.network,
             clients=self.clients,
             test=self.test,
-            members=places,
+            members=whole_batches(self.members(kind, seed), self.device),
             seed=seed,
             device=self.device,
             deadline=deadline,
