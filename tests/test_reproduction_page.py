@@ -67,7 +67,7 @@ def test_a_number_that_nothing_covers_is_found():
         said=[Said("loses {:.0%} of {} rounds at n = 40", lambda _: [0.68, 50])], fixed=["step 2"]
     )
     assert not findings("In step 2 it\nloses 68 % of 50\n  rounds at n = 40, on CIFAR-10.", wanted)
-    for more in ("7", "3·10⁻⁴", "twice", "a tenth", "twenty", "CIFAR-100", "½"):
+    for more in ("7", "3·10⁻⁴", "twice", "halves", "tenfold", "a tenth", "twenty", "CIFAR-100", "½"):
         found = findings(f"In step 2 it loses 68 % of 50 rounds at n = 40, {more}.", wanted)
         assert [one.right for one in found] == [None] * len(found) != []
 
