@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from experiments import cifar, record, rounds, sgd
+from experiments import cifar, gpu, record, rounds, sgd
 from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, SPLITS, Effort
 from experiments.membership import run as membership
@@ -668,3 +668,45 @@ def test_the_rounds_that_are_kept_are_those_of_today_s_plans():
         assert outcomes.is_complete(file, FULL, seed)
         found = outcomes.read(file)
         assert {key: len(mine) for key, mine in found.survivors.items()} == dict.fromkeys(found.names, 200)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """In place of processes: the commands that would be run, and how they would end."""
+    commands, codes = [], []
+
+    class Process:
+        def __init__(self, command, **_):
+            commands.append(command)
+            self.returncode = codes.pop(0) if codes else 0
+
+        def wait(self):
+            return self.returncode
+
+    monkeypatch.setattr(gpu.subprocess, "Popen", Process)
+    monkeypatch.setattr(gpu.subprocess, "run", Process)
+    return commands, codes
+
+
+def asked_of(command, name):
+    return command[command.index(name) + 1] if name in command else None
+
+
+def test_what_needs_a_gpu_is_one_call(tmp_path, started):
+    commands, codes = started
+    codes += [0, 0, 3]
+    assert gpu.main(["--data", str(tmp_path), "--output", str(tmp_path), "--minutes", "2"]) == 3
+    parts = [(asked_of(command, "-m").split(".")[1], asked_of(command, "--stage")) for command in commands]
+    assert parts == list(gpu.PARTS.items()), "the rounds of all seeds are there already"
+    assert all(0 < float(asked_of(command, "--minutes")) <= 2 for command in commands)
+    assert all(str(tmp_path) in asked_of(command, "--output") for command in commands)
+
+
+def test_rounds_that_are_missing_are_made_beside(tmp_path, started):
+    commands, _ = started
+    assert gpu.main(["--quick", "--output", str(tmp_path), "--only", "cifar_reliability", "--seed", "7"]) == 0
+    beside, train = commands
+    assert (asked_of(beside, "--stage"), asked_of(beside, "--only-seed")) == ("rounds", "7")
+    assert asked_of(train, "--stage") == "train"
+    assert "--quick" in beside
+    assert "--quick" in train

@@ -42,7 +42,7 @@ def copy(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("place", versions.PLACES, ids=str)
+@pytest.mark.parametrize("place", versions.PLACES, ids=lambda place: f"{place.path} {place.pattern}")
 def test_a_version_that_differs_is_named(place, copy):
     place.write(copy, "9.9.9")
     lines = versions.disagreements(copy)
