@@ -55,14 +55,15 @@ def _in_all(found: Results) -> list[float]:
     return [masks, sum(one["keystream_bytes"] for one in _rounds(found)) / 1e12]
 
 
-def _models(found: Results) -> list[str]:
-    return ["same" if _found(found)["same_models"] else "different"]
-
-
 def _leaving(found: Results) -> list[object]:
     """Return in how many steps clients leave, and how many do in each, in the mean."""
     steps = [gone for one in _rounds(found) for gone in one["gone"].values()]
     return [word(len(steps) // _count(found)), fmean(steps)]
+
+
+def _same(found: Results) -> list[str]:
+    """Say whether both arms had the same model after every round, bit by bit."""
+    return ["same" if all(one["same_model"] for one in _rounds(found)) else "different"]
 
 
 def _vector(found: Results) -> float:
@@ -98,7 +99,7 @@ SECTION = Section(
         Said("**{:.2f} times as long as", lambda found: [_found(found)["ratio"]]),
         Said("({:.2f} to {:.2f} in single rounds)", _single),
         Said("{:,} masks and {:.0f} TB of keystream in all", _in_all),
-        Said("both arms had the very {} model", _models),
+        Said("After every round both arms had the very {} model", _same),
         Said("{:.0f} GB of masked vectors per round", lambda found: [_vectors(found) / 1e9]),
         Said("one client's vector of {:.0f} MB", lambda found: [_vector(found) / 1e6]),
     ],
