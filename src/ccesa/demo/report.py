@@ -107,8 +107,7 @@ def _checked(tap: Wiretap) -> Markup:
     heads = ("word", *(_VECTORS[name][0] for name in tap.vectors))
     how = (
         ". A word is a 64-bit number. The demo plays all clients, so it has what no server has: it added "
-        f"the {tap.senders} vectors of "
-        f"round {tap.number} as they were before masking, modulo 2",
+        f"the {tap.senders} vectors of round {tap.number} as they were before masking, modulo 2",
         tag("sup", "64"),
         ", and compared every word with what the server made of the messages. It did so in every round.",
     )
