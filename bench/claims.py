@@ -238,7 +238,11 @@ CLAIMS = (
         _mixed,
         ("make test-typescript",),
     ),
-    Claim("Test vectors, good and bad", _vectors, ("python vectors/make.py --check",)),
+    Claim(
+        "Test vectors for a client, good and bad",
+        _vectors,
+        ("python vectors/make.py --check", "python -m pytest tests/typescript/test_ts_vectors.py"),
+    ),
     Claim(
         "A hostile network: the right sum or a failure by name",
         _hostile,

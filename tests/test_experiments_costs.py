@@ -196,6 +196,17 @@ def test_no_message_shows_a_vector_and_all_shares_together_do():
     assert (field.total(plain) == np.array([int(x) * 3 % field.PRIME for x in masked])).all()
 
 
+def test_half_of_the_receivers_have_the_masked_vector_and_the_mask_is_the_servers():
+    """They have two points each of a polynomial that is known from as many points as there are receivers."""
+    client = turbo.Client(0, lambda: _vector(0), np.random.default_rng(1), seed=b"u")
+    sent = list(client.shares([4, 5, 6, 7]))
+    for some in combinations(range(4), 2):
+        points = {}
+        for place in some:
+            points |= dict(zip((place + 1, place + 5), sent[place].vectors, strict=True))
+        assert (turbo.recovered(points, 4, 1) == field.add(_vector(0), turbo.mask(b"u", 3))).all()
+
+
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8, unique=True), st.data())
 def test_a_polynomial_is_known_from_any_of_its_points(known, data):
     """Held against whole numbers of Python."""

@@ -42,7 +42,7 @@ def copy(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("place", versions.PLACES, ids=str)
+@pytest.mark.parametrize("place", versions.PLACES, ids=lambda place: f"{place.path} {place.pattern}")
 def test_a_version_that_differs_is_named(place, copy):
     place.write(copy, "9.9.9")
     lines = versions.disagreements(copy)
@@ -200,6 +200,30 @@ def test_only_the_jobs_that_publish_may_sign():
     assert signing == {"attest", "python", "npm"}
     assert {name for name in signing if "environment" in jobs[name]} == {"python", "npm"}
     assert not any("checkout" in step.get("uses", "") for name in signing for step in jobs[name]["steps"])
+
+
+def test_the_documentation_is_published_from_main_alone():
+    """Whoever may start a workflow by hand may do so on any branch."""
+    jobs = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text(encoding="utf-8"))["jobs"]
+    writing = {name: job for name, job in jobs.items() if "write" in job["permissions"].values()}
+    assert {name: job.get("if") for name, job in writing.items()} == {
+        "publish": "github.ref == 'refs/heads/main'"
+    }
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_pull_request_finds_nothing_to_take(path):
+    """It runs its own code, so no secret is named, and a job that it starts may only read."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bsecrets\b|pull_request_target|workflow_run|issue_comment", text)
+    started, jobs = (yaml.safe_load(text)[key] for key in (True, "jobs"))
+    if "pull_request" in started:
+        assert all(job["permissions"] == {"contents": "read"} for job in jobs.values())
+        assert all(
+            step["with"]["persist-credentials"] is False
+            for step in steps(path)
+            if step.get("uses", "").startswith("actions/checkout@")
+        )
 
 
 def test_the_smoke_test_of_a_wheel_is_where_the_build_of_wheels_looks_for_it():

@@ -1,6 +1,7 @@
 """Every number on the page of the reproduction is one of the results, and whatever differs is noticed."""
 
 import copy
+import itertools
 import re
 
 import pytest
@@ -9,6 +10,11 @@ from experiments.page import markdown, page
 from experiments.page.held import Results, Said, Section, findings, renewed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ccesa.errors import RoundFailed
+from ccesa.graphs import Harary
+from ccesa.plan import plan
+from ccesa.simulate import Exactly, simulate
 
 TEXT = page.PAGE.read_text(encoding="utf-8")
 KNOWN = page.wanted()
@@ -67,7 +73,7 @@ def test_a_number_that_nothing_covers_is_found():
         said=[Said("loses {:.0%} of {} rounds at n = 40", lambda _: [0.68, 50])], fixed=["step 2"]
     )
     assert not findings("In step 2 it\nloses 68 % of 50\n  rounds at n = 40, on CIFAR-10.", wanted)
-    for more in ("7", "3·10⁻⁴", "twice", "a tenth", "twenty", "CIFAR-100", "½"):
+    for more in ("7", "3·10⁻⁴", "twice", "halves", "tenfold", "a tenth", "twenty", "CIFAR-100", "½"):
         found = findings(f"In step 2 it loses 68 % of 50 rounds at n = 40, {more}.", wanted)
         assert [one.right for one in found] == [None] * len(found) != []
 
@@ -106,6 +112,18 @@ def test_a_section_without_a_module_and_a_module_without_a_section_are_found():
         "Here": "nothing holds this section to the results",
         "There": "no such section on the page",
     }
+
+
+def test_on_the_circle_planned_without_dropouts_any_two_in_step_2_lose_the_round():
+    """One may leave, and the page says of this circle that two may not."""
+    config = plan(8, 0.0, length=1).config()
+    assert config.graph == Harary(degree=2)
+    for gone in [{0}, *map(set, itertools.combinations(range(8), 2))]:
+        dropouts = {"advertise": (), "share": (), "mask": gone, "unmask": ()}
+        found = simulate(
+            config, seed=1, dropout=Exactly({step: frozenset(of) for step, of in dropouts.items()})
+        )
+        assert isinstance(found.result, RoundFailed) == (len(gone) == 2)
 
 
 def test_numbers_as_the_page_writes_them():

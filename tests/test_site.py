@@ -66,13 +66,22 @@ def test_a_link_that_leads_nowhere_stops_the_build(link):
         '<script src="https://elsewhere.example/a.js">',
         '<img alt="" src="//elsewhere.example/a.png">',
         '<link rel="stylesheet" href="https://elsewhere.example/a.css">',
+        '<link href="https://elsewhere.example/a.css" rel="stylesheet">',
+        '<link rel="modulepreload" href="//elsewhere.example/a.js">',
+        "<img alt='a > b' src='HTTPS://elsewhere.example/a.png'>",
+        '<video poster="https://elsewhere.example/a.png">',
+        '<p style="background: url(https://elsewhere.example/a.png)">',
+        '<style>@import "https://elsewhere.example/a.css";</style>',
+        '<pre class="mermaid"><code>graph LR</code></pre>',
     ],
 )
 def test_a_page_that_fetches_something_stops_the_build(text):
     page = Page(None, File.generated(CONFIG, "page.md", content=""), CONFIG)
     with pytest.raises(PluginError, match="fetches"):
         links.on_post_page(f"<html>{text}", page, CONFIG)
-    assert links.on_post_page('<a href="https://elsewhere.example">', page, CONFIG)
+    named = '<link rel="canonical" href="https://here.example/page.html"><style>a { color: red }</style>'
+    for text in ('<a href="https://elsewhere.example">url(https://elsewhere.example)</a>', named):
+        assert links.on_post_page(text, page, CONFIG) == text
 
 
 def test_the_search_has_a_cell_of_a_notebook_once():

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -18,11 +19,12 @@ CODE = re.compile(r"(^ *```.*?^ *```$|(?<!`)`[^`\n]+`(?!`)|``.+?``)", re.MULTILI
 TARGET = re.compile(
     r'(?<=\]\()[^)\s]+|(?<=\]: )\S+$|(?<=\bsrc=")[^"]+|(?<=\bsrcset=")[^"]+|(?<=\bhref=")[^"]+', re.MULTILINE
 )
-#: What a browser fetches by itself, from elsewhere.
-FETCHED = re.compile(
-    r"<(?:(?:script|img|iframe|source)\b[^>]*\bsrc(?:set)?|link\b[^>]*\brel=\"(?:stylesheet|preconnect|icon)\"[^>]*\bhref)"
-    r"=\"(?:https?:)?//[^\"]*"
-)
+#: Attributes whose address a browser fetches by itself; of links those that only say where something is.
+FETCHED = {"src", "srcset", "data", "poster", "background"}
+NAMED = {"canonical", "prev", "next", "alternate", "license", "author"}
+#: An address on another machine, in an attribute or in a style.
+AWAY = re.compile(r"(?:https?:)?//", re.IGNORECASE)
+AWAY_IN_STYLE = re.compile(r"(?:url\(|@import)[\s\"']*(?:https?:)?//", re.IGNORECASE)
 ELSEWHERE = re.compile(r"[a-z]+:|#")
 
 
@@ -118,6 +120,36 @@ def destination(page: Page, link: str, config: MkDocsConfig, files: Files) -> tu
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Refuse a page that would fetch anything from another machine."""
-    if found := FETCHED.search(output):
-        raise PluginError(f"{page.file.src_uri} fetches {found[0]}")
+    parser = Fetches()
+    parser.feed(output)
+    if parser.found:
+        raise PluginError(f"{page.file.src_uri} fetches {parser.found[0]}")
     return output
+
+
+class Fetches(HTMLParser):
+    """Finds what a browser would fetch from another machine, in whatever order attributes are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._styles = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at every attribute that has an address; diagrams are drawn by a script from elsewhere."""
+        self._styles = tag == "style"
+        given = {name: value or "" for name, value in attrs}
+        names = FETCHED | ({"href"} if tag == "link" and not _only_named(given) else set())
+        fetched = [given[name] for name in given if name in names and AWAY.match(given[name].strip())]
+        diagram = ["a diagram's script"] if "mermaid" in given.get("class", "").split() else []
+        if fetched or diagram or AWAY_IN_STYLE.search(given.get("style", "")):
+            self.found.append(f"{(*fetched, *diagram, given.get('style'))[0]} in <{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Look at a style sheet in the page."""
+        if self._styles and (found := AWAY_IN_STYLE.search(data)):
+            self.found.append(f"{found[0]} in <style>")
+
+
+def _only_named(given: dict[str, str]) -> bool:
+    return set(given.get("rel", "").lower().split()) <= NAMED

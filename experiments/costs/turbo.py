@@ -3,9 +3,10 @@
 The server gives client i a random mask u_i. The clients stand in L groups, and those of group l send to those
 of group l + 1, everyone to everyone, four vectors:
 
-- x_i + u_i + r_ij, where the r_ij add up to zero over the receivers j: fewer than all of them see noise;
+- x_i + u_i + r_ij, where the r_ij add up to zero over the receivers j;
 - the same *coded*: through the vectors for all receivers goes one polynomial, which has them as its values at
-  the points alpha_j; this is its value at beta_j;
+  the points alpha_j; this is its value at beta_j. So fewer than half of the receivers see noise, and half of
+  them together x_i + u_i, of which only the server can take u_i off;
 - the client's own share of the partial sum of all groups before, and its coded one.
 
 Polynomials add up like the vectors on them. So a receiver, who hears of 2 points for everyone who is left,
@@ -131,7 +132,7 @@ class Client:
     seed: bytes = b""
 
     def shares(self, receivers: Sequence[int]) -> Iterator[Message]:
-        """The masked vector, cut so that only all receivers together have it; plain and coded."""
+        """The masked vector, cut so that it takes half of the receivers to have it; plain and coded."""
         size, masked = len(receivers), self.vector()
         masked = add(masked, mask(self.seed, masked.size))
         noise = drawn(self.rng, size, masked.size)

@@ -65,6 +65,11 @@ def _leaving(found: Results) -> list[object]:
     return [word(len(steps) // _count(found)), fmean(steps)]
 
 
+def _same(found: Results) -> list[str]:
+    """Say whether both arms had the same model after every round, bit by bit."""
+    return ["same" if all(one["same_model"] for one in _rounds(found)) else "different"]
+
+
 def _vector(found: Results) -> float:
     """Return the bytes of a masked vector."""
     return _found(found)["parameters"] * _settings(found, "bits")[0] / 8
@@ -98,6 +103,7 @@ SECTION = Section(
         Said("**{:.2f} times as long as", lambda found: [_found(found)["ratio"]]),
         Said("({:.2f} to {:.2f} in single rounds)", _single),
         Said("{:,} masks and {:.0f} TB of keystream in all", _in_all),
+        Said("After every round both arms had the very {} model", _same),
         Said("{:.0f} GB of masked vectors a round", lambda found: [_vectors(found) / 1e9]),
         Said("one client's vector of {:.0f} MB", lambda found: [_vector(found) / 1e6]),
     ],

@@ -87,8 +87,8 @@ def limit(found: Results, q_total: float, event: str = "unreliable") -> float:
 
 
 def _rates(found: Results) -> str:
-    low, high = sorted((limit(found, 0.0), limit(found, 0.1)))
-    return f"n exp(−c √(n log n)) with c = {high:.2f} for q_total = 0, {low:.2f} for 0.1, and not 1"
+    calm, rough = limit(found, 0.0), limit(found, 0.1)
+    return f"n exp(−c √(n log n)) with c = {calm:.2f} for q_total = 0, {rough:.2f} for 0.1, and not 1"
 
 
 def _private(found: Results) -> str:

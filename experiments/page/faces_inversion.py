@@ -84,5 +84,5 @@ SECTION = Section(
         Said("where chance gives {:.1%} ± {:.1%}", _chance),
         Said("{} of {} attacks find the person", _sum),
     ],
-    fixed=["two standard deviations", f"all {word(SHOTS)} photographs"],
+    fixed=["information of zero", "two standard deviations", f"all {word(SHOTS)} photographs"],
 )

@@ -20,9 +20,10 @@ _FIELD = rf"({_NUMBER}(?:\s%)?|[^\W\d_]+(?:-[^\W\d_]+)*)"
 #: In the text around fields: n = 100, q_total = 0.1.
 _CONDITION = re.compile(rf"=\s+{_NUMBER}")
 _NAMED = re.compile(rf"(?<!\w)(?:{'|'.join(NAMES)})(?!\w)")
-_LARGER = "thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|dozen"
-_PARTS = "half|third|quarter|fifth|sixth|eighth|tenth|fortieth|hundredth|twice"
-_WORDS = "|".join([*WORDS[2:], _LARGER, _PARTS])
+_LARGER = "thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|couple"
+_PARTS = "half|halved?|third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|twentieth|fortieth|hundredth"
+_TIMES = "twice|doubled?|tripled?|zero|[a-z]+fold"
+_WORDS = "|".join([*WORDS[2:], _LARGER, _PARTS, _TIMES])
 #: Whatever must be covered: digits, and numbers in words.
 _COUNTED = re.compile(rf"{_DIGITS}|[{_RAISED}½¼¾]+|\b(?:{_WORDS})s?\b", re.IGNORECASE)
 

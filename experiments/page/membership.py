@@ -1,5 +1,6 @@
 """The section on membership inference on CIFAR-10, over several seeds."""
 
+import re
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -113,6 +114,14 @@ def _known(found: Results) -> list[float]:
     return ends(100 * row["train_accuracy"] for row in _mine(found)["rows"])
 
 
+def _named(found: Results, crowd: str, key: str, pattern: str) -> list[str]:
+    """Return the numbers in the name of a scheme."""
+    match = re.search(pattern, _mine(found)["names"][str(_settings(found, crowd)[0]["clients"])][key])
+    if match is None:
+        raise ValueError(f"the name of {key} has no {pattern}")
+    return list(match.groups())
+
+
 def _exact(found: Results) -> list[str]:
     return ["exact" if all(all(row["exact_sums"].values()) for row in _mine(found)["rows"]) else "wrong"]
 
@@ -170,6 +179,23 @@ SECTION = Section(
         ),
         Said(
             "For plain averaging it is {:.0f} to {:.0f} %", lambda found: _middles(found, "plain", "recall")
+        ),
+        Said(
+            "and {:.0f} to {:.0f} % of the client's own images; from",
+            lambda found: _middles(found, "own", "recall"),
+        ),
+        Said(
+            "its model gives away a little more: {:.0f} to {:.0f} % of the answers are right, of the mean's"
+            " {:.0f} to {:.0f} %",
+            lambda found: [*_middles(found, "own", "accuracy"), *_middles(found, "published", "accuracy")],
+        ),
+        Said("so CCESA has p = {}.", lambda found: _named(found, "usual", "ccesa", r"p = ([\d.]+)")),
+        Said(
+            "is sparse: {} of {} neighbours, where CCESA has p* = {}.",
+            lambda found: [
+                *_named(found, "many", "ours", r"(\d+) of (\d+) neighbours"),
+                *_named(found, "many", "ccesa", r"p = ([\d.]+)"),
+            ],
         ),
         Said("its recall was {:.0f}, {:.0f}, {:.0f} and {:.0f} %", _implied),
         Said(

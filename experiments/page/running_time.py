@@ -134,7 +134,7 @@ SECTION = Section(
         "times in steps 1 and 2)",
         "In steps 1 and 2 together",
         "At q_total = 0 it is",
-        "two dropouts after step 0 would",
+        "any two dropouts in step 2 lose",
         "The rows with 0.1 are",
     ],
 )
