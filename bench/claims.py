@@ -176,7 +176,7 @@ def _bench(*parts: str) -> tuple[str, ...]:
 
 CLAIMS = (
     Claim(
-        "A client of the paper's row n = 500, a tenth dropping out, steps 1 and 2",
+        "A client in the paper's running-time table, n = 500, a tenth dropping out, steps 1 and 2",
         _paper_client,
         _bench("table"),
     ),
@@ -209,7 +209,7 @@ CLAIMS = (
         ("make reproduce ONLY=cifar_masked",),
     ),
     Claim(
-        "Bytes per client beside its vector, 1,000 clients and 100,000",
+        "Bytes per client on top of its vector, 1,000 clients and 100,000",
         _bytes,
         ("make pictures", "ccesa plan --clients 100000 --dropout 0.1"),
     ),

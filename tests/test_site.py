@@ -84,6 +84,17 @@ def test_a_page_that_fetches_something_stops_the_build(text):
         assert links.on_post_page(text, page, CONFIG) == text
 
 
+def test_the_search_has_a_cell_of_a_notebook_once():
+    button = '<div class="zeroclipboard-container">Copied!</div>'
+    copied = '<div class="clipboard-copy-txt" id="cell-1">x = 1</div>'
+    notebook, other = (
+        Page(None, File.generated(CONFIG, name, content=""), CONFIG) for name in ("a.ipynb", "a.md")
+    )
+    html = f'<div class="highlight">x = 1</div>{button}{copied}'
+    assert pages.on_page_content(html, notebook, CONFIG, FILES).count("<div data-search-exclude class=") == 2
+    assert pages.on_page_content(html, other, CONFIG, FILES) == html
+
+
 ITEM = st.sampled_from(
     ["word", "word\n  goes on", "word\n\n  another part", "word\n\n      code", "a\n  - b\n  - c"]
 )

@@ -30,7 +30,7 @@ DEMANDS = {"dropout": 0.1, "collusion": None, "guard": "curious", "length": 1_00
 #: Both are 400 pixels wide on the page: side by side on a desk, one below the other on a phone.
 SIZE, DPI, EDGE = (4.0, 4.3), 220, 0.023
 PAPER, PEN, FAINT = "#ffffff", "#1f2328", "#59636e"
-TITLES = ("Bytes per client, beside its vector", "Processor time per client")
+TITLES = ("Bytes per client on top of its vector", "Processor time per client")
 COLOURS = {"conventional (SA)": "#b35900", "the paper's rule": "#6639ba", "ccesa": "#0969da"}
 
 #: Where each line is named, and how.
@@ -86,7 +86,7 @@ def round_picture(round: Round) -> Figure:
     shown = sorted([*sorted(round.received)[: SHOWN - 1], gone[0]])
     wide, gap = 0.14, EDGE
     _say(figure, 0.945, "What each client holds", f"{SHOWN} of {len(round.held)}")
-    _say(figure, 0.695, "What the server receives", "masked words")
+    _say(figure, 0.695, "What the server receives", "masked vectors")
     for place, client in enumerate(shown):
         left = gap + place * (wide + gap)
         _tile(figure, (left, 0.785, wide), round.held[client], INK)
@@ -102,7 +102,7 @@ def round_picture(round: Round) -> Figure:
     alike = "every bit\nthe same" if np.array_equal(round.total, plain) else "NOT\nTHE SAME"
     figure.text(0.5, low + 0.17, "=", fontsize=26, ha="center", va="center", color=PEN)
     figure.text(0.5, low + 0.08, alike, fontsize=9, ha="center", va="center", color=FAINT)
-    figure.text(gap + large / 2, 0.022, "from masked words", fontsize=9, ha="center", color=FAINT)
+    figure.text(gap + large / 2, 0.022, "from masked vectors", fontsize=9, ha="center", color=FAINT)
     figure.text(1 - gap - large / 2, 0.022, "added up openly", fontsize=9, ha="center", color=FAINT)
     return figure
 

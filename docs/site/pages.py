@@ -1,4 +1,4 @@
-"""What is made when the site is built: folders in the navigation, the command line, the tree of errors."""
+"""What is made when the site is built: folders in the navigation, commands, the tree of errors, search."""
 
 import inspect
 import re
@@ -15,6 +15,8 @@ from ccesa import errors
 from ccesa.cli.app import app
 
 MARK = re.compile(r"<!-- made here: (.*) -->")
+#: The button that copies a notebook's cell, and what it copies: the code once more.
+COPY = re.compile(r'(?=class="(?:zeroclipboard-container|clipboard-copy-txt)")')
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -43,6 +45,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
     return re.sub(MARK, lambda mark: "\n".join(MADE[mark[1]]()), markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep what only the copy button needs out of the search, which would show all code twice."""
+    return COPY.sub("data-search-exclude ", html) if page.file.src_uri.endswith(".ipynb") else html
 
 
 def tree() -> Iterator[str]:

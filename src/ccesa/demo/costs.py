@@ -18,7 +18,7 @@ CLIENTS = tuple(round(10 ** (power / 4)) for power in range(4, 21))
 #: What a client pays for a round: a name, where it is in a report, and how it is written.
 _COSTS: list[tuple[str, Callable[[Report], float], str]] = [
     ("neighbours of a client", lambda report: report.degree_mean, "{:.0f}"),
-    ("client, ms", lambda report: sum(report.client_ms.values()), "{:.2f}"),
+    ("client, milliseconds of work", lambda report: sum(report.client_ms.values()), "{:.2f}"),
     ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
     ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
 ]

@@ -68,7 +68,7 @@ def to_html(story: Story) -> str:
 
 
 def _headline(history: History) -> Slots:
-    exact = "each word for word the plain sum of those who stayed"
+    exact = "each of them exactly the plain sum of those who stayed"
     if not (history.sums and _exact(history)):
         wrong = "NOT always the plain sum of those who stayed" if history.sums else "so nothing was learnt"
         exact = tag("strong", wrong, class_="bad")
@@ -107,8 +107,8 @@ def _checked(tap: Wiretap) -> Markup:
     rows = [[f"{place}", *(f"{int(one[place]):016x}" for one in tap.vectors.values())] for place in places]
     heads = ("word", *(_VECTORS[name][0] for name in tap.vectors))
     how = (
-        f". The demo plays all clients, so it has what no server has: it added the {tap.senders} vectors of "
-        f"round {tap.number} as they were before masking, modulo 2",
+        ". A word is a 64-bit number. The demo plays all clients, so it has what no server has: it added "
+        f"the {tap.senders} vectors of round {tap.number} as they were before masking, modulo 2",
         tag("sup", "64"),
         ", and compared every word with what the server made of the messages. It did so in every round.",
     )
