@@ -95,13 +95,14 @@ def round_picture(round: Round) -> Figure:
         else:
             _missing(figure, (left, 0.535, wide))
     plain = np.sum([round.held[i] for i in round.survivors], axis=0)
+    if not np.array_equal(round.total, plain):
+        raise ArithmeticError("the sum that came out is not that of the survivors: nothing is drawn")
     large, low = 0.335, 0.075
     _say(figure, 0.44, "What comes out", f"the sum over {len(round.survivors)}")
     _tile(figure, (gap, low, large), round.total, round.total.max())
     _tile(figure, (1 - gap - large, low, large), plain, plain.max())
-    alike = "every bit\nthe same" if np.array_equal(round.total, plain) else "NOT\nTHE SAME"
     figure.text(0.5, low + 0.17, "=", fontsize=26, ha="center", va="center", color=PEN)
-    figure.text(0.5, low + 0.08, alike, fontsize=9, ha="center", va="center", color=FAINT)
+    figure.text(0.5, low + 0.08, "every bit\nthe same", fontsize=9, ha="center", va="center", color=FAINT)
     figure.text(gap + large / 2, 0.022, "from masked vectors", fontsize=9, ha="center", color=FAINT)
     figure.text(1 - gap - large / 2, 0.022, "added up openly", fontsize=9, ha="center", color=FAINT)
     return figure
