@@ -101,7 +101,7 @@ test-lowest:  ## the default tests with the lowest version of everything that py
 	$(PYTHON) -m venv --clear build/lowest
 	$(PYTHON) tests/lowest.py demo dp plots join service dev > build/lowest/requirements.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/lowest/requirements.txt
-	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/test_fuzz.py
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/test_fuzz.py --ignore tests/test_pages.py --ignore tests/test_reference.py
 
 test-pythons:  ## the default tests with other Pythons, those that are on this machine; PYTHONS='python3.12 …'
 	@skipped=; for python in $(PYTHONS); do \

@@ -64,9 +64,11 @@ def test_arrays_that_are_at_odds_with_themselves_are_refused(packed):
 
 
 def test_what_has_no_numbers_or_too_many_dimensions_is_not_packed():
-    for wrong in (np.array(["x"]), np.zeros([1] * 33)):
+    with pytest.raises(VectorError):
+        pack_arrays({"a": np.array(["x"])})
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before, numpy itself made none
         with pytest.raises(VectorError):
-            pack_arrays({"a": wrong})
+            pack_arrays({"a": np.zeros([1] * 33)})
     with pytest.raises(VectorError):
         pack_arrays(dict.fromkeys(map(str, range(2**16 + 1)), np.zeros(1)))
 
