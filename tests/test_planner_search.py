@@ -82,7 +82,7 @@ def test_a_privacy_that_a_graph_just_misses_is_no_plan():
     assert plan(1000, 0.1, privacy_bits=bits - 1e-5).mask_degree == 18
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(demands, st.data())
 def test_asking_for_more_never_gives_a_smaller_degree(demands, data):
     harder = dict(demands)

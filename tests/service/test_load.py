@@ -10,7 +10,7 @@ from bench.service_runs import run
 from ccesa.service.participant.calls import Call
 
 
-@pytest.mark.parametrize("guard", ["curious", "active"])
+@pytest.mark.parametrize("guard", [pytest.param("curious", marks=pytest.mark.slow), "active"])
 def test_fifty_participants_beside_strangers(guard, tmp_path):
     case = Case(guard, 50, 20, rounds=2)
     ran = run(case, tmp_path, strangers=True)
