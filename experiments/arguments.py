@@ -10,6 +10,8 @@ from typing import Any
 from ccesa.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
+#: What only some parts need.
+_OPTIONAL = ("torch", "triton", "matplotlib")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,5 +65,12 @@ def run(main: Callable[[], None]) -> None:
     """As a program: what the user can put right is one line, not a traceback."""
     try:
         main()
-    except ConfigError as error:
+    except (ConfigError, OSError) as error:
         sys.exit(f"error: {error}")
+    except ModuleNotFoundError as error:
+        if error.name not in _OPTIONAL:
+            raise
+        sys.exit(f"error: this part needs {error.name}, which make reproduce installs")
+    except KeyboardInterrupt:
+        print("stopped; what was finished is kept", file=sys.stderr)
+        sys.exit(130)

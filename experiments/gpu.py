@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.__main__ import ROOT
+from experiments import arguments, cifar
+from experiments.arguments import ROOT
 from experiments.cifar_reliability import run
 from experiments.cifar_reliability.outcomes import is_complete
 from experiments.cifar_reliability.setup import FULL, QUICK, Effort
@@ -20,6 +21,9 @@ from experiments.seeds import consecutive
 
 #: In this order, each with the stage that trains.
 PARTS = {"membership": "attack", "cifar_reliability": "train", "cifar_masked": "train"}
+
+#: Minutes, where nobody says how many.
+FOR_EVER = 1e6
 
 
 def begun_rounds(effort: Effort, wanted: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
@@ -43,10 +47,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
     parser.add_argument("--output", type=Path, default=ROOT / "experiments", help="folder of all results")
     parser.add_argument("--only", choices=list(PARTS), action="append", help="this part; may be repeated")
-    parser.add_argument("--minutes", type=float, default=1e6, help="for all parts together")
+    parser.add_argument("--minutes", type=float, default=FOR_EVER, help="for all parts together")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--quick", action="store_true", help="every part at its smallest, also without a GPU")
     wanted = parser.parse_args(given)
+    cifar.load(wanted.data)  # what is missing is said before minutes are spent on rounds
     ends = time.time() + 60 * wanted.minutes
     parts = [part for part in PARTS if part in (wanted.only or PARTS)]
     beside = begun_rounds(QUICK if wanted.quick else FULL, wanted) if "cifar_reliability" in parts else []
@@ -55,11 +60,11 @@ def main(given: Sequence[str] | None = None) -> int:
         if part == "cifar_reliability":
             codes += [process.wait() for process in beside]
         left = f"{max(0.0, ends - time.time()) / 60:.2f}"
-        print(f"{part}: {left} minutes are left", flush=True)
+        print(part if wanted.minutes == FOR_EVER else f"{part}: {left} minutes are left", flush=True)
         command = _module(part, wanted, PARTS[part], "--minutes", left)
         codes.append(subprocess.run(command, cwd=ROOT, check=False).returncode)  # noqa: S603
     return int(any(codes))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments.run(lambda: sys.exit(main()))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from experiments import cifar, gpu, record, rounds, sgd
+from experiments import arguments, cifar, gpu, record, rounds, sgd
 from experiments import membership as membership_part
 from experiments.cifar_reliability import outcomes, picture, run
 from experiments.cifar_reliability.setup import FULL, Effort
@@ -683,6 +683,7 @@ def started(monkeypatch):
         def wait(self):
             return self.returncode
 
+    monkeypatch.setattr(gpu.cifar, "load", lambda _: None)
     monkeypatch.setattr(gpu.subprocess, "Popen", Process)
     monkeypatch.setattr(gpu.subprocess, "run", Process)
     return commands, codes
@@ -711,3 +712,35 @@ def test_rounds_that_are_missing_are_made_beside(tmp_path, started):
     assert asked_of(train, "--stage") == "train"
     assert "--quick" in beside
     assert "--quick" in train
+
+
+def test_missing_data_is_said_before_anything_is_run(tmp_path):
+    with pytest.raises(ConfigError, match="cifar-10"):
+        gpu.main(["--data", str(tmp_path / "nowhere"), "--output", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (ConfigError("no such thing"), "error: no such thing"),
+        (PermissionError("not here"), "error: not here"),
+        (ModuleNotFoundError(name="torch"), "error: this part needs torch, which make reproduce installs"),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_what_goes_wrong_in_a_part_is_one_line(raised, code):
+    def main():
+        raise raised
+
+    with pytest.raises(SystemExit) as ended:
+        arguments.run(main)
+    assert ended.value.code == code
+
+
+def test_a_fault_of_ours_keeps_its_traceback():
+    def main():
+        raise ModuleNotFoundError(name="experiments.nowhere")
+
+    with pytest.raises(ModuleNotFoundError):
+        arguments.run(main)
