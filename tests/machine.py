@@ -1,10 +1,10 @@
 """Parts of the machine that only some tests need: how each is found, and the command that brings it in.
 
-A test asks for a part by ``need`` or by the marker ``needs``. Without the part the test is skipped, and the run
-ends with a table of what was skipped. With ``CCESA_REQUIRE_PARTS`` in the environment the test fails instead.
+A test asks for a part by ``need`` or by the marker ``needs``. Without the part the test is skipped, and
+the run ends with a table of what was skipped. With ``CCESA_REQUIRE_PARTS`` set the test fails instead.
 
 Run as a program (``.ci/packages``), this file installs the missing parts if it is root and finds Debian's
-apt-get. Elsewhere it names them. It never fails. ``--has PART`` only says by its exit status if a part is there.
+apt-get. Elsewhere it names them. It never fails. ``--has PART`` only says by its exit status if it is there.
 """
 
 import importlib
@@ -40,7 +40,7 @@ class Part:
 def find_postgres() -> str | None:
     """Return the folder of the newest server's programs: on the PATH, or beside it, as Debian has it."""
     if initdb := shutil.which("initdb"):
-        return str(Path(initdb).parent)
+        return str(Path(initdb).resolve().parent)
     places = (Path(place).parent / "lib" / "postgresql" for place in os.get_exec_path())
     found = sorted(
         (path.parent for place in places for path in place.glob("*/bin/initdb")),

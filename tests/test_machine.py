@@ -121,3 +121,12 @@ def test_the_newest_database_beside_the_path_is_found(tmp_path, monkeypatch):
     assert machine.find_postgres() == str(tmp_path / "lib" / "postgresql" / "15" / "bin")
     monkeypatch.setenv("PATH", "/nowhere/bin")
     assert machine.find_postgres() is None
+
+
+def test_a_link_on_the_path_leads_to_all_programs_of_the_database(tmp_path, monkeypatch):
+    for name in ("bin", "server"):
+        (tmp_path / name).mkdir()
+    program(tmp_path / "server" / "initdb")
+    (tmp_path / "bin" / "initdb").symlink_to(tmp_path / "server" / "initdb")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert machine.find_postgres() == str(tmp_path / "server")
