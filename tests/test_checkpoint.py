@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import machine
 from attacks.stage import changed
 from ccesa import words
 from ccesa.crypto import primitives, shamir
@@ -38,7 +39,12 @@ from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, 
 from strategies import altered, seeds
 
 #: Guards, with and without the step accept and the hybrid agreement that needs it.
-GUARDS = ("curious", "curious+accept", "curious+hybrid", "active", "active+accept", "active+hybrid")
+GUARDS = tuple(
+    f"{guard}{more}"
+    for guard in ("curious", "active")
+    for more in ("", "+accept", "+hybrid")
+    if more != "+hybrid" or machine.PARTS["ml-kem"].find()
+)
 
 
 def configured(guard, clients, **options):
