@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.errors import EngineFailed
+from ccesa.service.errors import EngineFailed, NewerDatabase
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -84,6 +84,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -107,6 +108,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -140,6 +142,8 @@ class Hub:
         finally:
             await asyncio.to_thread(engine.stop)
             board.close()
+        if isinstance(engine.failure, NewerDatabase):
+            raise engine.failure
         if engine.failure is not None:
             raise EngineFailed(repr(engine.failure)) from engine.failure
 
