@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from ccesa.errors import VectorError, quoted
 from ccesa.statistics.schema import Schema
-from ccesa.statistics.tally import read_number
+from ccesa.statistics.tally import read_number, trimmed
 
 #: What may lie between two fields.
 SEPARATORS = ",;\t|"
@@ -77,7 +77,7 @@ def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
 
 def _header(line: str, schema: Schema) -> tuple[str, list[str]]:
     """Return the separator that gives the most columns of the schema, and the names that it gives."""
-    found = {one: [name.strip() for name in _split(line, one)] for one in SEPARATORS}
+    found = {one: [trimmed(name) for name in _split(line, one)] for one in SEPARATORS}
     separator = max(SEPARATORS, key=lambda one: len(set(schema.columns) & set(found[one])))
     header = found[separator]
     for name in schema.columns:
