@@ -62,6 +62,21 @@ def without_frames(error: Error) -> Error:
     return error.with_traceback(None)
 
 
+def own_failure(error: BaseException) -> "VectorError":
+    """Return what a caller's own function raised, and in which line, as an error that holds on to nothing."""
+    try:
+        kind, said = type(error).__name__, shown(str(error), 300)
+    except BaseException:  # an error may fail to say what it is, too
+        kind, said = "an error that cannot be shown", ""
+    if isinstance(error, CcesaError):
+        return VectorError(said)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = f" ({shown(last.tb_frame.f_code.co_filename)}, line {last.tb_lineno})" if last else ""
+    return VectorError(f"the site's own function failed: {kind}: {said}{place}")
+
+
 class CcesaError(Exception):
     """Base of every exception that this package raises on purpose; it is never raised itself."""
 

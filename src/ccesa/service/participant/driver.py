@@ -118,7 +118,8 @@ class Participant:
         Args:
             contribute: Called with what is asked for, and the number of the round: bytes, a dict of arrays or
                 a query, as the federation has it. It returns a vector of words, a dict of arrays, or such a
-                dict and a weight. A round for which it raises goes on without this site.
+                dict and a weight. A round for which it raises goes on without this site; with noise the site
+                sends noise around zeros, and ``progress`` is told.
 
         Raises:
             ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in; another
@@ -126,6 +127,7 @@ class Participant:
             FaultyServer: The hub answers what a hub never answers.
             OrderError: Somebody else answers in the name of this site.
             OSError: The hub has been away for too long, or the memory cannot be written.
+            VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
         with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
             site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
