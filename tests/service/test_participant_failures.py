@@ -1,16 +1,20 @@
 """D2: with noise a site whose function fails looks like every other, and is told when its vector has left."""
 
 import sys
+import threading
+import time
 from collections.abc import Callable
 
 import msgspec
 import numpy as np
 import pytest
 
-from ccesa.errors import VectorError
+from ccesa.errors import ConfigError, VectorError
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import form_of
+from ccesa.service.participant import Participant
+from ccesa.service.participant.in_time import InTime
 from ccesa.service.tasks import pack_arrays
 from ccesa.statistics import Category, Number, Schema, read_csv
 from played_hub import Played, PlayedHub, play
@@ -195,3 +199,51 @@ def test_whoever_sits_at_the_site_can_end_it():
     hub = arrays_hub()
     with pytest.raises(KeyboardInterrupt):
         played(hub, raising(KeyboardInterrupt()), MODEL)
+
+
+# Time
+
+
+def test_a_vector_in_time_does_not_leave_before_its_time():
+    begin = time.monotonic()
+    assert InTime(0.05)(lambda: "a vector") == "a vector"
+    assert time.monotonic() - begin >= 0.05
+
+
+def test_what_a_function_raises_in_time_is_known_when_the_time_is_over():
+    begin = time.monotonic()
+    with pytest.raises(SystemExit):
+        InTime(0.05)(lambda: sys.exit(3))
+    assert time.monotonic() - begin >= 0.05
+
+
+def test_a_function_that_never_ends_is_left_to_itself_and_no_other_is_called_beside_it():
+    end, called, in_time = threading.Event(), [], InTime(0.02)
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match=r"no vector after 0\.02 seconds"):
+            in_time(lambda: called.append(1) or end.wait())
+    assert called == [1]
+    end.set()
+    in_time._thread.join()
+    assert in_time(lambda: "a vector") == "a vector"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "3"])
+def test_a_time_that_is_none_is_refused(seconds):
+    with pytest.raises(ConfigError, match="answer_after must be a positive number"):
+        Participant("https://hub.example", token="ccesa_" + 43 * "a", answer_after=seconds)
+
+
+def test_a_site_that_is_too_slow_looks_like_every_other():
+    hub, end = arrays_hub(), threading.Event()
+    try:
+        check_alike(hub, played(hub, lambda task, number: end.wait() and MODEL, MODEL, make=InTime(0.05)))
+    finally:
+        end.set()
+
+
+def test_a_site_in_time_is_in_the_sum_with_what_it_has():
+    hub = arrays_hub()
+    players = played(hub, returning(MODEL), MODEL, make=InTime(0.5))
+    assert hub.ended[0].aggregate.survivors == EVERYONE
+    assert not players[FAILING].said("nothing")

@@ -70,6 +70,15 @@ _Ledger = Annotated[
     Path | None, typer.Option(help="What vectors with noise are charged to.", show_default=False)
 ]
 _Ca = Annotated[Path | None, typer.Option(help="Certificates of a private authority.", show_default=False)]
+_AnswerAfter = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="With noise: send every vector so long after your function was called, so that the time tells "
+        "nothing of your data. Where none is ready, send noise around zeros.",
+        show_default=False,
+    ),
+]
 #: The most bytes of a file with a token.
 _MOST_TOKEN = 4096
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
@@ -97,6 +106,7 @@ def join(
     memory: _Memory = None,
     ledger: _Ledger = None,
     ca: _Ca = None,
+    answer_after: _AnswerAfter = None,
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with the first fault, in place of sitting out its round.")
@@ -130,6 +140,7 @@ def join(
         once=once,
         strict=strict,
         progress=_Printer(quiet, as_json),
+        answer_after=answer_after,
         results=published.append if results or statistics else None,
     )
     with _stopped_by(signal.SIGTERM):
@@ -151,8 +162,8 @@ def _contribution(run: str | None, statistics: Path | None, charter: Path | None
 def _counted(table: Path, charter: Path | None) -> Contribute:
     """Return a function that contributes the records of a table, read anew for every question.
 
-    A table without the charter's columns is refused before anybody counts on this site. No record is looked at
-    then: with noise, whether a site takes part must not depend on its records.
+    A table without the charter's columns is refused before anybody counts on this site. No record is looked
+    at then: with noise, whether a site takes part must not depend on its records.
     """
     if not table.is_file():
         raise ConfigError(f"there is no table {table}")

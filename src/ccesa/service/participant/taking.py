@@ -232,15 +232,16 @@ class Taking:
         noise = self._terms.form.mechanism
         if noise is None:
             return self._made(given, payload, config)
+        from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+
+        nothing = around_zero(noise)  # drawn in any case: to do so afterwards would take a time of its own
         try:
-            return self._made(given, payload, config)
+            return self._site.make(lambda: self._made(given, payload, config))
         except KeyboardInterrupt:  # whoever sits at the site ends it
             raise
         except BaseException as error:  # also SystemExit
             self.failures[config.number] = own_failure(error)
-        from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
-
-        return around_zero(noise)
+        return nothing
 
     def _made(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
