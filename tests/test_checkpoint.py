@@ -604,6 +604,14 @@ def test_a_sum_of_another_length_fails_by_name(step, total):
 # Several front ends
 
 
+def test_nothing_was_taken_of_whoever_has_not_answered():
+    play = DurablePlay(configure(4))
+    play.hand_over(2, play.replies()[2])
+    assert play.server.taken(2)
+    with pytest.raises(OrderError, match="client 3 has not answered the open step"):
+        play.server.taken(3)
+
+
 @given(guards, st.data(), seeds)
 @settings(max_examples=25)
 def test_any_split_over_front_ends_gives_the_same_sum(guard, data, seed):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, xlog1py, xlogy
+from scipy.special import digamma, gammaln, xlogy
 
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import Event
 from ccesa.probability.reliability import besides, log_few, log_unconfirmed
-from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
+from ccesa.probability.tails import Binomial, Counts, Logs, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0
