@@ -130,6 +130,13 @@ def test_what_is_no_identity_cannot_be_shown(tmp_path, make, says, code):
     fails(run("show", path), says, code)
 
 
+def test_another_file_is_no_identity_whoever_may_read_it(tmp_path):
+    path = tmp_path / "charter.toml"
+    path.write_text("version = 1\n")
+    path.chmod(0o644)
+    fails(run("show", path), "charter.toml is not an identity", 2)
+
+
 def test_what_a_terminal_would_obey_is_not_printed(tmp_path):
     done = run("show", tmp_path / "a\x1b[2Jb\nc")
     fails(done, r"a\x1b[2Jb c", 1)

@@ -114,9 +114,9 @@ def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of files")
-def test_a_file_that_others_can_read_is_refused_before_it_is_read(tmp_path):
+def test_a_file_that_others_can_read_is_refused(tmp_path):
     path = tmp_path / "key"
-    path.write_text("no identity either")
+    Identity.new().save(path)
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
         Identity.load(path)

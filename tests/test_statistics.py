@@ -445,6 +445,11 @@ def test_a_schema_has_a_file(tmp_path):
         ("upper = 120", "upper = -1", "must ascend"),
         ('["ward"]', '["age"]', "no category"),
         ("upper = 120", 'upper = 120\nmeasures = ["median"]', "Invalid enum value 'median'"),
+        (
+            "upper = 120",
+            'upper = 120\nmeasures = ["median"]',
+            r"one of count, sum, mean, variance, histogram, quantiles\)",
+        ),
     ],
 )
 def test_a_text_that_is_no_schema_says_why(old, new, match):

@@ -199,6 +199,18 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
     assert check(made) == [tuple(range(CLIENTS))]
 
 
+def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
+    certificate, key = certify(tmp_path)
+    made = federation(tmp_path, "active", rounds=1, hub={"certificate": certificate, "key": key})
+
+    def plain(url: str) -> None:
+        site = participant(made, 0, url.replace("https:", "http:"), tmp_path, memory=tmp_path / "plain")
+        with pytest.raises(ConfigError, match=f"expects TLS: use {url}"):
+            site.run(lambda task, number: None)
+
+    run(made, *works(made, tmp_path, ca=certificate), plain)
+
+
 def test_a_file_without_certificates(tmp_path):
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "nothing.pem"):
