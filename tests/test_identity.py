@@ -108,7 +108,7 @@ def test_a_saved_identity_is_private_and_stays_as_it_is(tmp_path):
     path, identity = tmp_path / "key", Identity.new()
     identity.save(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ConfigError, match="never overwritten"):
+    with pytest.raises(ConfigError, match="will not be overwritten"):
         Identity.new().save(path)
     assert Identity.load(path) == identity
 

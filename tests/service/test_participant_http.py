@@ -453,7 +453,7 @@ def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     (tmp_path / "kept").write_text("precious")
     asked = ["join", f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
     done = commands.run(*asked, "--run", "mine:contribute", "--results", "kept", cwd=tmp_path)
-    assert done.stderr == "ccesa: kept is there already; it is never overwritten\n"
+    assert done.stderr == "ccesa: kept already exists and will not be overwritten\n"
     done = commands.run(*asked, "--statistics", "kept", cwd=tmp_path)
     assert done.stderr == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 

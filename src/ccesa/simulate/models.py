@@ -209,7 +209,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
         raise VectorError(f"{len(weights)} weights for {len(models)} models")
     for client, weight in enumerate(weights):
         if not isinstance(weight, Real) or not 0 <= weight < math.inf:
-            raise VectorError(f"client {client}: a weight is a number from 0 on, not {weight!r}")
+            raise VectorError(f"client {client}: a weight must be 0 or greater, not {weight!r}")
     if seed is not None and whole_number("seed", seed) < 0:
         raise ConfigError(f"seed must not be negative, it is {seed}")
     if len(models) == 0:
