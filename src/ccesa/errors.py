@@ -185,7 +185,7 @@ class OrderError(UsageError):
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``Server.merge`` for a sum with clients in it that are in this server's sum already.
+    """Raised by ``merge`` and ``take_over`` for a sum of clients that are in this server's sum already.
 
     To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
     sum is merged, the clients that only it contains count as dropped out.
