@@ -266,4 +266,4 @@ def test_the_package_stays_small():
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4360
-    assert sum(sizes.values()) <= 21910
+    assert sum(sizes.values()) <= 22110
