@@ -265,5 +265,5 @@ def test_the_package_stays_small():
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4360
-    assert sum(sizes.values()) <= 22110
+    assert core <= 4370
+    assert sum(sizes.values()) <= 22130
