@@ -149,9 +149,9 @@ def _falling(n: int, k: Counts) -> Logs:
 
 
 def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """Return ln of the largest M P(h of M - 1) P(c of C) over the rosters of M honest and all C colluders.
+    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders.
 
-    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p, then falls.
+    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
     """
     many = roster.colluders
     among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, roster.assumptions.clients - many)
