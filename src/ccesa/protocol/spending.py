@@ -147,8 +147,7 @@ class Spending:
     def _entry(self, about: str, name: bytes) -> Entry:
         return Entry(about, name + self.config.series_id, self.config.number)
 
-    @staticmethod
-    def _all(memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
+    def _all(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
         """Return series and numbers of the entries about a task."""
         return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}
 
