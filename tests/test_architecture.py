@@ -144,6 +144,8 @@ CATCHING_ALL = (
     "flower/node/mod.py",
     "service/coordinator.py",
     "service/hub/engine.py",
+    "protocol/contributing.py",
+    "service/participant/in_time.py",
     "service/participant/taking.py",
     "workers.py",
 )

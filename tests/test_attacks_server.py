@@ -57,6 +57,7 @@ STOPPED = {
     "S38": "sent nothing .* released its shares for this task 1 time",
     "S39": "contributed to this task in another series, and stays with it",
     "S40": "it cost one task, and 3 of 3 that follow have sums",
+    "S41": "there is no sum: step advertise: 19 answered, the round needs 89",
 }
 #: Rows whose harm is not a vector.
 NOTHING_STOLEN = {"S3", "S10", "S35", "S40"}
@@ -72,7 +73,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 def test_every_row_has_one():
     assert [attack.number for attack in SERVER_ATTACKS] == [
-        f"S{k}" for k in [*range(1, 28), 29, *range(34, 41)]
+        f"S{k}" for k in [*range(1, 28), 29, *range(34, 42)]
     ]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
