@@ -122,6 +122,11 @@ def test_one_release_is_what_older_charters_mean():
     assert "\nattempts = 2\nreleases = 2\n" in str(with_(releases=2))
 
 
+def test_noise_travels_in_words_of_64_bits():
+    with pytest.raises(ConfigError, match="a charter with privacy has words of 64 bits, not 32"):
+        with_(learning=None, bits=32, privacy=NOISE)
+
+
 def test_comments_layout_and_order_are_not_in_the_digest():
     lines = str(AGREED).splitlines()
     text = "\n".join(["# ours", *(f"  {line}   # so it is" if " = " in line else line for line in lines)])

@@ -13,6 +13,7 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
 from ccesa.service.participant.site import Site
+from ccesa.service.participant.taking import Taking
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
 from rounds import charter, identity
@@ -399,6 +400,14 @@ def test_a_result_that_is_none_is_an_error_by_name(said):
 
 
 # What a site brings
+
+
+def test_a_site_that_was_never_told_which_client_it_is_makes_no_client(monkeypatch):
+    hub = PlayedHub("curious", rounds=1)
+    player = Played(hub, 0, strict=True)
+    monkeypatch.setattr(Taking, "_is_out", lambda *_: False)
+    with pytest.raises(ConfigError, match="does not know which client it is"):
+        play(hub, [player])
 
 
 def test_what_does_not_go_together():

@@ -286,7 +286,8 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
     if schema.least_group > 1:
         yield (
             "small groups",
-            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records",
+            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records, and "
+            "in others each column of numbers with fewer values",
         )
     elif schema.privacy_unit == "none":
         yield "small groups", "[yellow]are counted: a group of one record is seen as it is[/yellow]"

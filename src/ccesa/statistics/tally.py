@@ -44,6 +44,12 @@ def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
     Raises:
         VectorError: Too many records, or a value that is none; the text says where, and never the value.
     """
+    sums, count = counted(schema, rows)
+    return Tally(schema, sums, count, _leave_out(schema, sums))
+
+
+def counted(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> tuple[Sums, int]:
+    """Count a site's records, without leaving anything out: for nobody but the site. Also return how many."""
     sums: Sums = {one.key: [0] * (one.width * len(schema.cells)) for one in schema.quantities}
     count = 0
     for count, row in enumerate(rows, 1):
@@ -53,21 +59,21 @@ def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
             _add(schema, sums, row)
         except VectorError as error:
             raise VectorError(f"record {count}, {error}") from None
-    return Tally(schema, sums, count, _leave_out(schema, sums))
+    return sums, count
 
 
 def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
     """Add what one record adds."""
     cell = 0
     for category in schema.grouped:
-        cell = cell * len(category.labels) + _place(schema, category, row)
+        cell = cell * len(category.labels) + category.places[label(schema, category, row)]
     added = {("", "records"): (0, 1)}
     for column in schema.numbers:
         value = read_number(_value(row, column.name), schema.missing, column.name)
         if value is not None:
             added |= {(column.name, what): one for what, one in _of(column, value).items()}
     for category in schema.counted:
-        added[category.name, "values"] = _place(schema, category, row), 1
+        added[category.name, "values"] = category.places[label(schema, category, row)], 1
     for quantity in schema.quantities:
         if found := added.get(quantity.key):
             place, amount = found
@@ -153,13 +159,13 @@ def trimmed(text: str) -> str:
     return normalize("NFC", text.strip())
 
 
-def _place(schema: Schema, category: Category, row: Mapping[str, Any]) -> int:
-    """Return the place of a record's value among the labels of a category."""
+def label(schema: Schema, category: Category, row: Mapping[str, Any]) -> str:
+    """Return as what a record is counted in a category."""
     value = _value(row, category.name)
     text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else trimmed(str(value))
     if not text or text in schema.missing:
-        return category.places[MISSING]
-    return category.places[text if text in category.values else OTHER]
+        return MISSING
+    return text if text in category.values else OTHER
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:

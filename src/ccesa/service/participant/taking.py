@@ -23,6 +23,7 @@ from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
+from ccesa.service.participant.in_time import at_once
 from ccesa.service.participant.line import Line
 from ccesa.service.participant.site import Site
 from ccesa.service.participant.terms import Terms, pause_of
@@ -237,14 +238,15 @@ class Taking:
             return self._made(given, payload, config)
         from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
 
-        nothing = around_zero(noise)  # drawn in any case: to do so afterwards would take a time of its own
+        # Where every vector takes the same time, drawing noise afterwards would be seen.
+        nothing = None if self._site.make is at_once else around_zero(noise)
         try:
             return self._site.make(lambda: self._made(given, payload, config))
         except KeyboardInterrupt:  # whoever sits at the site ends it
             raise
         except BaseException as error:  # also SystemExit
             self.failures[config.number] = own_failure(error)
-        return nothing
+        return around_zero(noise) if nothing is None else nothing
 
     def _made(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
