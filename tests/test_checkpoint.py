@@ -633,6 +633,29 @@ def test_sums_with_the_same_clients_are_not_merged(guard, twice, seed):
     assert np.array_equal(play.finish().vector, play.expected(range(6)))
 
 
+@given(guards, st.sets(st.integers(0, 5)), seeds)
+@settings(max_examples=15)
+def test_sums_with_the_same_clients_are_not_taken_over(guard, twice, seed):
+    play = DurablePlay(configured(guard, 6), seed).until("mask")
+    (other,) = play.front_ends(1)
+    for client, reply in play.replies().items():
+        if client or client in twice:
+            play.hand_over(client, reply)
+        if not client or client in twice:
+            other.receive(client, reply)
+    before, both = play.server.checkpoint(), {client: other.taken(client) for client in other.answered}
+    if twice:
+        with pytest.raises(OverlappingSums) as error:
+            play.server.take_over(both, other.total.tobytes())
+        assert error.value.clients == tuple(sorted(twice))
+        assert play.server.checkpoint() == before
+    else:
+        play.server.take_over(both, other.total.tobytes())
+    play.close()
+    result = play.finish()
+    assert np.array_equal(result.vector, play.expected(result.survivors))
+
+
 def test_a_front_end_is_merged_once_and_survives_a_restore():
     play = DurablePlay(configure(6)).until("mask")
     (other,) = play.front_ends(1)

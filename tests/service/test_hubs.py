@@ -285,14 +285,14 @@ def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(wor
     follower.engine._leader._until = 0.0
     until(world, lambda: world.hubs[0].store.series().over, hubs=(0,))
     away = [True]
-    rounds = follower.store.store.rounds
+    rounds = follower.store.store.rounds_besides
 
     def gone(*args, **options):
         if away:
             raise Unavailable("away")
         return rounds(*args, **options)
 
-    follower.store.store.rounds = gone
+    follower.store.store.rounds_besides = gone
     follower.turn()
     assert follower.engine.trouble == "away"
     away.clear()
