@@ -132,7 +132,9 @@ def test_models_are_averaged_by_what_the_charter_says(tmp_path):
 
 
 @pytest.mark.typescript
-def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_path):
+def test_models_with_noise_are_charged_and_one_leaves_where_a_function_fails_and_none_beyond_the_budget(
+    tmp_path,
+):
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
     noise = chosen(demand, clients=6, honest=5, dimension=16)
     agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
@@ -141,7 +143,9 @@ def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_pat
     def budget(client: int) -> dict[str, float]:
         return {"epsilon": 0.1 if client == 2 else 8.0, "delta": 1e-6}
 
-    made = only_in_node(hub, budget=budget)
+    made = only_in_node(hub, budget=budget, fails=lambda client: [0] if client == 3 else [])
+    assert [one["round"] for one in made[3].said("nothing")] == [0]
+    assert "no data today" in made[3].said("nothing")[0]["text"]
     assert any("BudgetSpent" in one["reason"] for one in made[2].events if one["event"] == "fault")
     assert [bool(site.said("summed")) for site in made] == [True, True, False, True, True, True]
 

@@ -5,6 +5,7 @@
  */
 
 import type { Bytes } from "./bytes.js";
+import type { PrivacyTable } from "./privacy/table.js";
 
 /** Rounds that were joined: 36 bytes each, the series id and the number. */
 export interface UsedRounds {
@@ -22,6 +23,10 @@ export interface TaskCounts {
 export interface Account {
   /** The digest of the charter whose noise is charged; undefined without a charter. */
   readonly charter: Bytes | undefined;
+  /** The noise in every vector that is charged. */
+  readonly noise: PrivacyTable;
+  /** Throws VectorError for a vector that was seen before: noise hides nothing twice. */
+  checkFresh(vector: Bytes): Promise<void>;
   /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
   check(): Promise<void>;
   /** Charge one vector, before it leaves and never back. Throws as check does. */

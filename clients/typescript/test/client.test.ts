@@ -175,12 +175,16 @@ test("a task that is made in time is checked as one that was there", async () =>
   }
 });
 
+/** What an account has besides, where nothing goes wrong with the noise. */
+const FRESH = { noise: NOISE, checkFresh: async () => undefined };
+
 test("vectors are counted and charged before they are masked, and neither is taken back", async () => {
-  for (const [player, at] of MASK.slice(0, 3)) {
+  for (const [player, at] of [[ACTIVE, 3], [SIGNED, 2]] as const) {
     const log: string[] = [];
     let full = true;
     const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
     const account = {
+      ...FRESH,
       charter: await charterOf(player),
       check: async () => void log.push("check"),
       charge: async (round: Bytes) => {
@@ -193,7 +197,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
     const tasks = {
       spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true),
     };
-    const client = await played(player, at, { masker, account, tasks });
+    const client = await played(player, at, { masker, account, tasks, vector: () => vectorOf(player) });
     await assert.rejects(client.receive(player.requests[at]!), BudgetSpent);
     full = false;
     await answers(client, player, at);
@@ -206,6 +210,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
   const { random, drawn } = await watched(ACTIVE);
   let room = false;
   const account = {
+    ...FRESH,
     charter: await charterOf(ACTIVE),
     check: async () => {
       if (!room) {
@@ -214,7 +219,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
     },
     charge: async () => undefined,
   };
-  const client = await played(ACTIVE, 0, { account, random });
+  const client = await played(ACTIVE, 0, { account, random, vector: () => vectorOf(ACTIVE) });
   await assert.rejects(client.receive(ACTIVE.requests[0]!), BudgetSpent);
   assert.deepEqual(drawn, []);
   room = true;
@@ -506,7 +511,7 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ vector: new Array(36).fill(0) }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
-    [{ privacy: NOISE }, ConfigError],
+    [{ account: { ...FRESH, charter: undefined, check: async () => undefined, charge: async () => undefined } }, ConfigError],
   ];
   for (const [given, error] of refused) {
     await assert.rejects(Client.join({ ...options, ...given } as typeof options), error);
@@ -536,7 +541,7 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
   const { tasks: _, ...uncounted } = options;
   await assert.rejects(ActiveClient.join(uncounted as typeof options), /counts attempts/);
-  const free = { check: async () => undefined, charge: async () => undefined };
+  const free = { ...FRESH, check: async () => undefined, charge: async () => undefined };
   const noisy = await parseCharter(NOISY.text, engine);
   const round = { ...options, charter: noisy, config: decodeConfig(fromHex(NOISY.config), noisy), vector: () => work.vector };
   await assert.rejects(ActiveClient.join(round), /no ledger/);

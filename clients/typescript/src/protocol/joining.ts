@@ -11,7 +11,7 @@ import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
 import type { Account, TaskCounts, UsedRounds } from "../memory.js";
-import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
+import { checkNoisyRound } from "../privacy/table.js";
 import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
 import type { Joined } from "./states.js";
 
@@ -29,7 +29,10 @@ export interface CommonOptions {
   readonly usedRounds?: UsedRounds | undefined;
   /** Counts the vectors that have left by task; with it no task is answered too often. */
   readonly tasks?: TaskCounts | null | undefined;
-  /** What vectors with noise are charged to. */
+  /**
+   * What vectors with noise are charged to. With one the vector has to be a function, and whatever that throws or
+   * returns, a vector leaves: see `failure`.
+   */
   readonly account?: Account | undefined;
   readonly random?: Random | undefined;
   readonly engine?: Engine | undefined;
@@ -45,8 +48,6 @@ export interface ClientOptions extends CommonOptions {
   readonly client: number;
   /** The least that this client takes part in. */
   readonly floor?: Partial<Floor> | undefined;
-  /** The noise in the vectors, if they have any: a round that they do not fit into is refused (15.1). */
-  readonly privacy?: PrivacyTable | undefined;
   /** How many vectors may leave for one task; twice by default. */
   readonly attempts?: number | undefined;
 }
@@ -87,8 +88,8 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
     throw new ConfigError(`expected at least one attempt, got ${attempts}`);
   }
   checkFloor(config, floor);
-  if (options.privacy !== undefined) {
-    checkNoisyRound(options.privacy, config);
+  if (options.account !== undefined) {
+    checkNoisyRound(options.account.noise, config); // where there is a charter, that has seen to it
   }
   return enter(options, { config, client, attempts, floor, membership: null });
 }
@@ -127,7 +128,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
   const tasks = options.tasks ?? null;
   const { config } = particular;
   if (typeof vector !== "function") {
-    checkVector(config, vector);
+    checkReady(config, vector, options.account);
   }
   if (typeof task !== "function") {
     checkTask(task, tasks);
@@ -141,6 +142,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
     agreement: agreementOf(config.agreement),
     random: options.random ?? engine.random,
     account: options.account ?? null,
+    failures: [],
     masker: options.masker ?? maskHere,
     progress: options.progress ?? null,
   };
@@ -148,6 +150,16 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
     throw new ConfigError("this round was joined before");
   }
   return { round, state: Object.freeze({ kind: "Joined", work: { vector, task }, secrets: [] }) };
+}
+
+/** Refuse a vector that is there already if it cannot be sent. */
+function checkReady(config: RoundConfig, vector: unknown, account: Account | undefined): void {
+  if (account !== undefined) {
+    throw new ConfigError(
+      "a vector that is ready has its noise already, and in two rounds it would have the same: with an account give a function that draws noise in every call",
+    );
+  }
+  checkVector(config, vector);
 }
 
 /** Refuse a vector of another size than the round's. */

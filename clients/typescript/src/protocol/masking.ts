@@ -5,7 +5,10 @@ import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
 import type { Bits, Mask } from "../crypto/masks.js";
-import { TaskSpent } from "../errors.js";
+import { CcesaError, TaskSpent, VectorError } from "../errors.js";
+import type { Account } from "../memory.js";
+import { aroundZero } from "../privacy/nothing.js";
+import { shown } from "../shown.js";
 import { checkTask, checkVector } from "./joining.js";
 import { callers, honest, roundKey, type Round, type Source } from "./round.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
@@ -52,9 +55,34 @@ async function checkWork(round: Round, source: Source, task: Bytes): Promise<voi
   honest(equal(own, task), "the round is about another task");
 }
 
-/** Return a copy of the vector: it is masked where it lies, and the caller's stays as it is. */
+/**
+ * Return a copy of the vector: it is masked where it lies, and the caller's stays as it is.
+ *
+ * Where vectors are charged to an account, one leaves whatever the caller's function does: a client that fell silent
+ * would say something about its data to everybody. So there are zeros with the same noise around them.
+ */
 function vectorOf(round: Round, source: Source): Promise<Bytes> {
-  return callers(round, async () => new Uint8Array(await made(source, (bytes) => checkVector(round.config, bytes))));
+  const { account, config } = round;
+  const copied = async (): Promise<Bytes> => new Uint8Array(await made(source, (bytes) => checkVector(config, bytes)));
+  return callers(round, () => (account === null ? copied() : inAnyCase(round, account, copied)));
+}
+
+async function inAnyCase(round: Round, account: Account, copied: () => Promise<Bytes>): Promise<Bytes> {
+  const nothing = await aroundZero(round.engine, account.noise); // in any case: it takes its time
+  try {
+    const vector = await copied();
+    await account.checkFresh(vector);
+    return vector;
+  } catch (error) {
+    round.failures.push(failureOf(error));
+    return nothing;
+  }
+}
+
+function failureOf(error: unknown): CcesaError {
+  return error instanceof CcesaError
+    ? error
+    : new VectorError(`the function that makes the vector failed: ${shown(error, 300)}`, { cause: error });
 }
 
 async function made(source: Source, check: (bytes: unknown) => void): Promise<Bytes> {

@@ -44,6 +44,8 @@ export interface Round {
   /** How often a vector may leave for one task. */
   readonly attempts: number;
   readonly account: Account | null;
+  /** Why the client had nothing to send but noise. */
+  readonly failures: CcesaError[];
   readonly masker: Masker;
   readonly progress: ((done: number, all: number) => void) | null;
   /** Says that the client has left. */

@@ -12,7 +12,7 @@ import { SeriesClient } from "../protocol/series.js";
 import { countIn, inWords } from "./answers.js";
 import { ContributionFailed, shown, Stopped } from "./errors.js";
 import type { Announcement } from "./federation.js";
-import type { Form } from "./forms.js";
+import type { Form, Reading } from "./forms.js";
 import type { Site } from "./site.js";
 import { fetchTask, type Task } from "./tasks.js";
 import { send } from "./upload.js";
@@ -46,8 +46,11 @@ export class Taking {
   readonly #series: SeriesClient;
   readonly #clients = new Map<number, RoundClient>();
   readonly #faults = new Set<CcesaError>();
+  /** Rounds for which it was said that nothing but noise was sent. */
+  readonly #told = new Set<number>();
   #id: number | undefined;
   #task: Task | null = null;
+  #reading: Reading | null = null;
 
   constructor(site: Site, announced: Announcement & { readonly config: RoundConfig }, form: Form) {
     form.check(announced.config);
@@ -58,6 +61,11 @@ export class Taking {
     this.#announced = announced;
     const client = (config: RoundConfig): Promise<RoundClient> => this.#join(config);
     this.#series = new SeriesClient({ config: this.#config, client, engine: site.engine });
+  }
+
+  /** Why nothing but noise was sent, by rounds. */
+  get failures(): ReadonlyMap<number, CcesaError> {
+    return this.#series.failures;
   }
 
   /** Take part until the series is over; secrets are dropped whatever happens. */
@@ -109,7 +117,7 @@ export class Taking {
   /** Return the answer to an exchange; what cannot be answered is answered with an empty envelope: no part is taken. */
   async #answer({ envelope, hint }: Asked): Promise<Bytes> {
     const { line, engine, partBytes } = this.#site;
-    this.#task = null;
+    this.#task = this.#reading = null;
     if (hint !== null) {
       const most = this.#site.mostTask ?? this.#form.mostTask(this.#config);
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, most);
@@ -170,6 +178,7 @@ export class Taking {
     const receipt = await send(line, path, reply, part, (done) => {
       this.#site.say("sending", `sent ${done} of ${reply.length} bytes`, { done, all: reply.length });
     });
+    this.#tellFailures();
     if (receipt.kind === "counted") {
       this.#counted(reply);
     } else if (receipt.kind === "late") {
@@ -179,6 +188,17 @@ export class Taking {
     }
     if (envelope.length > 0) {
       this.#series.prepare().catch(() => undefined); // then the masks are summed when the vector is asked for
+    }
+  }
+
+  /** Say in which rounds there was nothing to send, now that the answer has left. */
+  #tellFailures(): void {
+    for (const [round, { name, message }] of this.failures) {
+      if (!this.#told.has(round)) {
+        this.#told.add(round);
+        const text = `nothing but noise was sent for round ${round}: ${shown(`${name}: ${message}`)}`;
+        this.#site.say("nothing", text, { round });
+      }
     }
   }
 
@@ -215,7 +235,7 @@ export class Taking {
       config,
       engine,
       tasks: counting(memory.tasks, this.#form.counted),
-      task: () => this.#tasked().digest,
+      task: () => this.#read(),
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => {
         this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all });
@@ -240,24 +260,33 @@ export class Taking {
     return this.#id;
   }
 
-  #tasked(): Task {
+  /** Read the task that a vector is due for, and return its digest: what is wrong with it is the hub's fault. */
+  #read(): Bytes {
     if (this.#task === null) {
       throw new FaultyServer("the hub has not handed over the task that it asks a vector for");
     }
-    return this.#task;
+    this.#reading = this.#form.read(this.#task.payload);
+    return this.#task.digest;
   }
 
+  /**
+   * Return the vector of a round. With noise the client sends another one where this throws; the site's time may tell
+   * of its data, too, so that is then the same in any case, if the site says so.
+   */
   async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
-    const { engine, signal, contribute } = this.#site;
-    const { given, vector } = this.#form.read(this.#tasked().payload);
+    const { engine, signal, contribute, inTime } = this.#site;
+    const { given, vector } = this.#reading!;
     this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
-    let contribution: unknown;
-    try {
-      contribution = await contribute(given, config.number, signal);
-    } catch (error) {
-      throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
-    }
-    return vector(contribution, { config, context, engine });
+    const make = async (): Promise<Bytes> => {
+      let contribution: unknown;
+      try {
+        contribution = await contribute(given, config.number, signal);
+      } catch (error) {
+        throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
+      }
+      return vector(contribution, { config, context, engine });
+    };
+    return inTime === undefined ? make() : inTime.run(make, signal);
   }
 }
 
