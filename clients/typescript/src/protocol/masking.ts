@@ -5,12 +5,13 @@ import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
 import type { Bits, Mask } from "../crypto/masks.js";
-import { CcesaError, TaskSpent, VectorError } from "../errors.js";
+import { CcesaError, VectorError } from "../errors.js";
 import type { Account } from "../memory.js";
 import { aroundZero } from "../privacy/nothing.js";
 import { shown } from "../shown.js";
-import { checkTask, checkVector } from "./joining.js";
-import { callers, honest, roundKey, type Round, type Source } from "./round.js";
+import { checkTaskIs, checkVector } from "./joining.js";
+import { callers, honest, type Round, type Source } from "./round.js";
+import { checkTask, sendVector } from "./spending.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
@@ -27,8 +28,10 @@ export async function maskedVector(
   task: Bytes,
 ): Promise<Bytes> {
   await checkWork(round, work.task, task);
+  const counted = round.counted(task);
+  await checkTask(round, counted);
   const vector = await vectorOf(round, work.vector);
-  await count(round, task);
+  await sendVector(round, counted);
   return ahead === null ? maskAll(round, vector, selfSecret, v2) : maskWith(round, vector, ahead, v2);
 }
 
@@ -42,16 +45,21 @@ export async function sumAhead(round: Round, state: Accepted | AcceptedAmong): P
   return Object.freeze({ ...state, ahead, secrets: [...state.secrets, sum] });
 }
 
-/** Return the rows of shares that are left of a state when the vector has left, this client's own among them. */
-export function rowsOf(round: Round, { row, threshold }: Usable, v2: readonly Opened[]): Rows & { secrets: Bytes[] } {
+/** Return what is left of a state when the vector has left: rows of shares, this client's own among them. */
+export function rowsOf(
+  round: Round,
+  { row, threshold }: Usable,
+  v2: readonly Opened[],
+  task: Bytes,
+): Rows & { secrets: Bytes[] } {
   const own: Held = { client: round.client, masked: false, row };
   const others = v2.map(({ client, masked, row: theirs }): Held => ({ client, masked, row: theirs }));
   const rows = [...others, own].sort((a, b) => a.client - b.client);
-  return { threshold, rows, secrets: rows.map((held) => held.row) };
+  return { threshold, rows, counted: round.counted(task), secrets: rows.map((held) => held.row) };
 }
 
 async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {
-  const own = await callers(round, () => made(source, (bytes) => checkTask(bytes, round.tasks)));
+  const own = await callers(round, () => made(source, (bytes) => checkTaskIs(bytes, round.tasks)));
   honest(equal(own, task), "the round is about another task");
 }
 
@@ -74,9 +82,17 @@ async function inAnyCase(round: Round, account: Account, copied: () => Promise<B
     await account.checkFresh(vector);
     return vector;
   } catch (error) {
+    if (error instanceof NoData) {
+      throw error.cause;
+    }
     round.failures.push(failureOf(error));
     return nothing;
   }
+}
+
+/** Wraps what this package's own functions throw where it depends on nobody's data: that may be seen. */
+export class NoData extends CcesaError {
+  override readonly name = "NoData";
 }
 
 function failureOf(error: unknown): CcesaError {
@@ -89,17 +105,6 @@ async function made(source: Source, check: (bytes: unknown) => void): Promise<By
   const bytes = typeof source === "function" ? await source() : source;
   check(bytes);
   return bytes;
-}
-
-/** Count the vector for its task and charge it, before it is masked; neither is ever taken back. */
-async function count(round: Round, task: Bytes): Promise<void> {
-  const { tasks, attempts, account, config } = round;
-  await callers(round, async () => {
-    if (tasks !== null && !(await tasks.spend(task.slice(), attempts))) {
-      throw new TaskSpent(`${attempts} vectors have left for this task`);
-    }
-    await account?.charge(roundKey(config));
-  });
 }
 
 /** Add the self mask and all pair masks. */

@@ -230,8 +230,8 @@ export class SeriesClient {
       }
       return [reply];
     } catch (error) {
-      // Only a masked vector that is asked for once more is an OrderError here, and is no reason to leave.
-      if (!(error instanceof OrderError)) {
+      // A masked vector that is asked for once more is no reason to leave; that another tab has sent it is one.
+      if (!(error instanceof OrderError) || flight.client.fault !== null) {
         this.#leave(context);
         this.#fault(number, error);
       }

@@ -3,12 +3,14 @@
 import { equal, fromHex, type Bytes } from "../bytes.js";
 import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
-import type { TaskCounts } from "../memory.js";
+import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
 import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
+import { NoData } from "../protocol/masking.js";
 import { SeriesClient } from "../protocol/series.js";
+import { checkTable, countTable } from "../protocol/spending.js";
 import { countIn, inWords } from "./answers.js";
 import { ContributionFailed, shown, Stopped } from "./errors.js";
 import type { Announcement } from "./federation.js";
@@ -227,14 +229,14 @@ export class Taking {
   async #join(config: RoundConfig): Promise<RoundClient> {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
-    if (!(await memory.usedRounds.claim(roundKey(config)))) {
+    if (!(await roundsOf(memory).claim(roundKey(config)))) {
       throw new JoinedBefore(`out of round ${round}, which was joined before a new start`);
     }
     const context = await contextOf(engine, config);
     const common = {
       config,
       engine,
-      tasks: counting(memory.tasks, this.#form.counted),
+      tasks: memory,
       task: () => this.#read(),
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => {
@@ -276,6 +278,7 @@ export class Taking {
   async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
     const { engine, signal, contribute, inTime } = this.#site;
     const { given, vector } = this.#reading!;
+    await this.#ofTable(checkTable);
     this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
     const make = async (): Promise<Bytes> => {
       let contribution: unknown;
@@ -286,13 +289,25 @@ export class Taking {
       }
       return vector(contribution, { config, context, engine });
     };
-    return inTime === undefined ? make() : inTime.run(make, signal);
+    const made = (): Promise<Bytes> => (inTime === undefined ? make() : inTime.run(make, signal));
+    if (this.#site.account !== undefined) {
+      await this.#ofTable(countTable); // with noise a vector leaves in any case
+      return made();
+    }
+    const found = await made();
+    await this.#ofTable(countTable);
+    return found;
   }
-}
 
-/** Return counts in which all tasks are one where the form says so: a table stays the same, whatever a hub calls it. */
-function counting(tasks: TaskCounts, counted: Bytes | undefined): TaskCounts {
-  return counted === undefined ? tasks : { spend: (_, attempts) => tasks.spend(counted, attempts) };
+  /** Check or count a vector of the site's table, which is the same one whatever a hub asks: that tells nothing of it. */
+  async #ofTable(count: typeof checkTable | typeof countTable): Promise<void> {
+    const { charter, memory, account } = this.#site;
+    if (charter !== null && charter.statistics !== null) {
+      await count(memory, charter.digest, charter.attempts).catch((cause: unknown) => {
+        throw account === undefined ? cause : new NoData("the table's own count", { cause });
+      });
+    }
+  }
 }
 
 function hintIn(text: string | null): Bytes | null {
