@@ -1,8 +1,8 @@
 """Colluding clients and dropouts, with a server that follows the protocol. S34, S41.
 
-S34: they choose who drops out, and seal garbage for just the honest clients that share a mask with a victim. These cannot open it, complain
-and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any more:
-its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
+S34: they seal garbage for just the honest clients that share a mask with a victim. These cannot open it,
+complain and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any
+more: its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
 
 S41: they stay when others leave. The fewer clients there are in V1, the more of a victim's holders collude.
 """

@@ -60,6 +60,12 @@ def find_node() -> str | None:
     return node if version and int(version[1]) >= NODE else None
 
 
+def find_kem() -> str | None:
+    """Return the cryptographic library, if it has ML-KEM."""
+    primitives = importlib.import_module("ccesa.crypto.primitives")
+    return "cryptography" if primitives.has_kem() else None
+
+
 def find_kernel() -> str | None:
     """Return the compiled kernel's module, if it belongs to this version of the package."""
     module = importlib.import_module("ccesa.compiled").installed()
@@ -76,6 +82,7 @@ PARTS = {
         ("gcc", "g++", "python3-dev"),
     ),
     "kernel": Part("compiled kernel", find_kernel, command=f"{PACKAGES} && make install"),
+    "ml-kem": Part("ML-KEM", find_kem, command="pip install 'cryptography>=48'"),
 }
 
 

@@ -80,7 +80,7 @@ def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_with_colluders_a_server_that_is_trusted_refuses_a_small_roster_too(graph):
-    """The certificate is about F clients with all colluders among them; fewer honest ones would be too few."""
+    """The certificate is about F clients with all colluders among them."""
     made = plan(48, 0.1, 0.1, length=4, privacy_bits=20, reliability_bits=10, graph=graph)
     honest = range(made.colluders, made.clients)
     for missing in (made.clients - made.least_roster, made.clients - made.least_roster + 1):

@@ -223,6 +223,17 @@ def test_the_least_roster_follows_who_advertises():
     assert plan(1000, dropout_per_step={"advertise": 0.1}).least_roster == plan(1000, 0.1).least_roster
 
 
+def test_with_colluders_the_least_roster_counts_the_vectors_that_come():
+    """What a round insists on is ``min_survivors``: fewer in V3 are lost, as fewer in V1 are."""
+    made = plan(1000, dropout_per_step={"mask": 0.1, "unmask": 0.1}, collusion=0.1)
+    assert made.least_roster == made.config().min_survivors == 839
+    assert binom.cdf(838, 1000, 0.9) <= 2.0**-30 <= binom.cdf(839, 1000, 0.9)
+    everyone = plan(1000, dropout_per_step={"unmask": 0.1}, collusion=0.1)
+    assert everyone.notes == (
+        "nobody is said to leave before unmask, so a round needs the vectors of all 1,000 clients",
+    )
+
+
 demands = st.fixed_dictionaries(
     {
         "clients": st.one_of(st.integers(3, 40), st.integers(3, 400)),

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service.errors import Unavailable
+from ccesa.errors import TaskSpent
+from ccesa.service import Federation, Hub
+from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
 from ccesa.service.store import open_store, postgres, replies
 from engines import LONG, Killed, World, check, copied, federation
@@ -31,6 +33,7 @@ def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
         world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs)
         world.run(troubles=12)
         check(world)
+        assert not [one for one in world.refused if isinstance(one, TaskSpent)]
         world.close()
 
 
@@ -200,6 +203,31 @@ def test_an_engine_that_has_ended_leaves_nobody_waiting(world, monkeypatch):
     assert isinstance(hub.engine.failure, ZeroDivisionError)
     hub.engine.hand_in(world.handed(5, hub.view, b""))
     assert world.receipts == {"again": 6}
+
+
+def test_a_hub_ends_with_the_failure_of_its_engine(tmp_path, monkeypatch):
+    """Whatever its engine dies of, `serve` says so: whoever started it would take a plain end for the end."""
+    file = tmp_path / "federation.toml"
+    file.write_text(
+        """
+        name = "a test"
+        rounds = 1
+        round = {clients = 4}
+        form = {type = "words", words = 3}
+        [hub]
+        store = "sqlite:///a.db"
+        listen = "127.0.0.1:0"
+        operate = "127.0.0.1:0"
+        """
+    )
+
+    def broken(*_):
+        raise ZeroDivisionError("nobody expected this")
+
+    monkeypatch.setattr(engine.Engine, "_turn", broken)
+    with pytest.raises(EngineFailed, match="nobody expected this") as failure:
+        Hub(Federation.load(file)).serve()
+    assert isinstance(failure.value.__cause__, ZeroDivisionError)
 
 
 def test_what_another_hub_put_first_is_the_task(world):

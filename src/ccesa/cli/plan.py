@@ -85,6 +85,16 @@ _Attempts = Annotated[
         show_default=False,
     ),
 ]
+_Releases = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1000,
+        help="Rounds in which a member releases shares for one task: 1, or as the charter before. With more, "
+        "sums of a task may differ by few members.",
+        show_default=False,
+    ),
+]
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
 ]
@@ -138,6 +148,7 @@ def plan(
     replaces: _Replaces = None,
     expires: _Expires = None,
     attempts: _Attempts = None,
+    releases: _Releases = None,
     learning: _Learning = False,
     statistics: _Statistics = None,
     calibrated: _Calibrate = False,
@@ -161,7 +172,7 @@ def plan(
     say --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
     """
     listed = None if members is None else Admission.load(members)
-    new_charter = NewCharter(charter, replaces, expires, attempts, learning, statistics)
+    new_charter = NewCharter(charter, replaces, expires, attempts, releases, learning, statistics)
     new_charter.check(listed, guard)
     count = _count(clients, listed)
     values, schema = Values(count, value_bits, precision, clip), new_charter.schema

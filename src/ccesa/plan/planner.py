@@ -29,8 +29,8 @@ _ACCEPTS = (
     "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
 )
 _SMALL_ROSTERS = (
-    "with colluders the certificate covers rounds of min_survivors = {:,} clients; an honest round has {:,} or "
-    "more, so that many can be asked for"
+    "with colluders the certificate covers rounds of min_survivors = {:,} clients; an honest round has {:,} "
+    "or more, so that many can be asked for"
 )
 
 

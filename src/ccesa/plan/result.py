@@ -86,7 +86,10 @@ class Plan:
 
     @property
     def least_roster(self) -> int:
-        """F: a round of fewer is refused, by its server under ``curious``, by its clients under ``active``."""
+        """F: a round of fewer is refused, under ``curious`` by its server, under ``active`` by its clients.
+
+        Without colluders nothing rests on it under ``curious``, and nobody refuses.
+        """
         return self.roster.least
 
     @property

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, xlog1py, xlogy
+from scipy.special import digamma, gammaln, xlogy
 
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import Event
 from ccesa.probability.reliability import besides, log_few, log_unconfirmed
-from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
+from ccesa.probability.tails import Binomial, Counts, Logs, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0
@@ -149,9 +149,9 @@ def _falling(n: int, k: Counts) -> Logs:
 
 
 def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """Return ln of the largest M P(h of M - 1) P(c of C) over the rosters of M honest and all C colluders.
+    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders.
 
-    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p, then falls.
+    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
     """
     many = roster.colluders
     among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, roster.assumptions.clients - many)

@@ -239,8 +239,8 @@ def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
 def _honest(degree: int, place: int, roster: Roster) -> int:
     """Return how many honest clients the union is over.
 
-    P(Hyp(m - 1, C, d) >= c) falls with m. So does (m - C) times it once (c - 1) m >= d (C - 1), as each of its
-    terms does; before, the honest clients of the largest roster count with the probability of the smallest.
+    P(Hyp(m - 1, C, d) >= c) falls with m. So does (m - C) times it once (c - 1) m >= d (C - 1), as each of
+    its terms does; before, the honest of the largest roster count with the probability of the smallest.
     """
     known = roster.chosen or (place - 1) * roster.worst >= degree * (roster.colluders - 1)
     return roster.honest if known else roster.assumptions.clients - roster.colluders
