@@ -55,9 +55,7 @@ def test_a_folder_is_there_for_the_next_process(tmp_path):
     assert not FolderMemory(str(tmp_path)).add(Entry(ROUND, KEY))
 
 
-@pytest.mark.parametrize(
-    "name", ["vector-", "vector-xyz-1", f"vector-{KEY.hex()}-one", f"vector-{KEY.hex()}-01"]
-)
+@pytest.mark.parametrize("end", ["", "xyz-1", f"{KEY.hex()}-one", f"{KEY.hex()}-01", f"{KEY.hex()}"])
 def test_an_entry_that_cannot_be_read_is_refused_and_stays(end, tmp_path):
     (tmp_path / f"vector-{end}").touch()
     memory = FolderMemory(tmp_path)
