@@ -121,7 +121,7 @@ class SeriesDesk:
             self.advance()
         return Receipt(taken=Taken.SAVED)
 
-    def seen(self, client):
+    def seen(self, client, series=0, exchange=-1):
         self.heard.append(client)
 
     async def task(self, digest):

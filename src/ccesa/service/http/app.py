@@ -77,6 +77,7 @@ class _Told:
         """Give a client what the open exchange has for it, as soon as there is something."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
+        self._desk.seen(client, series, after)  # a database that has gone back does not know that exchange
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
