@@ -4,11 +4,15 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+import sys
+import time
+from contextlib import closing, suppress
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
+import processes
 from ccesa.service import audit
 from ccesa.service.errors import StaleStore, Unavailable
 from ccesa.service.hub import engine
@@ -16,6 +20,7 @@ from ccesa.service.store import open_store
 from ccesa.service.store.mark import Mark
 from engines import CLIENTS, World, check, federation
 from postgres import Server, binaries
+from processes import Place, finish
 from rounds import charter
 from series_rounds import GUARDS
 
@@ -59,8 +64,8 @@ def begin_anew(world) -> None:
 class File:
     """A file of SQLite that is copied and put back."""
 
-    def __init__(self, folder):
-        self.path, self.copied = folder / "a.db", folder / "copy.db"
+    def __init__(self, folder, name="a.db"):
+        self.path, self.copied = folder / name, folder / "copy.db"
         self.url = f"sqlite:///{self.path}"
 
     def copy(self):
@@ -69,7 +74,7 @@ class File:
         os.chmod(self.copied, 0o600)
 
     def put_back(self):
-        for path in (self.path, *self.path.parent.glob("a.db-*")):
+        for path in (self.path, *self.path.parent.glob(f"{self.path.name}-*")):
             path.unlink()
         shutil.copy(self.copied, self.path)
 
@@ -245,7 +250,6 @@ def test_every_copy_of_the_past_is_known_by_its_mark(tmp_path):
 def told(world, clients, place) -> None:
     for client in clients:
         world.hubs[0].presence.knows(client, *place)
-    world.now += engine.HEARTBEAT
     world.go_on(0)
 
 
@@ -321,3 +325,83 @@ def test_what_is_known_never_falls_and_goes_with_the_seat(database_url):
         store.end_series(1)
         store.begin_series(b"config", 1, names=("b", "a", "c", "d", "e"))
         assert store.members()[3].known == (0, -1)
+
+
+# With real hubs and sites
+
+
+def serve(place: Place, *options: str) -> None:
+    """Start ``ccesa serve`` as a person would."""
+    with (place.folder / "hub0.log").open("ab") as log:
+        command = [sys.executable, "-m", "ccesa", "serve", str(place._file(0)), "--name", "hub0", *options]
+        place.running["hub0"] = subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def wait_for(what, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def readiness(place: Place) -> str:
+    """What ``/readyz`` says; empty where all is well."""
+    operate = place.federation.hub.operate
+    with suppress(httpx.HTTPError):
+        answer = httpx.get(f"http://{operate}/readyz", timeout=5)
+        return "" if answer.status_code == 204 else answer.json()["detail"]
+    return "no answer"
+
+
+def test_sites_tell_a_hub_that_its_database_is_old_and_join_the_new_series(tmp_path):
+    """They run all the time: none is started again, and none ends."""
+    with Place(folder=tmp_path, store="sqlite:///federation.db", clients=6, rounds=400) as place:
+        kept = File(tmp_path, "federation.db")
+        serve(place)
+        for group in range(2):
+            place.start_sites(group, groups=2)
+        wait_for(lambda: place.sums() >= 1)
+        kept.copy()
+        copied = place.sums()
+        wait_for(lambda: place.sums() >= copied + 2)
+        place.kill("hub0")
+        kept.put_back()
+        serve(place)
+        wait_for(lambda: "the database has gone back" in readiness(place))
+        assert "know exchange" in readiness(place)
+        place.kill("hub0")
+        serve(place, "--new-series")
+        before = place.sums()
+        wait_for(lambda: place.sums() >= before + 2)
+        assert readiness(place) == ""
+        finish(place)
+        place.wait_over(60)
+        assert {row.series for row in processes.check(place)} == {1, 1002}
+
+
+def test_a_hub_waits_for_a_database_that_is_starting(tmp_path):
+    """It says so once, and goes on as soon as it can."""
+    server = Server()
+    try:
+        server.start()
+        place = Place(folder=tmp_path, store=server.url(), clients=6)
+        server.stop()
+        with place:
+            serve(place)
+            log = place.folder / "hub0.log"
+            wait_for(lambda: "waiting" in log.read_text())
+            assert readiness(place) == "no answer"
+            server.start()
+            wait_for(lambda: readiness(place) == "")
+            assert log.read_text().count("waiting") == 1
+            assert "PostgreSQL cannot be reached" in log.read_text()
+    finally:
+        server.remove()
+
+
+def test_readiness_says_that_a_file_is_gone(tmp_path):
+    with Place(folder=tmp_path, store="sqlite:///federation.db", clients=6) as place:
+        serve(place)
+        wait_for(lambda: readiness(place) == "")
+        (tmp_path / "federation.db").unlink()
+        wait_for(lambda: "federation.db" in readiness(place))

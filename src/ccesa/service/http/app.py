@@ -98,10 +98,12 @@ class _Told:
 
     async def result(self, request: Request) -> Response:
         """Give members a result, once it is known."""
-        await self._members.who(request)
+        client = await self._members.who(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
+        if self._desk.is_set_aside(client):
+            raise Problem("set-aside", "it gets no results until the operator lets it in again")
         patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None

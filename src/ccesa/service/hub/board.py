@@ -106,6 +106,10 @@ class Board:
         if self._view is not None and (series, exchange) > (self._view.series, self._view.latest):
             self.presence.knows(client, series, exchange)
 
+    def is_set_aside(self, client: int) -> bool:
+        """Return whether a client is asked for nothing, and given no result, until it is let in again."""
+        return bool(self.presence.row(client).set_aside)
+
     async def task(self, digest: bytes) -> memoryview | None:
         """Return the payload of a task: the same object to all who hold on to it at a time."""
         return await self._loop.run_in_executor(self._fetcher, self._task, digest)

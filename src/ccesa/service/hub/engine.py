@@ -224,6 +224,7 @@ class Engine:
 
     def _reached(self) -> SeriesRow | None:
         """Return the newest series, of a store that has not gone back."""
+        self._presence.share_known()  # before the store is read, which knows all that was ever asked
         try:
             self._mark = self._store.follow(self._mark)
         except StaleStore as error:

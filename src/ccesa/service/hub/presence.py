@@ -44,6 +44,13 @@ class Presence:
         """Note that a member says it knows an exchange that this hub does not."""
         self._known[client] = max((series, exchange), self._known.get(client, (0, -1)))
 
+    def share_known(self) -> None:
+        """Let other hubs know what members say they know, at once: it may stop all of them."""
+        if known := dict(self._known):
+            self._store.knows(known)
+            self._known = {client: told for client, told in self._known.items() if told != known.get(client)}
+            self.reload()
+
     def ahead_of(self, place: tuple[int, int]) -> str:
         """Return, in words, that members know an exchange after the last one; empty if they may all lie.
 
@@ -87,9 +94,6 @@ class Presence:
         if news := dict(heard.items() - self._shared.items()):
             self._store.seen(news)
             self._shared = heard
-        if known := dict(self._known):
-            self._store.knows(known)
-            self._known = {client: told for client, told in self._known.items() if told != known.get(client)}
         self.reload()
 
     def reload(self) -> None:
