@@ -53,9 +53,10 @@ STOPPED = {
     "S35": "1 honest left out, and with them 1 of the 3 liars",
     "S36": r"sent no second vector .* contributed to this task 1 time",
     "S37": "every client refused: an exchange that is over",
+    "S42": "nobody in the part that was cut off was asked; the sum of 30 is right",
 }
 #: Rows whose harm is not a vector.
-NOTHING_STOLEN = {"S3", "S10", "S35"}
+NOTHING_STOLEN = {"S3", "S10", "S35", "S42"}
 #: As many clients as show it; the command takes a thousand.
 SMALLER = {"S2": partial(split_view, clients=60, degree=10.0)}
 
@@ -68,7 +69,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 def test_every_row_has_one():
     assert [attack.number for attack in SERVER_ATTACKS] == [
-        f"S{k}" for k in [*range(1, 28), 29, *range(34, 38)]
+        f"S{k}" for k in [*range(1, 28), 29, *range(34, 38), 42]
     ]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})

@@ -147,9 +147,10 @@ def test_ours_costs_two_neighbours_more_where_a_client_must_not_be_left_alone(
 def test_thinnest_masks(clients, collusion, circle, edges):
     assumptions = Assumptions(clients=clients, dropout=0.1, collusion=collusion)
     demand = Demand.of(assumptions, CURIOUS, privacy_bits=41)
-    assert search.thinned(demand, Harary(degree=60)).mask_degree == circle
-    thin = search.thinned(demand, ErdosRenyi(p=60 / (clients - 1)))
-    assert thin.mean_mask_degree(clients) <= edges
+    rule = Majority()
+    assert search.thinned(demand, search.Found(Harary(degree=60), rule)).graph.mask_degree == circle
+    thin = search.thinned(demand, search.Found(ErdosRenyi(p=60 / (clients - 1)), rule))
+    assert thin.graph.mean_mask_degree(clients) <= edges
 
 
 def test_a_million_clients_are_planned_at_once():

@@ -116,7 +116,7 @@ def plan(
         raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
     found, demand = search(demand, wanted, gives_way=gives_way)
     if demand.assumptions.colluders == 0:
-        found = replace(found, graph=thinned(demand, found.graph))
+        found = thinned(demand, found)
     found = replace(found, notes=(*found.notes, *all_needed(demand)))
     return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
