@@ -180,7 +180,7 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
     ("arguments", "words"),
     [
         ({"clients": 10, "dropout": 0.1, "reliability_bits": 20}, "reliability of 20 bits"),
-        ({"clients": 100, "dropout": 0.6}, "it is less than one bit; .* --dropout 0.262$"),
+        ({"clients": 100, "dropout": 0.6}, "it is less than one bit; .* --dropout 0.484$"),
         ({"clients": 100, "dropout": 0.1, "collusion": 0.9}, "40 bits of privacy, it is less than one bit"),
         ({"clients": 3, "dropout": 0.1, "guard": "active"}, "privacy of 128 bits .* no threshold gives it"),
         (

@@ -87,15 +87,6 @@ def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
     return reliable and certificate.privacy(demand.guard.name) <= -demand.privacy_bits
 
 
-def densest(demand: Demand) -> Found | None:
-    """Return everyone with everyone, or as many neighbours as can hold shares, if that works."""
-    n = demand.assumptions.clients
-    if n <= MAX_HOLDERS:
-        return fitted(demand, Complete())
-    ladder = kind_named(BEST).candidates(n)
-    return fitted(demand, ladder.at(ladder.most))
-
-
 def densest_degree(assumptions: Assumptions) -> int:
     """Return how many neighbours a client can have at most."""
     return assumptions.clients - 1 if assumptions.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
