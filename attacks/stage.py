@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed, TaskSpent
 from ccesa.floor import Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
@@ -56,7 +57,7 @@ class Stage(HostileRound):
         self.overheard.overhear(client, request)
         try:
             reply = self.clients[client].receive(request)
-        except (FaultyServer, OrderError) as error:
+        except (FaultyServer, OrderError, TaskSpent) as error:
             self.aborted[client] = str(error)
             return None
         message = m.decode(reply, len(reply))
@@ -172,7 +173,12 @@ def active(
     vectors = vectors or inputs(config)
     made = {
         i: (colluder if i in colluders else kind)(
-            config, identities[i], charter, vectors[i], tasks=None, account=fresh_account(charter)
+            config,
+            identities[i],
+            charter,
+            partial(vectors.__getitem__, i),
+            tasks=None,
+            account=fresh_account(charter),
         )
         for i in range(clients)
     }

@@ -131,11 +131,11 @@ def identity_file(text):
 
 KEYS = {
     *("version", "serial", "expires", "members", "graph", "threshold", "generator", "agreement", "bits"),
-    *("least_roster", "min_survivors", "attempts", "certificate", "learning"),
+    *("least_roster", "min_survivors", "attempts", "releases", "certificate", "learning"),
 }
 #: The tables of 15.1 and 16.1 are taken as they are: other files have what is refused of them.
 FURTHER = {"privacy", "statistics"}
-NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "learning"}
+NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "releases", "learning"}
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
     "dropout": 1,
@@ -161,7 +161,7 @@ def charter(text):
         if [type(part) for part in member] != [str, str]:
             raise Refused("ConfigError")
     check_members([(name, key_of(key)) for name, key in given["members"]])
-    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "bits"):
+    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "releases", "bits"):
         whole(given.get(name, 2))
     check_moment(given["expires"])
     found = charter_of(text)
@@ -224,10 +224,11 @@ def check_charter(found):
         ("expires", 1, 2**53 - 1),
         ("attempts", 1, 1000),
         ("least_roster", 3, len(found["members"])),
+        ("releases", 1, found["attempts"]),
     ):
-        if found[name] < least:
+        if found.get(name, 1) < least:
             raise Refused("ConfigError")
-        if found[name] > most:
+        if found.get(name, 1) > most:
             raise Refused("ConfigError")
     for name in CERTIFICATE:
         value, most = found["certificate"][name], STATED.get(name, 0)

@@ -16,7 +16,7 @@ import second_messages as parts
 import second_noise as noise
 import second_quantizer as quantizer
 import second_series as series_of
-from second import raw
+from second import framed, hashed, raw
 from second_config import Refused
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -191,7 +191,8 @@ def exchanges_in(told):
                 case["reason"], outcome(found.receive, raw(each["request"])), raw(each["reply"])
             )
         for step in case["steps"]:
-            found.spent = step.get("spent", found.spent)
+            if "memory" in step:
+                found.memory = client.remembered(step["memory"])
             request = bytes_in(party, step["request"], "request")
             wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
             name = f"{case['party']}: {case['reason']}"
@@ -227,6 +228,19 @@ def asked_after(found, party, case):
         wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
         request = bytes_in(party, step["request"], "request")
         yield from compared(case["reason"], outcome(found.receive, request), wanted)
+
+
+def service():
+    """Texts of sessions and digests of tasks, by service.md."""
+    for case in loaded("service")["sessions"]:
+        given = raw(case["charter"]), case["origin"].encode(), raw(case["challenge"])
+        text = framed(b"ccesa-service-1 session", *given)
+        yield from compared(f"session: {case['name']}", text, raw(case["text"]))
+        signed = raw(case["public"]), raw(case["signature"]), text
+        yield from refused("session", case, lists_of.check_signature, *signed)
+    for case in loaded("service")["tasks"]:
+        digest = hashed(b"ccesa-service-1 task", raw(case["payload"]))
+        yield from compared(f"task: {case['name']}", digest, raw(case["digest"]))
 
 
 def hybrid():
@@ -412,6 +426,7 @@ SECTIONS = {
     "quantizers": quantizers,
     "noises": noises,
     "series": series,
+    "service": service,
     "hybrid": hybrid,
     "hybrid_rounds": hybrid_rounds,
     "rounds": rounds,

@@ -144,6 +144,8 @@ CATCHING_ALL = (
     "flower/node/mod.py",
     "service/coordinator.py",
     "service/hub/engine.py",
+    "protocol/contributing.py",
+    "service/participant/in_time.py",
     "service/participant/taking.py",
     "workers.py",
 )
@@ -259,8 +261,10 @@ def test_the_package_stays_small():
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
     A service with two databases, a page and a client took 5,000, statistics 750.
+    Contributions that fail without being seen took 150, a look at a table before it is counted 150,
+    releasing once 300.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4330
-    assert sum(sizes.values()) <= 21700
+    assert core <= 4530
+    assert sum(sizes.values()) <= 22800

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from ccesa.errors import CcesaError
+from ccesa.memory import ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
@@ -108,6 +109,7 @@ class Hub:
         self.presence = presence = Presence(made, store, lambda: world.now)
         self.coordinator, meters = Recorded(), Meters()
         agenda = Agenda(made, store, self.coordinator)
+        agenda.start(world.now)
         records = Records(made, store, agenda, presence, meters)
         leader = Leader(made, store, agenda, records, presence, meters, name)
         self.engine = Engine(
@@ -127,7 +129,7 @@ class Hub:
         self.world.saw(view)
 
     def turn(self, *batch: Handed) -> None:
-        for client in range(CLIENTS):
+        for client in self.world.here:
             self.presence.heard(client)
         self.engine._turn(list(batch))
 
@@ -138,12 +140,17 @@ class World:
     def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2) -> None:
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
+        #: Clients that are there: heard from, and answering.
+        self.here = set(range(CLIENTS))
         #: Every request that any hub has shown, by series, exchange and client.
         self.requests: dict[tuple[int, int, int], bytes] = {}
         #: Clients that were told that their vector has come, by series and exchange.
         self.acknowledged: dict[tuple[int, int], set[int]] = {}
         self.receipts: Counter[str] = Counter()
         self._parties: dict[tuple[int, int], SeriesClient] = {}
+        #: What sites remember, and why they refused rounds.
+        self.memories = {client: ProcessMemory() for client in range(CLIENTS)}
+        self.refused: list[CcesaError] = []
         self._used: dict[int, set[bytes]] = {client: set() for client in range(CLIENTS)}
         #: What a client has sent last, and whether that is settled.
         self._sent: dict[int, tuple[tuple[int, int], bytes]] = {}
@@ -182,15 +189,18 @@ class World:
             )
         self._task = view.task or bytes(32)
         try:
-            return self._parties[key].receive(view.requests[client])
+            reply = self._parties[key].receive(view.requests[client])
         except CcesaError:
             return b""
+        self.refused += self._parties[key].faults.values()
+        return reply
 
     def _party(self, client: int, config: Any) -> Any:
         def work() -> np.ndarray:
             return vector(client, self._task)
 
-        return new_client(config, client, work, federation_of(config), task=lambda: self._task)
+        memory = self.memories[client]
+        return new_client(config, client, work, federation_of(config), task=lambda: self._task, tasks=memory)
 
     def restart(self, client: int) -> None:
         """A client that is killed and started again has its memory of used rounds, and no keys."""
@@ -222,7 +232,7 @@ class World:
 
     def go_on(self, place: int, chance: float = 0.5) -> None:
         """A hub has a turn, in which some clients come to it; it dies if it is killed in it."""
-        clients = [one for one in range(CLIENTS) if self.random.random() < chance]
+        clients = [one for one in sorted(self.here) if self.random.random() < chance]
         self.now += self.random.uniform(0.01, 0.5)
         hub = self.hubs[place]
         try:

@@ -19,7 +19,8 @@ from ccesa.service.http.spool import Spool
 from desks import served
 from test_http import problem
 
-SMALL = Limits(body_in_memory=1000)
+#: No silence is too short: what is with the desk already is not ended for all that.
+SMALL = Limits(body_in_memory=1000, yield_seconds=0)
 
 
 @pytest.fixture
@@ -181,6 +182,111 @@ def test_one_body_per_client_at_a_time(hub):
         assert statuses == [204]
         assert other.put(hub.path(), content=b"?").status_code == 204
         assert http.put(hub.path(), content=b"?").status_code == 204
+
+
+# Lines that die without a word
+
+#: A member is cut off, or replaced, after so short a silence that a test can wait for it.
+DEAF = Limits(body_in_memory=1000, silence_seconds=60, yield_seconds=0.3)
+
+
+def head_of(hub, method: str, size: int, *lines: str, client: int = 0) -> bytes:
+    first = f"{method} {hub.path()} HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer token-{client}\r\n"
+    return "\r\n".join([first + f"Content-Length: {size}", *lines, "\r\n"]).encode()
+
+
+def part_of(hub, reply: bytes, start: int) -> bytes:
+    told = (f"Upload-Offset: {start}", f"Upload-Length: {len(reply)}")
+    return head_of(hub, "PATCH", len(reply) - start, *told)
+
+
+def arrived(hub, http, offset: int) -> None:
+    until = time.monotonic() + 5
+    while http.head(hub.path()).headers["Upload-Offset"] != str(offset):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_silent_upload_makes_room_for_a_newer_one_and_nothing_of_it_is_lost(tmp_path):
+    """Wherever it stops. The newer one goes on where it stopped, and says so to the older connection."""
+    with served(tmp_path, limits=DEAF, length=2000) as hub, hub.client() as http:
+        go_to_vectors(hub, http)
+        reply, stops = hub.reply(0), [1, 900, 901, 4000]
+        silent = []
+        for start, stop in zip([0, *stops], stops, strict=False):
+            silent.append(socket.create_connection(hub.address, timeout=5))
+            silent[-1].sendall(part_of(hub, reply, start) + reply[start:stop])
+            arrived(hub, http, stop)
+            time.sleep(0.4)
+        assert patch(http, hub.path(), reply, stops[-1], None).status_code == 204
+        assert set(hub.desk.answered) == {0}
+        for plain in silent:
+            said = plain.recv(65536)
+            assert said.startswith(b"HTTP/1.1 429 ")
+            assert b"a newer request took its place" in said
+            plain.close()
+
+
+@pytest.mark.parametrize("size", [900, 3000])
+def test_a_silent_reply_in_one_piece_makes_room_too(tmp_path, size):
+    """Whether it would have been kept in memory or in a file."""
+    taken = []
+
+    async def taking(client, reply):
+        taken.append(bytes(reply))
+        return Receipt(taken=Taken.SAVED)
+
+    with served(tmp_path, limits=DEAF) as hub, hub.client() as http:
+        hub.desk.taking = taking
+        with socket.create_connection(hub.address, timeout=5) as plain:
+            plain.sendall(head_of(hub, "PUT", size) + b"a" * (size // 2))
+            time.sleep(0.4)
+            assert http.put(hub.path(), content=b"b" * size).status_code == 204
+            assert plain.recv(65536).startswith(b"HTTP/1.1 429 ")
+        assert taken == [b"b" * size]
+
+
+def test_an_upload_that_is_heard_from_keeps_its_place(tmp_path):
+    """However slow it is: otherwise two that replace each other would both go on for ever."""
+    with served(tmp_path, limits=DEAF, length=2000) as hub, hub.client() as http:
+        go_to_vectors(hub, http)
+        reply = hub.reply(0)
+        with socket.create_connection(hub.address, timeout=5) as plain:
+            plain.sendall(part_of(hub, reply, 0))
+            for start in range(0, len(reply), 500):
+                plain.sendall(reply[start : start + 500])
+                arrived(hub, http, min(start + 500, len(reply)))
+                if start + 500 < len(reply):
+                    assert problem(patch(http, hub.path(), reply, start + 500, None)) == "busy"
+            assert plain.recv(65536).startswith(b"HTTP/1.1 204 ")
+        assert set(hub.desk.answered) == {0}
+
+
+def test_nobody_else_ends_an_upload(tmp_path):
+    with served(tmp_path, limits=DEAF, length=2000) as hub, hub.client() as http, hub.client(1) as other:
+        go_to_vectors(hub, http)
+        reply = hub.reply(0)
+        with socket.create_connection(hub.address, timeout=5) as plain:
+            plain.sendall(part_of(hub, reply, 0) + reply[:1000])
+            arrived(hub, http, 1000)
+            time.sleep(0.4)
+            assert other.put(hub.path(), content=hub.reply(1)).status_code == 204
+            stranger = {"Authorization": "Bearer nobody"}
+            assert http.put(hub.path(), content=reply, headers=stranger).status_code == 401
+            assert http.head(hub.path()).headers["Upload-Offset"] == "1000"
+            plain.sendall(reply[1000:])
+            assert plain.recv(65536).startswith(b"HTTP/1.1 204 ")
+        assert set(hub.desk.answered) == {0, 1}
+
+
+def test_a_body_that_falls_silent_is_cut_off_however_fast_it_was_before(tmp_path):
+    """At the least rate alone, two megabytes would be four minutes of silence."""
+    limits = Limits(silence_seconds=0.5)
+    with served(tmp_path, limits=limits) as hub, hub.client() as http:
+        with socket.create_connection(hub.address, timeout=5) as plain:
+            plain.sendall(head_of(hub, "PUT", 3_000_000) + bytes(2_000_000))
+            assert plain.recv(65536).startswith(b"HTTP/1.1 408 ")
+        assert http.head(hub.path()).headers["Upload-Offset"] == "2000000"
 
 
 def test_an_upload_ends_when_its_exchange_closes(tmp_path):

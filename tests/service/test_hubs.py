@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service.errors import Unavailable
+from ccesa.errors import TaskSpent
+from ccesa.service import Federation, Hub
+from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
 from ccesa.service.store import open_store, postgres, replies
 from engines import LONG, Killed, World, check, copied, federation
@@ -31,6 +33,7 @@ def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
         world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs)
         world.run(troubles=12)
         check(world)
+        assert not [one for one in world.refused if isinstance(one, TaskSpent)]
         world.close()
 
 
@@ -202,6 +205,48 @@ def test_an_engine_that_has_ended_leaves_nobody_waiting(world, monkeypatch):
     assert world.receipts == {"again": 6}
 
 
+FEDERATION = """
+name = "a test"
+rounds = 1
+round = {clients = 4}
+form = {type = "words", words = 3}
+[hub]
+store = "sqlite:///a.db"
+listen = "127.0.0.1:0"
+operate = "127.0.0.1:0"
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A federation in a file."""
+    (tmp_path / "federation.toml").write_text(FEDERATION)
+    return Federation.load(tmp_path / "federation.toml")
+
+
+def test_a_hub_ends_with_the_failure_of_its_engine(small, monkeypatch):
+    """Whoever started it would take a plain end for the end of the federation."""
+
+    def broken(*_):
+        raise ZeroDivisionError("nobody expected this")
+
+    monkeypatch.setattr(engine.Engine, "_turn", broken)
+    with pytest.raises(EngineFailed, match="nobody expected this") as failure:
+        Hub(small).serve()
+    assert isinstance(failure.value.__cause__, ZeroDivisionError)
+
+
+def test_a_hub_says_when_all_is_over(small, caplog):
+    """One that is started again after that would seem to wait for sites."""
+    store = open_store(small.store)
+    store.finish()
+    store.close()
+    with caplog.at_level("INFO"):
+        Hub(small, until_over=True).serve()
+    (over,) = [record for record in caplog.records if record.getMessage() == "over"]
+    assert over.fields == {"answered": 0, "questions": 1}
+
+
 def test_what_another_hub_put_first_is_the_task(world):
     """A coordinator may not say the same twice; what sites are asked is what the store has."""
     one, other = (hub.engine._leader._agenda for hub in world.hubs)
@@ -285,14 +330,14 @@ def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(wor
     follower.engine._leader._until = 0.0
     until(world, lambda: world.hubs[0].store.series().over, hubs=(0,))
     away = [True]
-    rounds = follower.store.store.rounds
+    rounds = follower.store.store.rounds_besides
 
     def gone(*args, **options):
         if away:
             raise Unavailable("away")
         return rounds(*args, **options)
 
-    follower.store.store.rounds = gone
+    follower.store.store.rounds_besides = gone
     follower.turn()
     assert follower.engine.trouble == "away"
     away.clear()

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, FaultyServer, OrderError
+from ccesa.memory import RELEASE, ROUND, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
 from ccesa.service.participant.site import Site
+from ccesa.service.participant.taking import Taking
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
 from rounds import charter, identity
@@ -61,7 +63,7 @@ def test_one_series_follows_the_other(guard):
     hub.payload_of = lambda number: b"%d of %d" % (number, hub.number)
     play(hub, players)
     assert survivors(hub) == [EVERYONE] * 6
-    assert len(players[0].used) == 6
+    assert sum(players[0].tasks(ROUND).values()) == 6
     assert players[0].said("joined") == ["joined round 0", "joined round 1"] * 3
 
 
@@ -114,7 +116,8 @@ def test_whoever_is_killed_and_started_again_sends_one_vector_a_round_and_few_a_
     assert not hub.faults
     for player in players:
         assert player.done
-        assert len(player.tasks) <= (1 if again else 4)
+        assert len(player.tasks()) <= (1 if again else 4)
+        assert max(player.tasks(RELEASE).values(), default=0) <= 1
 
 
 @pytest.mark.parametrize("guard", GUARDS)
@@ -150,14 +153,14 @@ def test_a_new_start_after_its_answer_came_is_no_conflict():
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_a_task_is_contributed_to_as_often_as_agreed(guard):
+def test_shares_are_released_for_a_task_once(guard):
     hub, players = federation(guard, rounds=3)
     hub.payload_of = lambda number: b"the same"
     play(hub, players)
-    assert survivors(hub) == [EVERYONE, EVERYONE, None]
+    assert survivors(hub) == [EVERYONE, None, None]
     check_sums(hub)
-    assert players[0].tasks == {task_digest(b"the same"): 2}
-    assert any("as often as it may" in text for text in players[0].said("refused"))
+    assert players[0].tasks() == players[0].tasks(RELEASE) == {task_digest(b"the same"): 1}
+    assert any("released its shares for this task" in text for text in players[0].said("refused"))
 
 
 @pytest.mark.parametrize("guard", GUARDS)
@@ -249,7 +252,7 @@ def test_a_round_goes_on_without_a_site_whose_function_fails(wrong, why):
     play(hub, players)
     check_sums(hub)
     assert survivors(hub) == [(0, 1, 2, 4, 5), EVERYONE]
-    assert players[3].tasks == {task_digest(hub.payload_of(1)): 1}  # nothing has left for the first one
+    assert players[3].tasks() == {task_digest(hub.payload_of(1)): 1}  # nothing has left for the first one
     assert why in players[3].said("refused")[0]
 
 
@@ -376,7 +379,7 @@ def test_the_hub_says_when_to_come_back():
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_site_is_told_what_the_hub_publishes(guard):
     hub, players = federation(guard, rounds=3)
-    hub.payload_of = lambda number: b"the same"  # so that the third is lost
+    hub.payload_of = lambda number: b"%d" % min(number, 1)  # so that the third is lost
     told = []
     players[2].changed(results=told.append)
     play(hub, players)
@@ -399,8 +402,16 @@ def test_a_result_that_is_none_is_an_error_by_name(said):
 # What a site brings
 
 
+def test_a_site_that_was_never_told_which_client_it_is_makes_no_client(monkeypatch):
+    hub = PlayedHub("curious", rounds=1)
+    player = Played(hub, 0, strict=True)
+    monkeypatch.setattr(Taking, "_is_out", lambda *_: False)
+    with pytest.raises(ConfigError, match="does not know which client it is"):
+        play(hub, [player])
+
+
 def test_what_does_not_go_together():
-    usual = {"contribute": None, "used_rounds": set(), "tasks": {}}
+    usual = {"contribute": None, "memory": ProcessMemory()}
     agreed = charter(6)
     for options in (
         {},

@@ -103,9 +103,11 @@ def charters() -> dict[str, Charter]:
             field_bits=18,
         ),
     )
+    twice = chartered("twice", 5, attempts=3, releases=2)
     sparse = chartered("sparse", 20, graph=ErdosRenyi(p=0.9), threshold=Fixed(t=12), bits=16)
     return {
         "plain": chartered("plain", 5),
+        "two releases": twice,
         "full": full,
         "erdos-renyi": sparse,
         "a name outside ASCII": msgspec.structs.replace(
@@ -195,6 +197,7 @@ def _same() -> dict[str, str]:
         "defaults left out": text.replace("attempts = 2\n", "")
         .replace("bits = 32\n", "")
         .replace('agreement = "x25519"\n', ""),
+        "one release, said": text.replace("attempts = 2\n", "attempts = 2\nreleases = 1\n"),
         "the fraction of a second does not count": text.replace("00:00:00Z", "00:00:00.75Z"),
         "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
         "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
@@ -235,6 +238,9 @@ def _bad() -> dict[str, str]:
         "a roster of more than there are": text.replace("least_roster = 3", "least_roster = 6"),
         "one survivor": text.replace("min_survivors = 3", "min_survivors = 1"),
         "no attempt": text.replace("attempts = 2", "attempts = 0"),
+        "no release": text.replace("attempts = 2", "attempts = 2\nreleases = 0"),
+        "more releases than attempts": text.replace("attempts = 2", "attempts = 2\nreleases = 3"),
+        "releases as a fraction": text.replace("attempts = 2", "attempts = 2\nreleases = 2.0"),
         "24 bits": text.replace("bits = 32", "bits = 24"),
         "an unknown agreement": text.replace('agreement = "x25519"', 'agreement = "x448"'),
         "no certificate": text[: text.index("\n[certificate]")],

@@ -43,7 +43,7 @@ class Binomial:
         """Make it from the probability of a failure."""
         return cls(1.0 - q, q)
 
-    def log_pmf(self, draws: int, k: Counts) -> Logs:
+    def log_pmf(self, draws: int | Counts, k: Counts) -> Logs:
         failed = xlog1py(draws - k, -self.p) if self.q is None else xlogy(draws - k, self.q)
         return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + failed)
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
+from ccesa.errors import VectorError
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
@@ -42,12 +43,14 @@ class Round(Generic[Own]):
     vector: VectorSource = field(repr=False)
     #: What this client works on, by its own account.
     task: TaskSource
-    #: Called when a vector is about to leave.
+    #: Asked before a vector or shares leave.
     spend: Spending
     threads: int
     #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
     #: vector, so they are never suspended.
     ahead: "MasksAhead | None" = field(default=None, repr=False)
+    #: Why its vector has nothing but noise in it, if so; for the client itself.
+    failures: list[VectorError] = field(default_factory=list)
 
     @property
     def head(self) -> dict[str, Any]:
@@ -135,6 +138,8 @@ class Holding:
     near: Neighbourhood
     threshold: int
     shares: list[bytes] = field(repr=False)
+    #: The name by which this client's memory knows the task of the vector; nothing without a memory.
+    counted: bytes
 
 
 @dataclass(frozen=True, kw_only=True)

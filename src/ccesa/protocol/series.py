@@ -40,11 +40,13 @@ class Ended:
         number: Of the round in its series.
         aggregate: The sum; None where the round was lost.
         failure: Why it was lost; None where there is a sum.
+        released: Whether clients were asked for shares. A task of which a round is lost after that is used up.
     """
 
     number: int
     aggregate: Aggregate | None = None
     failure: RoundFailed | None = None
+    released: bool = False
 
     def result(self) -> Aggregate:
         """Return the sum.
@@ -130,11 +132,12 @@ class Series:
         waiting = self._servers.keys() - self._due.keys()
         return next((number for number in waiting if _asks_vectors(self._servers[number])), None)
 
-    def open(self, task: bytes = m.NO_TASK) -> Requests:
+    def open(self, task: bytes = m.NO_TASK, *, start: bool = True) -> Requests:
         """Start the next exchange.
 
         Args:
             task: 32 bytes: a digest of what clients are asked to work on, if this exchange asks for vectors.
+            start: Whether a round starts that could start with this exchange; else its number goes unused.
 
         Returns:
             An envelope for each client of whom something is due, by id.
@@ -150,13 +153,15 @@ class Series:
             if self.finished:
                 raise OrderError("the series is over")
             task = checked_task(task)
-            starting = self._new_round() if self._starts else None
+            starting = self._new_round() if self._starts and start else None
             masking = self.masking
             if masking is not None:
                 self._servers[masking].work_on(task)
                 self._close_step(masking)
             if starting is not None:
                 self._start(*starting)
+            elif self._starts:
+                self._number, self._left = self._number + 1, self._left - 1
             self._exchange, self._is_open = self._exchange + 1, True
             due, self._due = self._due, {}
             return _envelopes(due)
@@ -208,7 +213,8 @@ class Series:
         Servers that follow one log stay the same this way, whichever of them a client has reached.
 
         Args:
-            answers: What ``taken`` gave there, by client; what this one has taken itself is passed over.
+            answers: What ``taken`` gave there, by client. Where no vectors are asked for, what this one has
+                taken itself is passed over.
             total: The sum of the vectors of those answers, as ``total`` gave it; nothing where none are.
 
         Returns:
@@ -217,6 +223,8 @@ class Series:
             the same as the others.
 
         Raises:
+            OverlappingSums: This one has taken a vector of the same client itself, which would count twice;
+                nothing has changed.
             ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
             MalformedMessage: An answer is not an envelope; nothing has changed.
             OrderError: No exchange is open, or calls overlap.
@@ -231,10 +239,11 @@ class Series:
                 for message in envelope.unpack(answer):
                     by_context.setdefault(m.context_of(message) or b"", {})[client] = bytes(message)
             faults: list[FaultyClient] = []
-            for number, server in list(self._servers.items()):
+            # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
+            summing = self._summing
+            for number, server in sorted(self._servers.items(), key=lambda item: item[1] is not summing):
                 own = by_context.get(server.context, {})
-                sums = total if server is self._summing else b""
-                faults += self._followed(number, server, own, sums)
+                faults += self._followed(number, server, own, total if server is summing else b"")
             return faults
 
     def close(self) -> list[Ended]:
@@ -407,21 +416,22 @@ class Series:
                 except FaultyClient as fault:
                     faults.append(without_frames(fault))
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=without_frames(failure)))
+            self._end(Ended(number=number, failure=without_frames(failure), released=_releases(server)))
         return faults
 
     def _close_step(self, number: int) -> None:
         """Close the open step of a round; it stays in flight while there are requests for the next one."""
         server = self._servers[number]
+        released = _releases(server)
         try:
             requests = server.close()
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=without_frames(failure)))
+            self._end(Ended(number=number, failure=without_frames(failure), released=released))
             return
         if requests:
             self._due[number] = requests
         else:
-            self._end(Ended(number=number, aggregate=server.result()))
+            self._end(Ended(number=number, aggregate=server.result(), released=released))
 
     def _end(self, ended: Ended) -> None:
         del self._servers[ended.number]
@@ -450,6 +460,11 @@ def _envelopes(due: dict[int, Requests]) -> Requests:
         return envelope.pack(requests[client] for requests in ordered if client in requests)
 
     return MadeOnDemand({client: client for client in sorted(set().union(*ordered))}, make)
+
+
+def _releases(server: Server) -> bool:
+    """Tell whether the open step asks for shares: it is the last one."""
+    return server.next_step is None
 
 
 def _asks_vectors(server: Server) -> bool:

@@ -90,7 +90,7 @@ async def pieces(
 
     Args:
         request: Whose size was checked.
-        limits: For the least rate.
+        limits: For the least rate, and the longest silence.
         check: Called for each piece; raises if the body is no longer wanted.
 
     Raises:
@@ -99,12 +99,15 @@ async def pieces(
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:
+        slowest = began + limits.grace_seconds + got / limits.least_rate
         try:
-            async with asyncio.timeout_at(began + limits.grace_seconds + got / limits.least_rate):
+            async with asyncio.timeout_at(min(slowest, clock() + limits.silence_seconds)):
                 message = await request.receive()
         except TimeoutError:
-            rate = limits.least_rate
-            raise Problem("timeout", f"a body comes with at least {rate} bytes per second") from None
+            rate, silence = limits.least_rate, limits.silence_seconds
+            raise Problem(
+                "timeout", f"send at least {rate} bytes per second, and pause for at most {silence:g} seconds"
+            ) from None
         if message["type"] != "http.request":
             raise Problem("timeout", "the connection ended before the body did")
         piece, more = message.get("body", b""), message.get("more_body", False)

@@ -46,7 +46,8 @@ class Connection(HttpToolsProtocol):
         self.failures = 0
         self._stopping = False
         self._waiting: asyncio.Task[Any] | None = None
-        self._interrupted = False
+        #: Why what waits was ended.
+        self._ending: Problem | None = None
         #: When the connection is closed, and when whoever does not read is cut off, by the loop's clock.
         self._deadline = self._write_deadline = math.inf
         self._in_header, self._complete = False, True
@@ -58,10 +59,10 @@ class Connection(HttpToolsProtocol):
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """End what is inside, at its next await, when the client is gone or the hub stops.
+        """End what is inside, at its next await, when the client is gone, the hub stops, or ``end`` says so.
 
         Raises:
-            Problem: It was ended: the hub is stopping.
+            Problem: It was ended, and why.
         """
         if self._stopping:
             raise self._stopped()
@@ -69,12 +70,19 @@ class Connection(HttpToolsProtocol):
         try:
             yield
         except asyncio.CancelledError:
-            if not self._interrupted or task is None:
+            if self._ending is None or task is None:
                 raise
             task.uncancel()
-            raise self._stopped() from None
+            raise self._ending from None
         finally:
-            self._waiting, self._interrupted = None, False
+            self._waiting = self._ending = None
+
+    def end(self, why: Problem) -> bool:
+        """End what is ``interruptible``; tell whether anything is."""
+        if self._waiting is not None and self._ending is None:
+            self._ending = why
+            self._waiting.cancel()
+        return self._waiting is not None
 
     @property
     def stopping(self) -> bool:
@@ -83,11 +91,6 @@ class Connection(HttpToolsProtocol):
 
     def _stopped(self) -> Problem:
         return Problem("stopping", "ask again, this hub or another", retry_after=1)
-
-    def _interrupt(self) -> None:
-        if self._waiting is not None and not self._interrupted:
-            self._interrupted = True
-            self._waiting.cancel()
 
     # What the door and the server ask for
 
@@ -108,7 +111,7 @@ class Connection(HttpToolsProtocol):
         """End what waits; what is under way otherwise may end by itself."""
         self._stopping = True
         super().shutdown()
-        self._interrupt()
+        self.end(self._stopped())
 
     # What the transport says
 
@@ -125,7 +128,7 @@ class Connection(HttpToolsProtocol):
         """Forget the connection, and end what waits for nobody."""
         super().connection_lost(exc)
         self.door.leave(self)
-        self._interrupt()
+        self.end(self._stopped())
 
     def pause_writing(self) -> None:
         """Give whoever does not read fast enough as long as the least rate allows."""

@@ -27,6 +27,8 @@ class Limits:
         wait_seconds: That a request can ask to be kept waiting.
         grace_seconds: By which a body, or whoever reads an answer, may fall behind the least rate.
         least_rate: Bytes per second.
+        silence_seconds: Between two pieces of a body.
+        yield_seconds: Of silence, after which a body yields to a newer request of the same member.
         body_in_memory: Larger bodies are written to a file as they come.
         bodies_in_memory: Bytes of all bodies that are held at a time.
         room_seconds: That a body waits for others to leave room; then it is written to a file, too.
@@ -48,6 +50,8 @@ class Limits:
     wait_seconds: int = 60
     grace_seconds: float = 10.0
     least_rate: int = 8 * KIB
+    silence_seconds: float = 30.0
+    yield_seconds: float = 2.0
     body_in_memory: int = MIB
     bodies_in_memory: int = 64 * MIB
     room_seconds: float = 5.0

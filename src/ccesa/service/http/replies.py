@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,13 +11,32 @@ from starlette.responses import Response
 from ccesa.errors import shown
 from ccesa.service.desk import Desk, Receipt, Taken, View
 from ccesa.service.http import asking
-from ccesa.service.http.connection import connection_of
+from ccesa.service.http.connection import Connection, connection_of
 from ccesa.service.http.limits import Limits, Room
 from ccesa.service.http.members import Members
 from ccesa.service.http.spool import Key, Spool
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
+
+
+class _Underway:
+    """A body that is on its way, on a connection that may have died without a word."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self.gone = connection, asyncio.Event()
+        self.hear()
+
+    def hear(self) -> None:
+        """Note that a piece of it came."""
+        self._heard = time.monotonic()
+
+    def yields(self, seconds: float) -> bool:
+        """End it if it was silent for so long, and is not with the desk yet; tell whether it was."""
+        if time.monotonic() - self._heard < seconds:
+            return False
+        why = Problem("busy", "it was silent, and a newer request took its place", retry_after=2)
+        return self._connection.end(why)
 
 
 class Replies:
@@ -27,7 +46,7 @@ class Replies:
         self._desk, self._members, self._spool = desk, members, spool
         self._limits, self._meters = limits, meters
         self._room = Room(limits.bodies_in_memory)
-        self._busy: set[int] = set()
+        self._underway: dict[int, _Underway] = {}
         #: The last upload in parts that was saved, by client, and its size.
         self._saved: dict[int, tuple[Key, int]] = {}
         self._swept: tuple[int, int] | None = None
@@ -36,7 +55,7 @@ class Replies:
         """Take a whole reply."""
         key = await self._key(request)
         size = asking.body_size(request, self._checked(key).most_bytes)
-        with self._alone(key):
+        async with self._alone(request, key):
             if size <= self._limits.body_in_memory and await self._finds_room(request, size):
                 return self._answered(key, await self._take_body(request, key, size))
             self._spool.remove(key)
@@ -58,7 +77,7 @@ class Replies:
         asking.check_size(length, most)
         if offset + size > length:
             raise Problem("malformed", "this part would end behind Upload-Length")
-        with self._alone(key):
+        async with self._alone(request, key):
             there = self._offset(key)
             if offset != there:
                 raise Problem("upload-offset", "go on where it ended", upload_offset=there)
@@ -96,16 +115,24 @@ class Replies:
         wait = max(1.0, view.next_start - time.time()) if view.next_start else 1.0
         return Problem("late", why, retry_after=wait, next_start=view.next_start)
 
-    @contextmanager
-    def _alone(self, key: Key) -> Iterator[None]:
-        client = key[2]
-        if client in self._busy:
-            raise Problem("busy", "another reply of this client is on its way", retry_after=2)
-        self._busy.add(client)
+    @asynccontextmanager
+    async def _alone(self, request: Request, key: Key) -> AsyncIterator[None]:
+        """Let one body of a client come at a time.
+
+        A newer request takes the place of a silent one, whose connection has probably died. One that is
+        heard from keeps its place: two that replace each other would neither come to an end.
+        """
+        client, own = key[2], _Underway(connection_of(request))
+        while (older := self._underway.get(client)) is not None:
+            if not older.yields(self._limits.yield_seconds):
+                raise Problem("busy", "another reply of this client is on its way", retry_after=2)
+            await older.gone.wait()
+        self._underway[client] = own
         try:
             yield
         finally:
-            self._busy.discard(client)
+            del self._underway[client]
+            own.gone.set()
 
     def _offset(self, key: Key) -> int:
         saved, size = self._saved.get(key[2], (None, 0))
@@ -113,7 +140,13 @@ class Replies:
 
     def _pieces(self, request: Request, key: Key) -> AsyncIterator[bytes]:
         """Return a body as it comes, as long as its exchange is open."""
-        return asking.pieces(request, self._limits, lambda: self._checked(key))
+        own = self._underway[key[2]]
+
+        def check() -> None:
+            own.hear()
+            self._checked(key)
+
+        return asking.pieces(request, self._limits, check)
 
     async def _append(self, request: Request, key: Key) -> None:
         """Write a body to the client's file; what has come of one that breaks off stays there."""

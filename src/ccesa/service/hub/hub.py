@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.errors import EngineFailed
+from ccesa.service.errors import EngineFailed, NewerDatabase
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -19,6 +19,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
+from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
 
@@ -56,8 +57,8 @@ class Hub:
         self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
-        #: Sums that were not there when the hub ended.
-        self.missing = federation.rounds
+        #: Sums that were wanted, and that were not there, when the hub ended.
+        self.questions = self.missing = federation.rounds
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
@@ -84,6 +85,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -107,6 +109,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -136,10 +139,13 @@ class Hub:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
             await serve(*self._fronts)
             watching.cancel()
-            self.missing = board.status().questions - board.status().answered
+            self.questions = board.status().questions
+            self.missing = self.questions - board.status().answered
         finally:
             await asyncio.to_thread(engine.stop)
             board.close()
+        if isinstance(engine.failure, NewerDatabase):
+            raise engine.failure
         if engine.failure is not None:
             raise EngineFailed(repr(engine.failure)) from engine.failure
 
@@ -152,6 +158,7 @@ class Hub:
     def _engine(self, store: Store, board: Board, meters: Meters) -> Engine:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
+        agenda.start(presence.now())
         records = Records(federation, store, agenda, presence, meters)
         if self._new_series:
             records.abandon(presence.now())
@@ -180,4 +187,6 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.is_over else 0
+            if over == 1:
+                event("over", answered=board.status().answered, questions=board.status().questions)
         self.stop()

@@ -27,6 +27,8 @@ from ccesa.service.tasks import task_digest
 _LAST = "unmask"
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
+#: Rounds of a series: more than there ever are.
+ROUNDS = 1 << 31
 
 
 class Leader:
@@ -46,6 +48,8 @@ class Leader:
         self._presence, self._meters, self._name = presence, meters, name
         #: When the lease was taken, when members were first waited for, and when something could not be done.
         self._taken, self._gathering, self._held = -math.inf, 0.0, -math.inf
+        #: Who was here when a round was last begun by this hub.
+        self._tried: set[int] = set()
         #: Why nothing goes on; empty where it does.
         self.reason = ""
 
@@ -86,7 +90,10 @@ class Leader:
         self.reason, self._held = reason, now
 
     def _begin(self, now: float) -> bool:
-        """Begin a series for the questions that are left."""
+        """Begin a series for the questions that are left.
+
+        It has rounds for as often as they may be asked: sites answer a question in one series only.
+        """
         pending = self._agenda.pending
         if not pending or self._store.finishing():
             return False
@@ -98,9 +105,9 @@ class Leader:
         }
         made = self._federation
         form = msgspec.json.encode(made.form)
-        row = self._store.begin_series(config.encode(), len(pending), body, now, made.names, form)
+        row = self._store.begin_series(config.encode(), ROUNDS, body, now, made.names, form)
         self._presence.reload()
-        event("series", series=row.series, rounds=row.rounds)
+        event("series", series=row.series, questions=len(pending))
         self._gathering = now
         return True
 
@@ -115,10 +122,11 @@ class Leader:
             return False
         if self._federation.charter is not None:
             self._federation.charter.check_current(now)
+        self._tried = self._presence.present(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,
-            members=tuple(sorted(self._presence.present(now))),
+            members=tuple(sorted(self._tried)) if self._is_needed(replica) else (),
             task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
             question=question,
             opened=now,
@@ -126,19 +134,31 @@ class Leader:
         self._store.open_exchange(replica.row.series, opening)
         return True
 
+    def _is_needed(self, replica: Replica) -> bool:
+        """Tell whether there is a question for one more round than are in flight, if one could start now."""
+        return replica.before_start > 0 or len(self._agenda.pending) > len(replica.in_flight)
+
     def _is_gathered(self, replica: Replica, now: float) -> bool:
         """Tell whether enough members are here for a round; one in flight goes on with whom it has."""
         if replica.in_flight:
             return True
         present, eligible = self._presence.present(now), self._presence.eligible
-        least = self._federation.least_roster
-        if len(eligible) < least:
-            self.hold(f"a round needs {least} members, and {len(eligible)} are not set aside", now)
+        if len(eligible) < self._federation.needed:
+            self.hold(
+                f"a round needs {self._federation.needed} members, and {len(eligible)} are not set aside", now
+            )
             return False
-        if present >= eligible:
-            return True
         self._gathering = self._gathering or now
-        return len(present) >= least and elapsed(self._gathering, now) >= self._federation.policy.gather
+        if self._presence.lacking(now) or self._rests(present, now):
+            return False
+        return present >= eligible or elapsed(self._gathering, now) >= self._federation.policy.gather
+
+    def _rests(self, present: set[int], now: float) -> bool:
+        """Tell whether the next round waits, after some that were lost before vectors were asked for.
+
+        The same members would lose the next one, too. Whoever has come since may cure it.
+        """
+        return present <= self._tried and now < self._agenda.rests_until
 
     def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
         """Close the open exchange, if the policy says so.

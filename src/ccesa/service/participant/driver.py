@@ -5,9 +5,10 @@ environment, and answers are read no further than the core asks for.
 import contextlib
 import os
 import random
+import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, MutableMapping, MutableSet
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,13 @@ from ccesa.errors import ConfigError, quoted
 from ccesa.extras import missing
 from ccesa.floor import Floor
 from ccesa.identity import Identity
-from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
+from ccesa.memory import FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.in_time import InTime, at_once
 from ccesa.service.participant.results import TakeResult
 from ccesa.service.participant.site import Contribute, Site
 
@@ -60,6 +62,9 @@ class Participant:
         threads: The most threads that make masks; 0 stands for as many as help.
         patience: Seconds after which a hub that is away is given up.
         results: Called in the end with what the hub publishes about each question, as JSON has it.
+        answer_after: With noise: seconds from the call of the function to the moment at which a vector
+            leaves, whether the function is fast, slow or never ends; where none is ready, it is noise around
+            zeros. The function runs in a thread of its own. By default a vector leaves when it is ready.
 
     Raises:
         ConfigError: Arguments that do not go together, an address that is none, an identity that is not in
@@ -87,6 +92,7 @@ class Participant:
         threads: int = 0,
         patience: float = 3600.0,
         results: TakeResult | None = None,
+        answer_after: float | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
@@ -94,8 +100,7 @@ class Participant:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             contribute=_nothing,
-            used_rounds=set(),
-            tasks={},
+            memory=ProcessMemory(),
             origin=self._origin,
             charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
             identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
@@ -110,6 +115,7 @@ class Participant:
             patience=patience,
             tell=progress,
             results=results,
+            make=at_once if answer_after is None else InTime(answer_after),
         )
 
     def run(self, contribute: Contribute) -> None:
@@ -118,7 +124,8 @@ class Participant:
         Args:
             contribute: Called with what is asked for, and the number of the round: bytes, a dict of arrays or
                 a query, as the federation has it. It returns a vector of words, a dict of arrays, or such a
-                dict and a weight. A round for which it raises goes on without this site.
+                dict and a weight. A round for which it raises goes on without this site; with noise the site
+                sends noise around zeros, and ``progress`` is told.
 
         Raises:
             ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in; another
@@ -126,9 +133,10 @@ class Participant:
             FaultyServer: The hub answers what a hub never answers.
             OrderError: Somebody else answers in the name of this site.
             OSError: The hub has been away for too long, or the memory cannot be written.
+            VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
-        with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
-            site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
+        with _opened(self._memory) as memory, self._http() as client:
+            site = replace(self._site, contribute=contribute, memory=memory)
             drive(take_part(site), lambda call: carry(client, call))
 
     def _http(self) -> "httpx.Client":
@@ -193,7 +201,24 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise ConfigError(f"the hub's certificate is not to be trusted: {error}") from None
+        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+            _check_scheme(client.base_url)
         return Answer(status=0, reason=f"{type(error).__name__} {error}".strip())
+
+
+def _check_scheme(url: "httpx.URL") -> None:
+    """Refuse an address without TLS at which TLS is spoken; to ask again would not help."""
+    if url.scheme != "http":
+        return
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent over it
+    address = url.host, url.port or _PORTS["http"]
+    with (
+        contextlib.suppress(OSError),  # an SSLError is one, too
+        socket.create_connection(address, _CONNECT) as plain,
+        context.wrap_socket(plain, server_hostname=url.host),
+    ):
+        raise ConfigError(f"the hub at {url} expects TLS: use {url.copy_with(scheme='https')}")
 
 
 def _body(response: "httpx.Response", most: int) -> bytes:
@@ -239,10 +264,10 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMapping[bytes, int]]]:
+def _opened(folder: Path | None) -> Iterator[Memory]:
     """Open the memory of a site for this process alone; without a folder it ends with the process."""
     if folder is None:
-        yield set(), {}
+        yield ProcessMemory()
         return
     memory = FolderMemory(folder)
     try:
@@ -251,6 +276,6 @@ def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMap
         raise ConfigError(f"another process takes part with the memory in {folder}") from None
     try:
         memory.sweep(time.time())
-        yield UsedOnce(memory, ROUND), TaskCounts(memory)
+        yield memory
     finally:
         os.close(lock)

@@ -10,16 +10,20 @@ from ccesa.errors import (
     MalformedMessage,
     OrderError,
     VectorError,
+    own_failure,
     shown,
 )
+from ccesa.memory import ROUND, UsedOnce
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.spending import Spending
+from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
+from ccesa.service.participant.in_time import at_once
 from ccesa.service.participant.line import Line
 from ccesa.service.participant.site import Site
 from ccesa.service.participant.terms import Terms, pause_of
@@ -43,8 +47,8 @@ class Taking:
 
     def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
         self._site, self._line, self._terms, self._number = site, line, terms, number
-        self._series = SeriesClient(terms.config, self._client, used_rounds=site.used_rounds)
-        self._spend = Spending(site.tasks, site.attempts if site.charter is None else site.charter.attempts)
+        used_rounds = UsedOnce(site.memory, ROUND)
+        self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
         self._steps = steps_of(terms.config)
         self._most = sum(
             sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
@@ -55,6 +59,9 @@ class Taking:
         self._task: tuple[bytes, bytes] | None = None
         #: The rounds that this site has joined, by context.
         self._joined: dict[bytes, int] = {}
+        #: Why this site has sent noise around zeros, by number of the round.
+        self.failures: dict[int, VectorError] = {}
+        self._told: set[int] = set()
 
     def run(self) -> Part[bool]:
         """Follow the exchanges to the end of the series; tell whether this site wants no more."""
@@ -137,6 +144,7 @@ class Taking:
             self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
 
         answer = yield from self._line.send(path, reply, sent)
+        self._tell_failures()
         if answer.status in (200, 201, 204):
             return self._taken(reply)
         if answer.status == 410:
@@ -153,6 +161,13 @@ class Taking:
             self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
             return False
         raise FaultyServer(f"the hub answered {answer} to a reply")
+
+    def _tell_failures(self) -> None:
+        """Say in which rounds there was nothing to send, now that the answer has left."""
+        for number in self.failures.keys() - self._told:
+            self._told.add(number)
+            text = f"nothing but noise was sent for round {number}: {self.failures[number]}"
+            self._tell("nothing", shown(text, _REASON), number)
 
     def _taken(self, reply: Data) -> bool:
         """Say what has come of a reply that the hub has; tell whether this site wants no more."""
@@ -178,12 +193,11 @@ class Taking:
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
 
-        def vector() -> Vector:
-            return self._vector(config)
+        vector = Careful(lambda: self._vector(config))
 
         options: dict[str, Any] = {
             "task": self._held_task,
-            "tasks": None,  # they are counted where the vector is made
+            "tasks": site.memory,
             "account": self._terms.account,
             "threads": site.threads,
         }
@@ -191,7 +205,7 @@ class Taking:
             return ActiveClient(config, site.identity, site.charter, vector, **options)
         if self._place is None:
             raise ConfigError("this site does not know which client it is")
-        return Client(config, self._place, vector, floor=site.floor, **options)
+        return Client(config, self._place, vector, floor=site.floor, attempts=site.attempts, **options)
 
     def _held_task(self) -> bytes:
         """Return the digest of what this site really holds, whatever the hub calls it."""
@@ -203,15 +217,38 @@ class Taking:
         """Call the site's function, and turn what it returns into a vector."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, counted = self._task[1], self._site.counted(self._task[0])
-        self._spend.check(counted)
+        payload, charter = self._task[1], self._site.charter
+        if charter is not None and charter.schema is not None:
+            check_table(self._site.memory, charter.digest, charter.attempts)
         given = self._terms.form.given(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
         vector = self._contribution(given, payload, config)
-        self._spend(counted)
+        if charter is not None and charter.schema is not None:
+            count_table(self._site.memory, charter.digest, charter.attempts)
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
+        """Return a vector of the form. With noise there is always one, whatever the site's function does.
+
+        A site that falls silent would say something about its data. So it sends noise around zeros, and is
+        told when that has left.
+        """
+        noise = self._terms.form.mechanism
+        if noise is None:
+            return self._made(given, payload, config)
+        from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+
+        # Where every vector takes the same time, drawing noise afterwards would be seen.
+        nothing = None if self._site.make is at_once else around_zero(noise)
+        try:
+            return self._site.make(lambda: self._made(given, payload, config))
+        except KeyboardInterrupt:  # whoever sits at the site ends it
+            raise
+        except BaseException as error:  # also SystemExit
+            self.failures[config.number] = own_failure(error)
+        return around_zero(noise) if nothing is None else nothing
+
+    def _made(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
             contribution = self._site.contribute(given, config.number)
             return self._terms.form.vector(contribution, payload, config.context)
@@ -220,7 +257,7 @@ class Taking:
         except Exception as error:  # the site's own function
             if self._site.strict:
                 raise
-            raise VectorError(_where(error)) from None
+            raise own_failure(error) from None
 
     def _refuse(self, error: CcesaError, number: int | None = None) -> None:
         """Say what this site did not do, and why; a strict one ends with it."""
@@ -250,12 +287,3 @@ def _digest(text: str) -> bytes:
     if len(found) != _TASK_BYTES:
         raise FaultyServer("the hub names a task by something other than a digest")
     return found
-
-
-def _where(error: Exception) -> str:
-    """Say what the site's own function raised, and in which line."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    place = f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})" if last else ""
-    return f"the site's own function failed: {type(error).__name__}: {shown(str(error), 200)}{place}"
