@@ -422,6 +422,39 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
     assert {path.name for path in tmp_path.glob("*.memory")} == {f"site-{i}.key.memory" for i in range(3)}
 
 
+FORKING = """
+import os
+
+
+def twice(task, number):
+    ours = os.fork() > 0
+    vector = contribute(task, number)
+    return vector if ours else vector + 1
+"""
+
+
+def test_c16_a_site_whose_function_forks_sends_one_vector_and_the_fork_ends(tmp_path):
+    """The fork comes back with the same masks, the same identity and another vector."""
+    (tmp_path / "mine.py").write_text(MODULE + FORKING)
+    made, said = federation(tmp_path, "active"), []
+
+    def command(url: str) -> None:
+        with join(tmp_path, url, *files(tmp_path, 0), "--run", "mine:twice", "--json") as process:
+            said.extend((*process.communicate(timeout=60), process.returncode))
+
+    run(made, command, *works(made, tmp_path)[1:])
+    store = open_store(made.store)
+    rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
+    for row in rows:
+        others = sum(vector(client, store.task_of(row.question)) for client in range(1, CLIENTS))
+        assert set(np.frombuffer(row.total, np.uint32) - others) == {row.number + 1}
+    store.close()
+    assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
+    assert said[2] == 0
+    assert said[1].count("of which this one is a fork") == 2, said[1]
+    assert said[1].count("Traceback") == 0
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
