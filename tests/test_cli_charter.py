@@ -161,7 +161,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
         (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
         (
             ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),
-            "never overwritten",
+            "will not be overwritten",
         ),
         (("--guard", "active", "--members", "admitted.txt", "--charter", "a/b.toml"), "there is no folder"),
         (

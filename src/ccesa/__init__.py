@@ -135,7 +135,11 @@ def __getattr__(name: str) -> object:
     if name == "plan":
         return import_module("ccesa.plan")
     if name == "__version__":
-        return import_module("importlib.metadata").version("ccesa")
+        metadata = import_module("importlib.metadata")
+        try:
+            return metadata.version("ccesa")
+        except metadata.PackageNotFoundError:  # a checkout on the path, which was never installed
+            return "unknown"
     raise AttributeError(f"module 'ccesa' has no attribute {name!r}")
 
 

@@ -199,6 +199,18 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
     assert check(made) == [tuple(range(CLIENTS))]
 
 
+def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
+    certificate, key = certify(tmp_path)
+    made = federation(tmp_path, "active", rounds=1, hub={"certificate": certificate, "key": key})
+
+    def plain(url: str) -> None:
+        site = participant(made, 0, url.replace("https:", "http:"), tmp_path, memory=tmp_path / "plain")
+        with pytest.raises(ConfigError, match=f"expects TLS: use {url}"):
+            site.run(lambda task, number: None)
+
+    run(made, *works(made, tmp_path, ca=certificate), plain)
+
+
 def test_a_file_without_certificates(tmp_path):
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "nothing.pem"):
@@ -474,7 +486,7 @@ def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     (tmp_path / "kept").write_text("precious")
     asked = ["join", f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
     done = commands.run(*asked, "--run", "mine:contribute", "--results", "kept", cwd=tmp_path)
-    assert done.stderr == "ccesa: kept is there already; it is never overwritten\n"
+    assert done.stderr == "ccesa: kept already exists and will not be overwritten\n"
     done = commands.run(*asked, "--statistics", "kept", cwd=tmp_path)
     assert done.stderr == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 

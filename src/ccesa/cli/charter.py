@@ -146,7 +146,7 @@ class NewCharter:
             raise ConfigError("--charter needs --members: the admission list of all who agree on it")
         check_output(self.path, "--charter")
         if self.path.exists():
-            raise ConfigError(f"--charter: {self.path} is there already; a charter is never overwritten")
+            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
         if self._ends <= time.time():
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before

@@ -23,7 +23,7 @@ from ccesa.plan import plan as make_plan
 from ccesa.plan.advice import advice
 from ccesa.plan.figures import figures
 
-_OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
+_OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
 _Dropout = Annotated[
@@ -242,7 +242,8 @@ def _show(
     if made.offers:
         console.print(table("denser graphs have less noise", ("", *_OFFERED), _offers(made)))
     console.print(table("certificate", ("", "at most", ""), _certificate(made)))
-    console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
+    costs = f"a round of vectors of {made.shape.length:,} words costs"
+    console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     if made.mechanism is not None and (found := figures(made, made.mechanism)).drowns:
@@ -313,11 +314,11 @@ def _seconds(value: float) -> str:
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("client sends", "sent_bytes", _bytes),
     ("client receives", "received_bytes", _bytes),
-    ("client agrees on keys", "agreements", "{:,.0f} times".format),
+    ("client key agreements", "agreements", "{:,.0f}".format),
     ("client checks signatures", "verifications", "{:,.0f}".format),
     ("client makes keystream", "keystream_bytes", _bytes),
     ("through the server", "server_bytes", _bytes),
-    ("server agrees on keys", "server_agreements", "{:,.0f} times".format),
+    ("server key agreements", "server_agreements", "{:,.0f}".format),
     ("server makes keystream", "server_keystream_bytes", _bytes),
     ("client works, about", "client_seconds", _seconds),
     ("server works, about", "server_seconds", _seconds),

@@ -19,7 +19,7 @@ FRESH = {"Cache-Control": "no-store, no-transform"}
 #: What can be wrong where sites ask: status and title, by the name in the problem's type.
 KINDS = {
     "malformed": (400, "This is not a request that can be understood"),
-    "unauthorized": (401, "It is not known who asks"),
+    "unauthorized": (401, "Authentication required"),
     "not-found": (404, "There is nothing here"),
     "no-result": (404, "There is no result yet"),
     "method-not-allowed": (405, "This cannot be done here"),
@@ -33,7 +33,7 @@ KINDS = {
     "encoded": (415, "Bodies are not compressed"),
     "range": (416, "There are no such bytes"),
     "faulty": (422, "An honest client would not send this"),
-    "busy": (429, "One thing at a time"),
+    "busy": (429, "Too many requests"),
     "header-too-large": (431, "The header is too large"),
     "internal": (500, "The hub has made a mistake"),
     "unavailable": (503, "The hub cannot do this now"),

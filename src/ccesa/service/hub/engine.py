@@ -203,7 +203,7 @@ class Engine:
             self._beat = now
 
     def _follow(self) -> None:
-        """Be at the place of the log; where there is no replica, or one of another series, make one."""
+        """Catch up with the log; make a replica if there is none, or one of another series."""
         row = self._store.series()
         changed = row != self._row
         if row is None or row.over:

@@ -19,6 +19,7 @@ from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
+from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
 
@@ -186,4 +187,6 @@ class Hub:
         while engine.alive and not (self._until_over and over * _LOOK > _FAREWELL):
             await asyncio.sleep(_LOOK)
             over = over + 1 if board.view.is_over else 0
+            if over == 1:
+                event("over", answered=board.status().answered, questions=board.status().questions)
         self.stop()
