@@ -57,7 +57,7 @@ class Coordinator(ABC):
             Numbers to be shown beside it, such as an accuracy; or nothing.
         """
 
-    def lost(self, question: int) -> None:  # noqa: B027 - only who repeats a task has to change it
+    def lost(self, question: int) -> None:  # noqa: B027  # most coordinators have nothing to do
         """Note that a question has no sum, and is not asked again; by default nothing changes.
 
         No site works on its task again, so the next one has to differ.
