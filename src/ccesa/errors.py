@@ -131,9 +131,10 @@ class ImpossiblePlan(ConfigError):
 
 
 class TaskSpent(ConfigError):
-    """Raised by ``Client.receive`` when the client has contributed to the task as often as it may.
+    """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
-    No vector leaves. Nobody need be at fault: wait for another task, such as the next model.
+    It has contributed as often as it may, in another series or a later round, or has released its shares. No
+    vector leaves. Nobody need be at fault: wait for another task, such as the next model.
     """
 
 

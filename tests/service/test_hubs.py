@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ccesa.errors import TaskSpent
 from ccesa.service import Federation, Hub
 from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
@@ -32,6 +33,7 @@ def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
         world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs)
         world.run(troubles=12)
         check(world)
+        assert not [one for one in world.refused if isinstance(one, TaskSpent)]
         world.close()
 
 

@@ -17,6 +17,10 @@ from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
 
 
+#: How far a model steps aside, as a part of its spread.
+_ASIDE = 1e-3
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """What came out of one question.
@@ -52,6 +56,15 @@ class Coordinator(ABC):
 
         Returns:
             Numbers to be shown beside it, such as an accuracy; or nothing.
+        """
+
+    def lost(self, question: int) -> None:
+        """Note that a question has no sum, and is not asked again; by default nothing changes.
+
+        No site works on its task again, so the next one has to differ.
+
+        Args:
+            question: From 0 on.
         """
 
 
@@ -109,6 +122,18 @@ class Averaging(Coordinator):
         """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
+
+    def lost(self, question: int) -> None:
+        """Step aside a little: for this very model no site works again.
+
+        Args:
+            question: From 0 on.
+        """
+        drawn = np.random.default_rng(question)
+        for name, value in self.model.items():
+            if np.issubdtype(value.dtype, np.floating):
+                step = _ASIDE * (float(np.std(value)) or 1.0) * drawn.standard_normal(value.shape)
+                self.model[name] = (value + step).astype(value.dtype)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterator, MutableMapping, MutableSet
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ccesa.errors import ConfigError, quoted
 from ccesa.extras import missing
 from ccesa.floor import Floor
 from ccesa.identity import Identity
-from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
+from ccesa.memory import FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
@@ -99,8 +99,7 @@ class Participant:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             contribute=_nothing,
-            used_rounds=set(),
-            tasks={},
+            memory=ProcessMemory(),
             origin=self._origin,
             charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
             identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
@@ -135,8 +134,8 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
-        with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
-            site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
+        with _opened(self._memory) as memory, self._http() as client:
+            site = replace(self._site, contribute=contribute, memory=memory)
             drive(take_part(site), lambda call: carry(client, call))
 
     def _http(self) -> "httpx.Client":
@@ -247,10 +246,10 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMapping[bytes, int]]]:
+def _opened(folder: Path | None) -> Iterator[Memory]:
     """Open the memory of a site for this process alone; without a folder it ends with the process."""
     if folder is None:
-        yield set(), {}
+        yield ProcessMemory()
         return
     memory = FolderMemory(folder)
     try:
@@ -259,6 +258,6 @@ def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMap
         raise ConfigError(f"another process takes part with the memory in {folder}") from None
     try:
         memory.sweep(time.time())
-        yield UsedOnce(memory, ROUND), TaskCounts(memory)
+        yield memory
     finally:
         os.close(lock)
