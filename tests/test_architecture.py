@@ -260,10 +260,11 @@ def test_the_package_stays_small():
 
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
-    A service with two databases, a page and a client took 5,000, statistics 750, releasing once 150.
-    Contributions that fail without being seen took 150, a look at a table before it is counted 150.
+    A service with two databases, a page and a client took 5,000, statistics 750.
+    Contributions that fail without being seen took 150, a look at a table before it is counted 150,
+    releasing once 300.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4520
-    assert sum(sizes.values()) <= 22310
+    assert core <= 4530
+    assert sum(sizes.values()) <= 22400

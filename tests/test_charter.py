@@ -113,11 +113,6 @@ def test_the_digest_is_over_every_field(kind, name):
     assert Charter.parse(str(made)) == made
 
 
-def test_noise_travels_in_words_of_64_bits():
-    with pytest.raises(ConfigError, match="a charter with privacy has words of 64 bits, not 32"):
-        with_(learning=None, bits=32, privacy=NOISE)
-
-
 def test_one_release_is_what_older_charters_mean():
     """Their text and their digest stay as they are."""
     assert "releases" not in str(AGREED)
@@ -125,6 +120,11 @@ def test_one_release_is_what_older_charters_mean():
     said = str(AGREED).replace("attempts = 2", "attempts = 2\nreleases = 1")
     assert Charter.parse(said).digest == AGREED.digest
     assert "\nattempts = 2\nreleases = 2\n" in str(with_(releases=2))
+
+
+def test_noise_travels_in_words_of_64_bits():
+    with pytest.raises(ConfigError, match="a charter with privacy has words of 64 bits, not 32"):
+        with_(learning=None, bits=32, privacy=NOISE)
 
 
 def test_comments_layout_and_order_are_not_in_the_digest():

@@ -149,7 +149,7 @@ def test_a_plan_fits_on_one_screen():
     assert "least honest 2^-132.4 (10^-39) a sum that can be opened covers fewer than 44 honest" in text
     assert "disconnected" in run("plan", "--clients", "1000", "--collusion", "0.1").stdout
     assert (
-        "any sum covers at least 44 honest clients, whichever roster of at least 839 the server chooses and "
+        "whatever is opened for a task, in all attempts together, covers at least 44 honest clients, whichever roster of at least 839 the server chooses and "
         "whoever it drops, as long as at most 83 of all 1,000 clients collude with it, except with 2^-132.4"
     ) in text
 

@@ -36,7 +36,7 @@ def write_new(path: Path | str, text: str, private: bool) -> None:
         try:
             _move_to_new(written, path)
         except FileExistsError as error:
-            raise ConfigError(f"{path} is there already; it is never overwritten") from error
+            raise ConfigError(f"{path} already exists and will not be overwritten") from error
     sync_folder(path.parent)
 
 

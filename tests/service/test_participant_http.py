@@ -199,6 +199,18 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
     assert check(made) == [tuple(range(CLIENTS))]
 
 
+def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
+    certificate, key = certify(tmp_path)
+    made = federation(tmp_path, "active", rounds=1, hub={"certificate": certificate, "key": key})
+
+    def plain(url: str) -> None:
+        site = participant(made, 0, url.replace("https:", "http:"), tmp_path, memory=tmp_path / "plain")
+        with pytest.raises(ConfigError, match=f"expects TLS: use {url}"):
+            site.run(lambda task, number: None)
+
+    run(made, *works(made, tmp_path, ca=certificate), plain)
+
+
 def test_a_file_without_certificates(tmp_path):
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "nothing.pem"):
@@ -410,6 +422,39 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
     assert {path.name for path in tmp_path.glob("*.memory")} == {f"site-{i}.key.memory" for i in range(3)}
 
 
+FORKING = """
+import os
+
+
+def twice(task, number):
+    ours = os.fork() > 0
+    vector = contribute(task, number)
+    return vector if ours else vector + 1
+"""
+
+
+def test_c16_a_site_whose_function_forks_sends_one_vector_and_the_fork_ends(tmp_path):
+    """The fork comes back with the same masks, the same identity and another vector."""
+    (tmp_path / "mine.py").write_text(MODULE + FORKING)
+    made, said = federation(tmp_path, "active"), []
+
+    def command(url: str) -> None:
+        with join(tmp_path, url, *files(tmp_path, 0), "--run", "mine:twice", "--json") as process:
+            said.extend((*process.communicate(timeout=60), process.returncode))
+
+    run(made, command, *works(made, tmp_path)[1:])
+    store = open_store(made.store)
+    rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
+    for row in rows:
+        others = sum(vector(client, store.task_of(row.question)) for client in range(1, CLIENTS))
+        assert set(np.frombuffer(row.total, np.uint32) - others) == {row.number + 1}
+    store.close()
+    assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
+    assert said[2] == 0
+    assert said[1].count("of which this one is a fork") == 2, said[1]
+    assert said[1].count("Traceback") == 0
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
@@ -441,7 +486,7 @@ def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     (tmp_path / "kept").write_text("precious")
     asked = ["join", f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
     done = commands.run(*asked, "--run", "mine:contribute", "--results", "kept", cwd=tmp_path)
-    assert done.stderr == "ccesa: kept is there already; it is never overwritten\n"
+    assert done.stderr == "ccesa: kept already exists and will not be overwritten\n"
     done = commands.run(*asked, "--statistics", "kept", cwd=tmp_path)
     assert done.stderr == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 

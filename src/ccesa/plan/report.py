@@ -14,6 +14,7 @@ from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
 from ccesa.probability.per_step import ORDER
+from ccesa.thresholds import Fixed, Threshold
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
@@ -175,10 +176,24 @@ def promise_in_words(plan: Plan) -> str:
         small = f"a round of fewer than {plan.least_survivors:,} clients fails (min_survivors)"
         return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; {small}"
     return (
-        f"any sum covers {honest}, whichever roster of at least {plan.least_roster:,} the server chooses and "
-        f"whoever it drops, as long as at most {plan.colluders:,} of all {plan.clients:,} clients collude "
-        f"with it{unless}"
+        f"{covers_in_words(honest, noisy=plan.mechanism is not None)}, whichever roster of at least "
+        f"{plan.least_roster:,} the server chooses and whoever it drops, as long as at most "
+        f"{plan.colluders:,} of all {plan.clients:,} clients collude with it{unless}"
+        f"{one_sum_in_words(plan.threshold, plan.clients, plan.colluders) * (plan.mechanism is None)}"
     )
+
+
+def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
+    """Say what covers so many honest clients: all that is opened for a task, or each sum by itself."""
+    if noisy or releases > 1:
+        return f"any sum covers {honest}"
+    return f"whatever is opened for a task, in all attempts together, covers {honest}"
+
+
+def one_sum_in_words(threshold: Threshold, clients: int, colluders: int) -> str:
+    """Say that a task has one sum at most, where two sets of holders that release once cannot be disjoint."""
+    alone = isinstance(threshold, Fixed) and 2 * threshold.t > clients + colluders
+    return "; there is at most one sum for a task" if alone else ""
 
 
 def probability_in_words(log2: float) -> str:

@@ -49,16 +49,6 @@ class OneCallAtATime:
             self._lock.release()
 
 
-def _clear(error: BaseException | None) -> None:
-    """Clear the variables of the protocol's frames; its lines stay, and so do the caller's own functions."""
-    while error is not None:
-        for frame, _ in walk_tb(error.__traceback__):
-            if frame.f_globals.get("__name__", "").startswith(("ccesa.protocol.", "ccesa.crypto.")):
-                with suppress(RuntimeError):  # it is still at work: the call itself
-                    frame.clear()
-        error = error.__context__
-
-
 class OwnProcess:
     """Knows the process that an object was made in: a fork has its keys as well, and must not use them."""
 
@@ -77,3 +67,13 @@ class OwnProcess:
                 "this client was made in another process, of which this one is a fork: two processes with "
                 "the same keys would send two vectors of one round; its keys are dropped here"
             )
+
+
+def _clear(error: BaseException | None) -> None:
+    """Clear the variables of the protocol's frames; its lines stay, and so do the caller's own functions."""
+    while error is not None:
+        for frame, _ in walk_tb(error.__traceback__):
+            if frame.f_globals.get("__name__", "").startswith(("ccesa.protocol.", "ccesa.crypto.")):
+                with suppress(RuntimeError):  # it is still at work: the call itself
+                    frame.clear()
+        error = error.__context__

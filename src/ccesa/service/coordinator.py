@@ -87,7 +87,7 @@ class Questions(Coordinator):
         return f"{self._text}#{question}".encode()
 
     def result(self, result: Result) -> None:
-        """Take a result, of which nothing depends here.
+        """Ignore the result.
 
         Args:
             result: What came out.

@@ -107,9 +107,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         for message_type in self._message_types:
             check_message_type(message_type)
         if self.colluders < 0:
-            raise ConfigError(f"ccesa-colluders must be a number of nodes from 0 on, not {self.colluders}")
+            raise ConfigError(f"ccesa-colluders must be 0 or greater, not {self.colluders}")
         if not 0 <= self.min_noise < math.inf:
-            raise ConfigError(f"ccesa-min-noise must be a number from 0 on, not {self.min_noise}")
+            raise ConfigError(f"ccesa-min-noise must be 0 or greater, not {self.min_noise}")
         if self.needs_noise and self.answers_in_clear:
             raise ConfigError("ccesa-plain beside noise that this node insists on: leave one of them out")
         if self.budget is not None:

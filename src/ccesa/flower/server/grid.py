@@ -126,7 +126,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             "post_quantum": post_quantum,
         }
         if type(retries) is not int or retries < 0:
-            raise ConfigError(f"retries must be a number of rounds from 0 on, not {retries!r}")
+            raise ConfigError(f"retries must be 0 or greater, not {retries!r}")
         self._grid = grid
         check_executor(executor)
         self._rounds = rounds_of(charter, settings, secure_evaluate)

@@ -5,6 +5,7 @@ environment, and answers are read no further than the core asks for.
 import contextlib
 import os
 import random
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -200,7 +201,24 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise ConfigError(f"the hub's certificate is not to be trusted: {error}") from None
+        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+            _check_scheme(client.base_url)
         return Answer(status=0, reason=f"{type(error).__name__} {error}".strip())
+
+
+def _check_scheme(url: "httpx.URL") -> None:
+    """Refuse an address without TLS at which TLS is spoken; to ask again would not help."""
+    if url.scheme != "http":
+        return
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent over it
+    address = url.host, url.port or _PORTS["http"]
+    with (
+        contextlib.suppress(OSError),  # an SSLError is one, too
+        socket.create_connection(address, _CONNECT) as plain,
+        context.wrap_socket(plain, server_hostname=url.host),
+    ):
+        raise ConfigError(f"the hub at {url} expects TLS: use {url.copy_with(scheme='https')}")
 
 
 def _body(response: "httpx.Response", most: int) -> bytes:

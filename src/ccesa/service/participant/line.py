@@ -100,7 +100,7 @@ class Line:
             if answer.problem == "upload-offset":
                 offset, restarts = _told_offset(answer, len(reply)), restarts + 1
                 if restarts > _RESTARTS:
-                    raise FaultyServer("the hub does not take this upload: it keeps going back")
+                    raise FaultyServer("the upload has failed: the server repeatedly rewound it")
             elif answer.status != 204 or offset + len(part) == len(reply):
                 return answer
             else:
@@ -186,7 +186,7 @@ def is_token(token: str) -> bool:
 
 def _checked_token(token: str) -> str:
     if not is_token(token):
-        raise FaultyServer(f"a token that no header can have: {quoted(token)}")
+        raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
     return token
 
 

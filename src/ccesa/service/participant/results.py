@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ccesa.errors import ConfigError
 from ccesa.service.participant.calls import Call, Part, read
 from ccesa.service.participant.line import Line
 
@@ -52,6 +53,8 @@ def fetch_results(line: Line, last: int, take: TakeResult) -> Part[None]:
     for question in range(min(last + 1, MOST_RESULTS)):
         call = Call(method="GET", path=f"/v1/results/{question}", most=MOST_RESULT)
         answer = yield from line.ask_as_member(call)
+        if answer.problem == "set-aside":
+            raise ConfigError(f"the hub hands no results to this site ({answer})")
         if answer.status != 404:  # lost, or not published
             what = Published if len(answer.body) <= MOST_REPORT else _Large
             take(msgspec.to_builtins(read(answer, what)))
