@@ -240,7 +240,7 @@ def test_each_step_aside_is_another_model():
     attempts, seen = Attempts(1), set()
     for place in range(4):
         given_ = RecordDict({"arrays": as_record(model), "config": ConfigRecord({"server-round": place})})
-        attempts.enter(terms, given_)
+        attempts.enter(terms, [Message(given_, 1, "train")])
         if place:
             attempts._close()
         asked_ = [attempts.messages([Message(given_, 1, "train")], terms)[0].content for _ in range(2)]

@@ -66,14 +66,22 @@ class Attempts:
         #: The series in which nodes were asked for vectors, and the highest number in it.
         self._series_id, self._number = b"", 0
         self._released, self._has_sum, self._closed = 0, False, False
-        self._answered: tuple[Question, AnyMean] | None = None
+        #: The evaluation that is asked for, the last one that went well, and what came out of it.
+        self._question: Question | None = None
+        self._answered: Question | None = None
+        self._answer: AnyMean | None = None
 
-    def enter(self, terms: Terms, content: RecordDict) -> None:
-        """Take note of what the strategy sends now."""
-        model = terms.counted_task(content)
+    def enter(self, terms: Terms, messages: list[Message]) -> AnyMean | None:
+        """Take note of what the strategy sends now; return what came out, if it is an evaluation once more."""
+        model = terms.counted_task(messages[0].content)
         if model != self._model:
             self._model, self._aside = model, 0
             self._begin()
+        self._question = Question.of(messages, terms) if terms.kind == "evaluate" else None
+        if self._question is None or self._question != self._answered:
+            return None
+        log.info("the same nodes have evaluated this model before: their mean is given once more")
+        return self._answer
 
     def placed(self, config: RoundConfig) -> RoundConfig:
         """Return the configuration with a place after all attempts; with its own if there are none."""
@@ -117,16 +125,10 @@ class Attempts:
             self._close()
         return self._closed
 
-    def answer(self, question: Question) -> AnyMean | None:
-        """Return what came out when the same was asked before; None if it was not."""
-        if self._answered is None or self._answered[0] != question:
-            return None
-        log.info("the same nodes have evaluated this model before: their mean is given once more")
-        return self._answered[1]
-
-    def keep(self, question: Question, mean: AnyMean) -> None:
-        """Keep what came out."""
-        self._answered = question, mean
+    def answer(self, mean: AnyMean) -> None:
+        """Take note of what came out; that of a training is not given again."""
+        if self._question is not None:
+            self._answered, self._answer = self._question, mean
 
     def _begin(self) -> None:
         self._series_id, self._released, self._has_sum, self._closed = b"", 0, False, False

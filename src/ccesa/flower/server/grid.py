@@ -17,7 +17,7 @@ from ccesa.flower.both.model import model_of
 from ccesa.flower.both.noisy import AnyMean, AnyPacking, NoisyMean, packing_for
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server import strategy
-from ccesa.flower.server.attempts import Attempts, Question
+from ccesa.flower.server.attempts import Attempts
 from ccesa.flower.server.client_ids import ClientIds
 from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
 from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
@@ -211,25 +211,24 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
+        nodes = frozenset(int(message.metadata.dst_node_id) for message in messages)
         attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.most_releases))
         try:
             terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
             log.info_once(terms.fields.in_words)
             if kind == "train" and start is not None:
                 self._check_ahead(start.left, len(messages))
-            question = Question.of(messages, terms)
-            mean = attempts.answer(question) if kind == "evaluate" else None
+            mean = attempts.enter(terms, messages)
             if mean is None:
-                attempts.enter(terms, messages[0].content)
                 packing = packing_for(terms, model)
                 preparing.enter(
-                    Asked(question.nodes, terms, packing.length),
+                    Asked(nodes, terms, packing.length),
                     None if start is None else start.left,
                     partial(self._new_series, packing, attempts),
                 )
-                one_round = partial(self._round, preparing, attempts, terms, messages)
+                one_round = partial(self._round, preparing, attempts, packing, messages)
                 mean = self._repeated(one_round, Deadline(timeout))
-                attempts.keep(question, mean)
+                attempts.answer(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
             self._lost_rounds.lost(kind, str(lost))
@@ -274,12 +273,14 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self,
         preparing: Preparing,
         attempts: Attempts,
-        terms: Terms,
+        packing: AnyPacking,
         given: list[Message],
         deadline: Deadline,
     ) -> AnyMean:
+        terms = packing.terms
         messages = attempts.messages(given, terms)
-        packing = packing_for(terms, model_of(messages[0].content))
+        if messages is not given:
+            packing = packing_for(terms, model_of(messages[0].content))
         task = terms.round_task(messages[0].content)
         if self._releases is not None and terms.mechanism is not None:
             self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.mechanism)
