@@ -290,6 +290,28 @@ def test_what_an_older_version_remembered_in_the_browser_is_taken_over(pages):
     assert tab.evaluate(TAKEN_OVER, "old") == [[[32, 1], [32, 2]], False]
 
 
+#: Delete a memory, and ask it for an entry with the same object and with another one.
+GONE = """async name => {
+  await indexedDbIdentity(name);
+  const memory = indexedDbMemory(name);
+  const entry = {about: "round", key: new Uint8Array(36), number: 0};
+  const first = await Promise.all([memory, indexedDbMemory(name)].map(one => one.add(entry)));
+  await new Promise((resolve, reject) => {
+    const asked = indexedDB.deleteDatabase(`ccesa ${name}`);
+    Object.assign(asked, {onsuccess: resolve, onerror: reject});
+  });
+  const after = [memory, indexedDbMemory(name)].map(one => one.add(entry).catch(error => error.message));
+  return [first.filter(Boolean).length, ...await Promise.all(after)];
+}"""
+
+
+def test_a_memory_in_the_browser_that_is_gone_is_not_begun_anew(pages):
+    context, address = pages
+    first, *later = opened(context, address).evaluate(GONE, "g")
+    assert first == 1
+    assert [("is gone, and its identity was used" in each) for each in later] == [True, True]
+
+
 REFUSED = json.loads((PACKAGE.parents[1] / "vectors" / "refused_accept.json").read_text())
 COPIED = next(one for one in REFUSED["parties"] if one["name"] == "accept, remembering")
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { CcesaError, DamagedLedger, OrderError } from "../src/errors.js";
+import { CcesaError, ConfigError, DamagedLedger, OrderError } from "../src/errors.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { fileLedger, ledgerInMemory } from "../src/memory/ledgers.js";
 import { Ledger, type LedgerStore } from "../src/privacy/ledger.js";
@@ -102,6 +102,20 @@ test("an entry that cannot be read is an error and never a yes, and what version
       await rm(join(folder, `vector-${toHex(OTHER)}-${name}`));
     }
     assert.deepEqual(await memory.entries("vector", OTHER), []);
+  });
+});
+
+test("a memory that is gone is not begun anew", async () => {
+  await inFolder(async (folder) => {
+    for (const inside of [join(folder, "memory"), `${join(folder, "other")}/`]) {
+      await winners(() => fileMemory(inside).add(ROUNDS));
+      assert.equal(await fileMemory(inside).add(SENT), true);
+      await rm(inside, { recursive: true });
+      await assert.rejects(fileMemory(inside).add(ROUNDS), /is gone, and its identity was used/);
+      await assert.rejects(fileMemory(inside).entries("vector", TASK), ConfigError);
+      await assert.rejects(readdir(inside));
+    }
+    assert.deepEqual((await readdir(folder)).sort(), ["memory.used", "other.used"]);
   });
 });
 
