@@ -421,7 +421,7 @@ class CorruptSeeds(CorruptShares):
 class AttemptsSpent(RoundFailed):
     """Raised by ``SecureGrid`` when too few nodes may contribute to this task once more.
 
-    Nobody need be at fault: go on with another model, or let nodes allow more attempts.
+    Nobody need be at fault, and nodes keep to a model's first run: start from another model.
     """
 
 
