@@ -147,6 +147,7 @@ def test_a_database_that_goes_back_under_a_hub_is_noticed(kept, exchanges):
     world.go_on(0)  # a connection that is cut off is found out first
     silent(world, "the database has gone back: it lacks ")
     assert world.hubs[0].view.state == "stuck"
+    assert world.hubs[0].status.advice.startswith("Put the newest database back.")
     assert not world.hubs[0].view.requests
     world.hubs[0].store.store.close()
     world.hubs[0] = world.hub(0)
