@@ -229,7 +229,8 @@ def test_a_page_that_is_left_stops_and_drops_its_secrets(tmp_path, pages):
 CLAIM = """async ([name, round, task]) => {
   const memory = indexedDbMemory(name);
   const entries = [{about: "round", key: new Uint8Array(36).fill(round), number: 0}];
-  for (const about of ["vector", "release"]) entries.push({about, key: new Uint8Array(64).fill(task), number: 7});
+  const key = new Uint8Array(64).fill(task);
+  for (const about of ["vector", "release"]) entries.push({about, key, number: 7});
   const claims = entries.map(entry => Promise.all(Array.from({length: 10}, () => memory.add(entry))));
   const made = (await Promise.all(claims)).map(each => each.filter(Boolean).length);
   return [...made, (await memory.entries("vector", new Uint8Array(32).fill(task))).length];
@@ -266,10 +267,11 @@ def test_tabs_that_ask_at_the_same_moment_do_not_both_get_it(pages):
 #: What a memory had before it had entries: rounds, and how many vectors had left by task.
 OLD = """name => new Promise((resolve, reject) => {
   const asked = indexedDB.open(`ccesa ${name}`, 1);
-  asked.onupgradeneeded = () => ["rounds", "vectors"].forEach(store => asked.result.createObjectStore(store));
+  const stores = ["rounds", "vectors"];
+  asked.onupgradeneeded = () => stores.forEach(store => asked.result.createObjectStore(store));
   asked.onerror = reject;
   asked.onsuccess = () => {
-    const write = asked.result.transaction(["rounds", "vectors"], "readwrite");
+    const write = asked.result.transaction(stores, "readwrite");
     write.objectStore("rounds").add(1, "01".repeat(36));
     write.objectStore("vectors").add(2, "05".repeat(32));
     write.oncomplete = () => { asked.result.close(); resolve(); };
@@ -317,7 +319,7 @@ COPIED = next(one for one in REFUSED["parties"] if one["name"] == "accept, remem
 
 
 def masked_by_copies(pages, memories: list) -> list:
-    """Two tabs with the keys of one client are asked for its vector at the same moment: one adds 7, one 1000."""
+    """Two tabs with the keys of one client are asked for its vector at once: one adds 7, one 1000."""
     context, address = pages
     party = {name: value for name, value in COPIED.items() if name not in ("exchanges", "memory")}
     requests = [exchange["request"] for exchange in COPIED["exchanges"][:4]]
