@@ -314,6 +314,26 @@ def test_a_memory_in_the_browser_that_is_gone_is_not_begun_anew(pages):
     assert [("is gone, and its identity was used" in each) for each in later] == [True, True]
 
 
+#: Add entries as if it were so many days ago, and tell which of them another tab's memory has.
+SWEPT = """async ([name, days]) => {
+  const now = Date.now;
+  const all = ["round", "sent", "vector", "release", "table"];
+  const entries = all.map(about => ({about, key: new Uint8Array(36), number: 0}));
+  Date.now = () => now() - days * 86400000;
+  for (const entry of entries) await indexedDbMemory(name).add(entry);
+  Date.now = now;
+  const found = ({about, key}) => indexedDbMemory(name).entries(about, key);
+  return (await Promise.all(entries.map(found))).map(each => each.length);
+}"""
+
+
+def test_a_memory_in_the_browser_forgets_rounds_after_a_month_and_never_what_has_left_for_a_task(pages):
+    context, address = pages
+    tab = opened(context, address)
+    assert tab.evaluate(SWEPT, ["young", 29]) == [1, 1, 1, 1, 1]
+    assert tab.evaluate(SWEPT, ["old enough", 31]) == [0, 0, 1, 1, 1]
+
+
 REFUSED = json.loads((PACKAGE.parents[1] / "vectors" / "refused_accept.json").read_text())
 COPIED = next(one for one in REFUSED["parties"] if one["name"] == "accept, remembering")
 
