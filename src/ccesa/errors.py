@@ -122,7 +122,7 @@ class ImpossiblePlan(ConfigError):
         message: The text of the error.
 
     Attributes:
-        options: Dicts of one argument of ``plan`` each, with a value that would do, all others as they were.
+        options: Dicts of arguments of ``plan``, mostly one each, with values that would do; others stay.
     """
 
     def __init__(self, message: str, options: Iterable[dict[str, Any]] = ()) -> None:

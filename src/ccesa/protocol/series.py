@@ -40,7 +40,7 @@ class Ended:
         number: Of the round in its series.
         aggregate: The sum; None where the round was lost.
         failure: Why it was lost; None where there is a sum.
-        released: Whether clients were asked for shares. A task of which a round is lost after that is used up.
+        released: Whether clients were asked for shares. If the round is lost after that, so is its task.
     """
 
     number: int
