@@ -19,7 +19,7 @@ from ccesa.service.hub import engine
 from ccesa.service.store import open_store
 from ccesa.service.store.mark import Mark
 from engines import CLIENTS, World, check, federation
-from postgres import Server, binaries
+from postgres import Server
 from processes import Place, finish
 from rounds import charter
 from series_rounds import GUARDS
@@ -88,22 +88,11 @@ class Dump:
         self._schema, self._dumped = options.partition("=")[2], ""
 
     def copy(self):
-        command = [
-            binaries() / "pg_dump",
-            "-h",
-            self._server.folder,
-            "-U",
-            "ccesa",
-            "-n",
-            self._schema,
-            "postgres",
-        ]
-        self._dumped = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        self._dumped = self._server.dump("-n", self._schema)
 
     def put_back(self):
         self._server.psql(f"DROP SCHEMA {self._schema} CASCADE")
-        command = [binaries() / "psql", "-h", self._server.folder, "-U", "ccesa", "-d", "postgres", "-Xq"]
-        subprocess.run(command, input=self._dumped, check=True, text=True, capture_output=True)
+        self._server.psql(self._dumped)
 
 
 class Standby:
