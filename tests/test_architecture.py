@@ -267,4 +267,4 @@ def test_the_package_stays_small():
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4530
-    assert sum(sizes.values()) <= 23100
+    assert sum(sizes.values()) <= 23150

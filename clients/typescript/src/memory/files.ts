@@ -5,7 +5,7 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
 import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
@@ -14,7 +14,7 @@ interface NodeFiles {
   open(path: string, flags: string, mode?: number): Promise<Handle>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
   readdir(path: string): Promise<string[]>;
-  stat(path: string): Promise<unknown>;
+  stat(path: string): Promise<{ readonly mtimeMs: number }>;
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   unlink(path: string): Promise<void>;
@@ -77,8 +77,8 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
     throw new ConfigError(`the memory in ${folder} is gone, and its identity was used: take another identity`);
   }
   await node.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable);
-  if (used !== undefined && !wasUsed) {
-    await node.open(used, "a", 0o600).then(synced).catch(unwritable);
+  if (used !== undefined) {
+    await (wasUsed ? sweep(node, folder) : node.open(used, "a", 0o600).then(synced)).catch(unwritable);
   }
   const inside = (name: string): string => `${folder}/${name}`;
   return {
@@ -87,6 +87,22 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
     read: (name) => node.readFile(inside(name), "utf8").catch(unwritable),
     names: () => node.readdir(folder).catch(unwritable),
   };
+}
+
+/** Forget rounds that are too old to matter; another process may be faster. */
+async function sweep(node: NodeFiles, folder: string): Promise<void> {
+  const rounds = (await node.readdir(folder)).filter((name) => /^(round|sent)-/.test(name));
+  for (const path of rounds.map((name) => `${folder}/${name}`)) {
+    try {
+      if (Date.now() - (await node.stat(path)).mtimeMs > REMEMBERED_MS) {
+        await node.unlink(path);
+      }
+    } catch (error) {
+      if ((error as { code?: string }).code !== "ENOENT") {
+        throw error;
+      }
+    }
+  }
 }
 
 async function made(node: NodeFiles, folder: string, path: string, content: string): Promise<boolean> {

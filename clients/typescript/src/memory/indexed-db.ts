@@ -9,7 +9,7 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import { CcesaError, ConfigError, OrderError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
 
 /** In the memory, that it was used; beside an identity, the same. */
 const [BEGUN, USED] = ["begun", "used"];
@@ -58,6 +58,7 @@ async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
     throw new ConfigError(`the memory of ${name} in this browser is gone, and its identity was used: make another identity`);
   }
   await write(memory, ["entries"], (store) => addNew(store, BEGUN));
+  await write(memory, ["entries"], sweep);
   if (keys.includes("pair")) {
     await write(identity, ["pair"], (store) => addNew(store, USED));
   }
@@ -77,17 +78,29 @@ function takeOver(transaction: IDBTransaction): void {
     };
   };
   if (transaction.db.objectStoreNames.contains("rounds")) {
-    old("rounds", (key) => void entries.put(1, `round-${key}`));
+    old("rounds", (key) => void entries.put(Date.now(), `round-${key}`));
     old("vectors", (key, count) => {
       for (let number = 1; number <= count; number++) {
-        entries.put(1, `vector-${key}-${number}`);
+        entries.put(Date.now(), `vector-${key}-${number}`);
       }
     });
   }
 }
 
 async function addNew(store: IDBObjectStore, key: string): Promise<boolean> {
-  return (await done(store.count(key))) === 0 && (await done(store.add(1, key))) !== undefined;
+  return (await done(store.count(key))) === 0 && (await done(store.add(Date.now(), key))) !== undefined;
+}
+
+/** Forget rounds that are too old to matter. */
+async function sweep(store: IDBObjectStore): Promise<boolean> {
+  const cursor = store.openCursor(IDBKeyRange.bound("round-", "sent-\uffff"));
+  while ((await done(cursor)) !== null) {
+    if (Date.now() - Number(cursor.result!.value) > REMEMBERED_MS) {
+      cursor.result!.delete();
+    }
+    cursor.result!.continue();
+  }
+  return true;
 }
 
 /** Do something in one transaction over these stores; it is on the disk when this is fulfilled. */
