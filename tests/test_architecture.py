@@ -258,9 +258,9 @@ def test_the_package_stays_small():
 
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
-    A service with two databases, a page and a client took 5,000, statistics 750.
+    A service with two databases, a page and a client took 5,000, statistics 750, sites on bad lines 300.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4330
-    assert sum(sizes.values()) <= 21550
+    assert sum(sizes.values()) <= 21900

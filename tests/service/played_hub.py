@@ -186,6 +186,8 @@ class PlayedHub:
         if (series, exchange) != (self.number, self.exchange) or self.state == "over":
             return problem(410, "late")
         reply = bytes(call.body)
+        if call.method == "HEAD":
+            return Answer(status=204, headers={"upload-offset": str(len(self.uploads[client]))})
         if call.method == "PATCH":
             offset, length = int(call.headers["upload-offset"]), int(call.headers["upload-length"])
             if offset != len(self.uploads[client]):

@@ -17,7 +17,7 @@ from ccesa.service.participant import results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
 from ccesa.service.participant.line import Line
 from ccesa.service.tokens import new_token
-from played_hub import Played, PlayedHub, play, problem
+from played_hub import Played, PlayedHub, check_sums, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
 
@@ -47,7 +47,6 @@ ANNOUNCED = {
     "a deep list": lambda hub: Answer(status=200, body=b"[" * 100_000),
     "a list": lambda hub: Answer(status=200, body=b"[]"),
     "too much": lambda hub: Answer(status=200, body=told(hub).body + b" " * MOST_JSON),
-    "elsewhere": lambda hub: Answer(status=302, headers={"location": "https://evil.example"}),
     "not here": lambda hub: problem(404, "not-found"),
     "no guard": lambda hub: told(hub, guard=...),
     "an unknown guard": lambda hub: told(hub, guard="none"),
@@ -96,6 +95,52 @@ def test_rounds_below_the_floor_of_a_site_without_a_charter():
     play(hub, [player])
     assert all("this client's floor is 4" in text for text in player.said("refused"))
     assert {reply for _, _, reply in hub.sent} == {b""}
+
+
+# Answers of others than hubs
+
+#: What boxes on the way say in place of a hub: portals, proxies, and networks that deliver.
+NOT_HUBS = [
+    *(Answer(status=status) for status in (302, 403, 404, 407, 502, 511, 520)),
+    Answer(status=307, headers={"location": "https://evil.example"}),
+    Answer(status=401, headers={"www-authenticate": "Basic"}, body=b"who are you"),
+    Answer(status=200, headers={"content-type": "text/html; charset=utf-8"}, body=b"<html>Log in"),
+    Answer(status=404, body=b'{"type": "about:blank", "detail": "no such site"}'),
+    Answer(status=409, headers={"content-type": "text/html"}, body=b"<html>"),
+]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_whoever_answers_in_place_of_the_hub_costs_time_and_nothing_else(guard, data):
+    """Wherever it happens, and whatever they say: the hub is asked again."""
+    hub = PlayedHub(guard, rounds=2)
+    players = [Played(hub, client) for client in range(6)]
+    players[1].changed(part_bytes=70)
+    honest, often = hub.answer, st.integers(0, 6)
+
+    def answer(call: Call) -> Answer | None:
+        boxed = call is players[1].wish and data.draw(often) == 0
+        return data.draw(st.sampled_from(NOT_HUBS)) if boxed else honest(call)
+
+    hub.answer = answer
+    play(hub, players)
+    check_sums(hub)
+    assert [one.aggregate.survivors for one in hub.ended] == [tuple(range(6))] * 2
+    assert not players[1].said("refused")
+
+
+@pytest.mark.parametrize("box", NOT_HUBS)
+def test_whoever_answers_in_place_of_the_hub_for_ever(box):
+    """Tried as long as the site is patient, more and more rarely, and what they say is told."""
+    hub = PlayedHub("active")
+    player = Played(hub, 0, patience=100)
+    hub.answer = lambda call: box
+    with pytest.raises(TimeoutError, match=r"has been away .* this is not a hub's answer"):
+        play(hub, [player])
+    assert {(call.method, call.path) for call in player.calls} == {("GET", "/v1/federation?after=0")}
+    assert 5 < len(player.calls) < 12
 
 
 # Sessions
@@ -167,7 +212,6 @@ WRONG = {
     "a short digest": lambda answer: with_header(answer, ccesa_task="00" * 31),
     "created": lambda answer: replace(answer, status=201),
     "not here": lambda answer: problem(404, "not-found"),
-    "elsewhere": lambda answer: replace(answer, status=307, headers={"location": "https://evil.example"}),
     "too much": lambda answer: replace(answer, body=answer.body + bytes(1 << 20)),
 }
 
@@ -284,12 +328,18 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 
 #: What is answered in place of a part of a task, and what is said about it.
 PARTS = {
-    "no range": (lambda answer: with_header(answer, content_range=None), "did not hand a task over"),
+    "no range": (
+        lambda answer: with_header(answer, content_range=None),
+        "did not hand over what it was asked for",
+    ),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
         "another part than it was asked for",
     ),
-    "nothing": (lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}), "hand a task"),
+    "nothing": (
+        lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}),
+        "hand over what",
+    ),
     "more than there is": (
         lambda answer: with_header(
             answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ccesa import files
 from ccesa.charter import Charter
-from ccesa.errors import ConfigError, quoted
+from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.floor import Floor
 from ccesa.identity import Identity
@@ -129,17 +129,18 @@ class Participant:
         """
         with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
             site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
-            drive(take_part(site), lambda call: carry(client, call))
+            drive(take_part(site), _Carrier(client))
 
     def _http(self) -> "httpx.Client":
         try:
             import httpx
         except ImportError as error:
             raise missing("ccesa join", "httpx", "join") from error
+        trusting = _trusting(self._ca)
         try:
             return httpx.Client(
                 base_url=self._origin,
-                verify=True if self._ca is None else _trusting(self._ca),
+                verify=trusting,
                 follow_redirects=False,
                 headers={"accept-encoding": "identity", "user-agent": "ccesa"},
             )
@@ -151,13 +152,43 @@ def _nothing(task: Any, number: int) -> None:
     """Stand in for a site's function until there is one."""
 
 
-def _trusting(ca: Path | str) -> ssl.SSLContext:
-    """Trust the authorities in a file, and no others."""
+def _trusting(ca: Path | str | None) -> ssl.SSLContext:
+    """Trust the authorities in a file and no others, or the public ones as httpx finds them.
+
+    Unlike the usual context it knows no ``SSLKEYLOGFILE``: whoever reads such a file reads tokens.
+    """
+    import certifi  # httpx needs it, too
+
+    ca = ca or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or certifi.where()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context = ssl.create_default_context(cafile=str(ca))
-    except OSError as error:  # SSLError is one
-        raise ConfigError(f"{ca} has no certificates in it that could be read: {error.strerror}") from error
+        if os.path.isdir(ca):
+            context.load_verify_locations(capath=ca)
+        else:
+            context.load_verify_locations(cafile=ca)
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{ca} has no certificates in it that could be read: {why}") from error
     return context
+
+
+class _Carrier:
+    """Makes the calls of one site."""
+
+    def __init__(self, client: "httpx.Client") -> None:
+        self._client, self._met = client, False
+
+    def __call__(self, call: Call) -> Answer:
+        """Make one call. A hub that was met before may have a bad certificate for a while."""
+        try:
+            answer = carry(self._client, call)
+        except FaultyServer as error:
+            if not self._met:
+                raise
+            return Answer(status=0, reason=str(error))
+        self._met = self._met or answer.is_hubs
+        return answer
 
 
 def drive(
@@ -176,10 +207,15 @@ def drive(
 
 
 def carry(client: "httpx.Client", call: Call) -> Answer:
-    """Make one call; where nothing comes back, the answer says why."""
+    """Make one call; where nothing comes back, the answer says why.
+
+    Raises:
+        FaultyServer: The hub's certificate is not to be trusted.
+    """
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
+    answer, body = Answer(status=0), bytearray()
     try:
         with client.stream(
             call.method,
@@ -188,22 +224,24 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
             content=bytes(call.body) if call.method not in ("GET", "HEAD") else None,
             timeout=timeout,
         ) as response:
-            body = _body(response, call.most)
-            return Answer(status=response.status_code, headers=_lower(response.headers), body=body)
+            answer = Answer(status=response.status_code, headers=_lower(response.headers))
+            _read(response, call.most, body)
+        return replace(answer, body=bytes(body))
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise ConfigError(f"the hub's certificate is not to be trusted: {error}") from None
-        return Answer(status=0, reason=f"{type(error).__name__} {error}".strip())
+            raise FaultyServer(f"the hub's certificate is not to be trusted: {error}") from None
+        reason = f"{type(error).__name__} {error}".strip()
+        if "range" in call.headers and answer.status in (200, 206):
+            return replace(answer, body=bytes(body), broken=True, reason=reason)
+        return Answer(status=0, reason=reason)
 
 
-def _body(response: "httpx.Response", most: int) -> bytes:
-    """Read no more than one byte too many."""
-    found = bytearray()
+def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
+    """Add what comes to a body, and no more than one byte too many."""
     for piece in response.iter_raw():
-        found += piece[: most + 1 - len(found)]
-        if len(found) > most:
+        body += piece[: most + 1 - len(body)]
+        if len(body) > most:
             break
-    return bytes(found)
 
 
 def _lower(headers: Any) -> dict[str, str]:

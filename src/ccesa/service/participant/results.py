@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from ccesa.service.participant.calls import Call, Part, read
+from ccesa.service.participant.calls import Part, decoded
 from ccesa.service.participant.line import Line
+from ccesa.service.participant.parts import fetch
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +51,7 @@ MOST_REPORT = 1 << 26
 def fetch_results(line: Line, last: int, take: TakeResult) -> Part[None]:
     """Fetch all that is published, up to the last question that has an answer."""
     for question in range(min(last + 1, MOST_RESULTS)):
-        call = Call(method="GET", path=f"/v1/results/{question}", most=MOST_RESULT)
-        answer = yield from line.ask_as_member(call)
-        if answer.status != 404:  # lost, or not published
-            what = Published if len(answer.body) <= MOST_REPORT else _Large
-            take(msgspec.to_builtins(read(answer, what)))
+        body = yield from fetch(line, f"/v1/results/{question}", MOST_RESULT)
+        if body is not None:  # neither lost nor unpublished
+            what = Published if len(body) <= MOST_REPORT else _Large
+            take(msgspec.to_builtins(decoded(body, what)))

@@ -21,6 +21,7 @@ from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
 from ccesa.service.participant.line import Line
+from ccesa.service.participant.parts import fetch, send
 from ccesa.service.participant.site import Site
 from ccesa.service.participant.terms import Terms, pause_of
 from ccesa.service.tasks import task_digest
@@ -99,7 +100,7 @@ class Taking:
         named = _digest(answer.headers["ccesa-task"])
         if self._task is not None and self._task[0] == named:
             return
-        payload = yield from self._line.fetch(f"/v1/tasks/{named.hex()}", self._site.most_task)
+        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", self._site.most_task)
         if payload is not None:
             self._task = (task_digest(payload), payload)
 
@@ -136,7 +137,7 @@ class Taking:
         def sent(offset: int) -> None:
             self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
 
-        answer = yield from self._line.send(path, reply, sent)
+        answer = yield from send(self._line, path, reply, sent)
         if answer.status in (200, 201, 204):
             return self._taken(reply)
         if answer.status == 410:
