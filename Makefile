@@ -60,8 +60,8 @@ $(CLIENT)/build/.built: $(CLIENT)/node_modules/.installed $(wildcard $(CLIENT)/t
 	@touch $@
 
 client:  ## build the client for browsers and Node, where there is Node
-	@if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory $(CLIENT)/build/.built; \
-	else echo "no npm: the client for browsers and Node is not built"; fi
+	@if .ci/packages --has node; then $(MAKE) --no-print-directory $(CLIENT)/build/.built; \
+	else echo "no Node 20 with npm: the client for browsers and Node is not built"; fi
 
 demo: install  ## train through secure aggregation, write demo-report.html
 	$(BIN)/ccesa demo
@@ -75,22 +75,19 @@ browser-demo: install client  ## a page to play with: open it in tabs and on pho
 attack: install  ## attack a round; NAME=split-view (a list without it) DEFENCE=off JSON=1
 	$(BIN)/python -m attacks $(or $(NAME),list) $(if $(DEFENCE),--defence $(DEFENCE)) $(if $(call yes,$(JSON)),--json)
 
-packages:  ## a browser, a database and Node for the tests, from Debian; as root
-	.ci/packages
+packages:  ## a browser, a database, Node and a compiler for the tests: installed from Debian as root, named otherwise
+	@.ci/packages
 
-test: install client  ## the default tests; without chromium, postgresql or node: CCESA_WITHOUT_CHROMIUM=1 CCESA_WITHOUT_POSTGRES=1 CCESA_WITHOUT_NODE=1
-	@.ci/packages --check
+test: packages install client  ## the default tests; those of a missing part are skipped, and the last lines say how to run them, too
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-random: install  ## the default tests with other random examples than last time
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-test-service: install  ## hubs and sites that are killed at random moments, and the load; a quarter of an hour
-	@.ci/packages --check
+test-service: packages install  ## hubs and sites that are killed at random moments, and the load; a quarter of an hour
 	$(BIN)/python -m pytest -m service -v tests/service
 
-test-typescript: install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests and 240,000 charters beside Python
-	@.ci/packages --check
+test-typescript: packages install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests and 240,000 charters beside Python
 	$(BIN)/python -m pytest -m typescript -n 2 --dist worksteal -q tests/typescript
 
 test-slow: install  ## the long ones
@@ -172,7 +169,7 @@ $(TOOLS)/.installed: release/requirements.txt
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-release-check: $(TOOLS)/.installed $(if $(or $(call yes,$(QUICK)),$(CCESA_WITHOUT_NODE)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
+release-check: $(TOOLS)/.installed $(if $(call yes,$(QUICK)),,client)  ## build what would be published, check it, install and run it in empty environments; QUICK=1 only builds ccesa; PYTHONS='python3.12 …'
 	$(TOOLS)/bin/python -m release $(if $(call yes,$(QUICK)),--quick) --pythons $(PYTHONS)
 
 lint-workflows: $(TOOLS)/.installed  ## the files for hosted machines: their form, and what they may do

@@ -1,8 +1,10 @@
-"""Colluding clients that choose who drops out, with a server that follows the protocol. S34.
+"""Colluding clients and dropouts, with a server that follows the protocol. S34, S41.
 
-They seal garbage for just the honest clients that share a mask with a victim. These cannot open it, complain
-and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any more:
-its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
+S34: they seal garbage for just the honest clients that share a mask with a victim. These cannot open it,
+complain and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any
+more: its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
+
+S41: they stay when others leave. The fewer clients there are in V1, the more of a victim's holders collude.
 """
 
 from collections.abc import Collection
@@ -16,6 +18,7 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, inputs, names
 from ccesa.config import RoundConfig
 from ccesa.graphs import Harary
+from ccesa.plan import plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Shared
@@ -89,6 +92,32 @@ def _end(stage: Stage, victim: int) -> Outcome:
     return end
 
 
+# S41
+
+#: With the fifteen that collude they are neighbours of everyone.
+HONEST_LEFT = 4
+
+
+def staying_colluders(defended: bool, tell: Tell) -> Outcome:
+    """Fifteen of a hundred collude. They all stay, and so many others leave that they are everyone's holders.
+
+    The plan's rounds insist on the roster that its certificate is about, or open whatever has three clients.
+    """
+    made = plan(100, 0.02, 0.15, length=8, privacy_bits=20, reliability_bits=8)
+    config = made.config() if defended else made.config(min_survivors=3)
+    friends, vectors = range(made.colluders), inputs(config)
+    victim = made.colluders
+    clients = {i: (Colluder if i in friends else Client)(config, i, vectors[i]) for i in range(made.clients)}
+    stage = Stage(Server(config), clients, vectors, tell)
+    tell(f"{made.t} of {made.graph.max_degree(100)} neighbours open a secret; {made.colluders} collude")
+    tell(f"{names(friends)} stay, of {made.clients - made.colluders} honest clients {HONEST_LEFT} do")
+    stage.step(gone=set(range(made.colluders + HONEST_LEFT, made.clients)))
+    stage.to_the_end()
+    if stage.failure is not None:
+        return Outcome(succeeded=False, summary=f"there is no sum: {stage.failure}", victim=vectors[victim])
+    return stage.steal({victim})
+
+
 CUTS = (
     Attack(
         number="S34",
@@ -97,5 +126,13 @@ CUTS = (
         guard="curious",
         defence="masks run on every edge wherever clients may collude",
         run=chosen_complaints,
+    ),
+    Attack(
+        number="S41",
+        name="staying-colluders",
+        title="colluding clients all stay while honest ones leave, and are most of a small roster",
+        guard="curious",
+        defence="a round insists on as many clients as its certificate is about",
+        run=staying_colluders,
     ),
 )

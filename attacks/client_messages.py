@@ -1,11 +1,11 @@
-"""Rows C6 to C8 and C14: clients that send too much, too often, too late, or not at all any more."""
+"""Rows C6 to C8, C14 and C15: clients that send too much, too often, too late, or not at all any more."""
 
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -14,12 +14,14 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, under
 from ccesa import labels
+from ccesa.errors import OverlappingSums
 from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.summing import settle
 from ccesa.wire import Data
+from ccesa.words import Vector
 
 LIAR, VICTIM = 4, 2
 OVERSIZE = 1 << 24
@@ -147,6 +149,48 @@ def stale_task(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     )
 
 
+class FrontEnd(Server):
+    """One of several servers of a round that each take some of the vectors."""
+
+    def __init__(self, *arguments: Any, openings: set[bytes] | None = None, **options: Any) -> None:
+        self._made_of, self._steps_opened = (arguments, options), set() if openings is None else openings
+        super().__init__(*arguments, openings=self._steps_opened, **options)
+
+    def beside(self) -> "FrontEnd":
+        """Return another server of this round, where it stands now."""
+        arguments, options = self._made_of
+        other = type(self)(*arguments, openings=self._steps_opened, **options)
+        other.restore(self.checkpoint())
+        return other
+
+
+class PassingOver(FrontEnd):
+    """Without the check whether both have taken a vector of the same client."""
+
+    def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
+        new = {client: answer for client, answer in answers.items() if client not in self.answered}
+        super().take_over(new, total)
+
+
+def answer_at_two(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
+    stage = under(guard, tell, server=FrontEnd if defence else PassingOver).until("mask")
+    first, second = stage.server, cast(FrontEnd, stage.server).beside()
+    tell(f"client {LIAR} sends its vector to two front ends of one round; client 0 reaches the second only")
+    for client, reply in stage.replies().items():
+        if client:
+            stage.hand_over(client, reply)
+        if client in (0, LIAR):
+            second.receive(client, reply)
+    answers, total = {i: second.taken(i) for i in second.answered}, cast(Vector, second.total)
+    try:
+        first.take_over(answers, total.tobytes())
+    except OverlappingSums as error:
+        return Outcome(succeeded=False, summary=f"nothing is added: {error}")
+    stage.close()
+    stage.to_the_end()
+    return Outcome(succeeded=not stage.is_right, summary="its vector counts twice: the sum is wrong")
+
+
 MESSAGE_ATTACKS = (
     Attack(
         number="C6",
@@ -179,5 +223,13 @@ MESSAGE_ATTACKS = (
         guard="curious",
         defence="every mask reply says what it is for and among whom, and the server refuses any other",
         run=stale_task,
+    ),
+    Attack(
+        number="C15",
+        name="answer-at-two",
+        title="A client sends its vector to two front ends of one round",
+        guard="curious",
+        defence="sums are added up only where no client has answered at both",
+        run=answer_at_two,
     ),
 )

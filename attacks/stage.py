@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSet, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -172,7 +173,12 @@ def active(
     vectors = vectors or inputs(config)
     made = {
         i: (colluder if i in colluders else kind)(
-            config, identities[i], charter, vectors[i], tasks=None, account=fresh_account(charter)
+            config,
+            identities[i],
+            charter,
+            partial(vectors.__getitem__, i),
+            tasks=None,
+            account=fresh_account(charter),
         )
         for i in range(clients)
     }

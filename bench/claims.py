@@ -145,8 +145,8 @@ def _accuracy(results: Results) -> str:
 
 
 def _attacks(results: Results) -> str:
-    servers = sum(one.number.startswith("S") for one in ATTACKS.values())
-    return f"{len(ATTACKS)}: {servers} by a server, {len(ATTACKS) - servers} by clients"
+    servers, clients, data = (sum(one.number[0] == by for one in ATTACKS.values()) for by in "SCD")
+    return f"{len(ATTACKS)}: {servers} by a server, {clients} by clients, {data} on one site's data"
 
 
 def _vectors(results: Results) -> str:

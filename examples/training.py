@@ -5,8 +5,9 @@
 
 Hub and sites run in one process here, each site in a thread of its own, and talk over HTTP as machines
 would. The hub's side is `Training`, a coordinator: its task is the model, and it is told the mean of the
-sites' changes. A site's side is `contribute`. Now and then a site does not answer, and once most of them do
-not: that round is lost, and its question is asked again.
+sites' changes. A site's side is `contribute`. Now and then the power of a site is out, and once that of most
+of them: that round is lost, its question is asked again, and sites that start again are in it. (An error in
+`contribute` would not show: with noise a site that has nothing to send sends noise.)
 """
 
 import argparse
@@ -54,6 +55,10 @@ class Training(Averaging):
         return {"accuracy": learning.accuracy(model, self._data), "sites": len(result.survivors)}
 
 
+class PowerCut(KeyboardInterrupt):
+    """Ends a site in the middle of its work, as Ctrl-C does."""
+
+
 class Site:
     """A site's own data, and what it does when it is asked."""
 
@@ -67,7 +72,7 @@ class Site:
         time.sleep(self._slow * self._luck.random())
         trouble = self._asked == LOST and self._number >= 6
         if trouble or self._luck.random() < 0.05:
-            raise RuntimeError("the power is out")
+            raise PowerCut
         weights, biases = self._data.update([task["weights"], task["biases"]], self._number)
         return {"weights": weights, "biases": biases}
 
@@ -109,14 +114,19 @@ def run(folder: Path, ready, slow: float = 0.0) -> Hub:
     threads = []
 
     def join(site: int) -> None:
-        name = identities[site].name
-        Participant(
+        name, contribute = identities[site].name, Site(data, site, slow).contribute
+        participant = Participant(
             hub.address,
             charter=charter,
             identity=identities[site],
             memory=folder / f"{name}.memory",
             ledger=folder / f"{name}.ledger",
-        ).run(Site(data, site, slow).contribute)
+        )
+        while True:
+            try:
+                return participant.run(contribute)
+            except PowerCut:
+                continue  # it starts again, out of the rounds in flight
 
     def start(hub: Hub) -> None:
         ready(hub)

@@ -1,12 +1,11 @@
 """Debian's Chromium over the operator's page: what it logs, what it asks for, and what can be read in it."""
 
 import contextlib
-import os
-import shutil
 from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+import machine
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -47,13 +46,7 @@ LOW_CONTRAST = """() => {
 
 @contextlib.contextmanager
 def chromium(*more: str) -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None and os.environ.get("CCESA_WITHOUT_CHROMIUM"):
-        pytest.skip("CCESA_WITHOUT_CHROMIUM is set")
-    if path is None:
-        pytest.fail(
-            "no chromium: sudo apt-get install chromium, or set CCESA_WITHOUT_CHROMIUM=1 to do without"
-        )
+    path = machine.need("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *more])
         yield browser

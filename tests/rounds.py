@@ -112,7 +112,12 @@ class Play(HostileRound):
 
     def make_client(self, i: int, **options) -> Client:
         options = {"task": self.task, **options}
-        return new_client(self.config, i, self.vectors[i], federation_of(self.config), **options)
+        federation = federation_of(self.config)
+        charged = "account" in options or (
+            federation is not None and federation.charter.mechanism is not None
+        )
+        vector = (lambda: self.vectors[i]) if charged else self.vectors[i]  # only a function can be charged
+        return new_client(self.config, i, vector, federation, **options)
 
 
 def checked_outcome(play: Play, gone) -> str:

@@ -4,6 +4,7 @@ import base64
 import datetime
 import hashlib
 import tomllib
+import unicodedata
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -103,7 +104,7 @@ def filled(kinds, given):
     found = {}
     for name, kind in kinds.items():
         value = given[name] if isinstance(kind, type) else given.get(name, kind)
-        found[name] = float(value) if kind is float else value
+        found[name] = float(value) + 0.0 if kind is float else value  # a zero has no sign
     return found
 
 
@@ -112,11 +113,21 @@ def privacy_of(given):
 
 
 def statistics_of(given):
+    given = in_form_c(given)
     found = filled(STATISTICS, given)
     found |= {name: list(found[name]) for name in ("group_by", "missing")}
     found["numbers"] = [number_of(one) for one in found["numbers"]]
     found["categories"] = [filled({"name": str, "values": list}, one) for one in found["categories"]]
     return found
+
+
+def in_form_c(value):
+    """The same with every text in Normalization Form C."""
+    if isinstance(value, dict):
+        return {name: in_form_c(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [in_form_c(one) for one in value]
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
 def number_of(given):

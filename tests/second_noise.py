@@ -127,6 +127,11 @@ def log_error(s):
     return -math.log1p(-far) if far < 1 else math.inf
 
 
+def theta(variance):
+    """How far a draw from the table may be from the distribution, in total variation."""
+    return (2 * (math.isqrt(7 * 192 * variance // 1280) + 1) + 3) * 2.0**-129
+
+
 class Mechanism:
     """All public numbers, from an entry of the file."""
 
@@ -179,7 +184,9 @@ class Mechanism:
         fields, slack = self.fields, self.slack()
         change = fields["bound"] / 2 ** fields["grid_bits"]
         mu = change * math.sqrt(fields["rounds"] / (fields["honest"] * self.s**2 - R**2))
-        left = (fields["delta"] - fields["rounds"] * 2 ** fields["fails"]) * math.exp(-slack)
+        draws = fields["honest"] * fields["dimension"] * fields["rounds"] * theta(fields["variance"])
+        outright = (1 + math.exp(fields["epsilon"])) * draws + fields["rounds"] * 2 ** fields["fails"]
+        left = (fields["delta"] - outright) * math.exp(-slack)
         if left <= 0:
             return math.inf
         low, high = 0.0, 700.0

@@ -16,7 +16,7 @@ import second_messages as parts
 import second_noise as noise
 import second_quantizer as quantizer
 import second_series as series_of
-from second import raw
+from second import framed, hashed, raw
 from second_config import Refused
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -229,6 +229,19 @@ def asked_after(found, party, case):
         yield from compared(case["reason"], outcome(found.receive, request), wanted)
 
 
+def service():
+    """Texts of sessions and digests of tasks, by service.md."""
+    for case in loaded("service")["sessions"]:
+        given = raw(case["charter"]), case["origin"].encode(), raw(case["challenge"])
+        text = framed(b"ccesa-service-1 session", *given)
+        yield from compared(f"session: {case['name']}", text, raw(case["text"]))
+        signed = raw(case["public"]), raw(case["signature"]), text
+        yield from refused("session", case, lists_of.check_signature, *signed)
+    for case in loaded("service")["tasks"]:
+        digest = hashed(b"ccesa-service-1 task", raw(case["payload"]))
+        yield from compared(f"task: {case['name']}", digest, raw(case["digest"]))
+
+
 def hybrid():
     told = loaded("hybrid")
     for case in told["kem"]:
@@ -412,6 +425,7 @@ SECTIONS = {
     "quantizers": quantizers,
     "noises": noises,
     "series": series,
+    "service": service,
     "hybrid": hybrid,
     "hybrid_rounds": hybrid_rounds,
     "rounds": rounds,

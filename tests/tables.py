@@ -79,7 +79,7 @@ def label(category: Category, value: object) -> str:
 
 
 def plain_groups(schema: Schema, sites: list[list[dict]]) -> dict[tuple[str, ...], list[dict]]:
-    """All records by group, without those of sites that have too few of them."""
+    """All records by group, without those of sites that have too few of them; too few values are blank."""
     found = defaultdict(list)
     for rows in sites:
         own = defaultdict(list)
@@ -87,8 +87,18 @@ def plain_groups(schema: Schema, sites: list[list[dict]]) -> dict[tuple[str, ...
             own[tuple(label(one, row[one.name]) for one in schema.grouped)].append(row)
         for key, group in own.items():
             if len(group) >= schema.least_group:
-                found[key] += group
+                found[key] += without_rare_values(schema, group)
     return found
+
+
+def without_rare_values(schema: Schema, group: list[dict]) -> list[dict]:
+    """The records of a group at one site; where a column has too few values, none of them is there."""
+    rare = {
+        one.name: None
+        for one in schema.numbers
+        if sum(not is_missing(row[one.name]) for row in group) < schema.least_group
+    }
+    return [row | rare for row in group]
 
 
 def exact(value: object) -> Fraction:

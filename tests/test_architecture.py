@@ -144,6 +144,8 @@ CATCHING_ALL = (
     "flower/node/mod.py",
     "service/coordinator.py",
     "service/hub/engine.py",
+    "protocol/contributing.py",
+    "service/participant/in_time.py",
     "service/participant/taking.py",
     "workers.py",
 )
@@ -258,9 +260,11 @@ def test_the_package_stays_small():
 
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
-    A service with two databases, a page and a client took 5,000, statistics 750, sites on bad lines 300.
+    A service with two databases, a page and a client took 5,000, statistics 750.
+    Contributions that fail without being seen took 150, a look at a table before it is counted 150.
+    Sites on bad lines took 300.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4330
-    assert sum(sizes.values()) <= 21900
+    assert core <= 4370
+    assert sum(sizes.values()) <= 22480

@@ -53,6 +53,7 @@ STOPPED = {
     "S35": "1 honest left out, and with them 1 of the 3 liars",
     "S36": r"sent no second vector .* contributed to this task 1 time",
     "S37": "every client refused: an exchange that is over",
+    "S41": "there is no sum: step advertise: 19 answered, the round needs 89",
 }
 #: Rows whose harm is not a vector.
 NOTHING_STOLEN = {"S3", "S10", "S35"}
@@ -68,7 +69,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 def test_every_row_has_one():
     assert [attack.number for attack in SERVER_ATTACKS] == [
-        f"S{k}" for k in [*range(1, 28), 29, *range(34, 38)]
+        f"S{k}" for k in [*range(1, 28), 29, *range(34, 38), 41]
     ]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})

@@ -112,6 +112,11 @@ def test_the_digest_is_over_every_field(kind, name):
     assert Charter.parse(str(made)) == made
 
 
+def test_noise_travels_in_words_of_64_bits():
+    with pytest.raises(ConfigError, match="a charter with privacy has words of 64 bits, not 32"):
+        with_(learning=None, bits=32, privacy=NOISE)
+
+
 def test_comments_layout_and_order_are_not_in_the_digest():
     lines = str(AGREED).splitlines()
     text = "\n".join(["# ours", *(f"  {line}   # so it is" if " = " in line else line for line in lines)])

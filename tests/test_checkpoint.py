@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import machine
 from attacks.stage import changed
 from ccesa import words
 from ccesa.crypto import primitives, shamir
@@ -38,7 +39,12 @@ from rounds import CONFIGURE, Play, configure, federation_of, read, revectored, 
 from strategies import altered, seeds
 
 #: Guards, with and without the step accept and the hybrid agreement that needs it.
-GUARDS = ("curious", "curious+accept", "curious+hybrid", "active", "active+accept", "active+hybrid")
+GUARDS = tuple(
+    f"{guard}{more}"
+    for guard in ("curious", "active")
+    for more in ("", "+accept", "+hybrid")
+    if more != "+hybrid" or machine.PARTS["ml-kem"].find()
+)
 
 
 def configured(guard, clients, **options):
@@ -598,6 +604,14 @@ def test_a_sum_of_another_length_fails_by_name(step, total):
 # Several front ends
 
 
+def test_nothing_was_taken_of_whoever_has_not_answered():
+    play = DurablePlay(configure(4))
+    play.hand_over(2, play.replies()[2])
+    assert play.server.taken(2)
+    with pytest.raises(OrderError, match="client 3 has not answered the open step"):
+        play.server.taken(3)
+
+
 @given(guards, st.data(), seeds)
 @settings(max_examples=25)
 def test_any_split_over_front_ends_gives_the_same_sum(guard, data, seed):
@@ -631,6 +645,29 @@ def test_sums_with_the_same_clients_are_not_merged(guard, twice, seed):
     assert play.server.checkpoint() == before
     play.close()
     assert np.array_equal(play.finish().vector, play.expected(range(6)))
+
+
+@given(guards, st.sets(st.integers(0, 5)), seeds)
+@settings(max_examples=15)
+def test_sums_with_the_same_clients_are_not_taken_over(guard, twice, seed):
+    play = DurablePlay(configured(guard, 6), seed).until("mask")
+    (other,) = play.front_ends(1)
+    for client, reply in play.replies().items():
+        if client or client in twice:
+            play.hand_over(client, reply)
+        if not client or client in twice:
+            other.receive(client, reply)
+    before, both = play.server.checkpoint(), {client: other.taken(client) for client in other.answered}
+    if twice:
+        with pytest.raises(OverlappingSums) as error:
+            play.server.take_over(both, other.total.tobytes())
+        assert error.value.clients == tuple(sorted(twice))
+        assert play.server.checkpoint() == before
+    else:
+        play.server.take_over(both, other.total.tobytes())
+    play.close()
+    result = play.finish()
+    assert np.array_equal(result.vector, play.expected(result.survivors))
 
 
 def test_a_front_end_is_merged_once_and_survives_a_restore():

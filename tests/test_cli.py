@@ -84,7 +84,9 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
-@pytest.mark.parametrize("more", [["--post-quantum"], ["--accept"]])
+@pytest.mark.parametrize(
+    "more", [pytest.param(["--post-quantum"], marks=pytest.mark.needs("ml-kem")), ["--accept"]]
+)
 def test_a_round_with_accept_has_one_step_more(more):
     report = simulate("--clients", "12", "--seed", "1", *more)
     assert report["exact"] is True
@@ -224,6 +226,7 @@ def test_demo_trains_and_writes_its_report(tmp_path):
         assert outside not in report
 
 
+@pytest.mark.needs("ml-kem")
 def test_the_demo_compares_like_with_like(tmp_path):
     done = run("demo", "--rounds", "1", "--clients", "12", "--dropout", "0", "--post-quantum", cwd=tmp_path)
     assert done.returncode == 0

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine
 import standin_cupy
 from ccesa.crypto import kernels
 from ccesa.crypto.kernels import cuda, pure
@@ -28,8 +29,7 @@ starts = st.integers(0, 1000) | st.integers(2**32 - 60, 2**32 - 38)
 
 def use(monkeypatch, where):
     if where == "processor":
-        if standin_cupy.COMPILER is None:
-            pytest.skip("there is no C++ compiler")
+        machine.need("compiler")
         monkeypatch.setitem(sys.modules, "cupy", standin_cupy)
     elif not HAS_DEVICE:
         pytest.skip("there is no CuPy, or no GPU")

@@ -10,7 +10,7 @@ from pathlib import Path
 import experiments.__main__ as runner
 import numpy as np
 import pytest
-from experiments import arguments, cost_curve, faces, record, rounds, softmax
+from experiments import arguments, cost_curve, faces, record, rounds, softmax, staying
 from experiments.cifar_reliability import outcomes
 from experiments.costs import run as costs
 from experiments.faces_inversion import run as inversion
@@ -560,3 +560,16 @@ def test_the_curve_of_costs_is_drawn(monkeypatch, tmp_path):
     monkeypatch.setattr(cost_curve, "CLIENTS", (3,))
     with pytest.raises(ImpossiblePlan):
         cost_curve.main(["--collusion", "0.4", "--guard", "active", "--output", str(tmp_path / "none.png")])
+
+
+def test_what_colluders_that_stay_change_is_counted(capsys, monkeypatch):
+    """The promise as it was printed breaks among drawn graphs, that of today does not."""
+    monkeypatch.setattr(staying, "CASES", ((1000, 0.1, 0.1), (100, 0.1, 0.1)))
+    staying.main([])
+    *table, _, old_mean, old_floor, new = capsys.readouterr().out.splitlines()
+    assert "| 1,000 | 0.1 | 0.1 | 50 (29) | 3 | 2^−40.8 | 2^−34.7 | 54 (31) | 2 |" in table
+    assert "| 100 | 0.1 | 0.1 | 34 (18) | 8 | impossible | impossible | 34 (18) | 8 |" in table
+    broken = [int(line.split("broken in ")[1].split()[0]) for line in (old_mean, old_floor, new)]
+    assert broken[0] > 15
+    assert broken[1] > 200
+    assert broken[2] <= 4

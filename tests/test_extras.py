@@ -37,6 +37,34 @@ except ConfigError as error:
     assert f"in a checkout of ccesa, pip install '.[{extra}]'" in done.stdout
 
 
+def test_an_older_cryptographic_library_does_for_everything_but_the_hybrid_agreement():
+    code = """
+import sys
+sys.modules["cryptography.hazmat.primitives.asymmetric.mlkem"] = None
+import ccesa
+from ccesa.plan import calibrate, plan, price
+from ccesa.simulate import simulate
+rates = calibrate()
+assert simulate(ccesa.RoundConfig(clients=4, length=8)).exact
+assert price(plan(30, 0.1), rates).client_seconds > 0
+for work in (
+    lambda: price(plan(30, 0.1, agreement="x25519-mlkem768"), rates),
+    lambda: ccesa.Client(
+        ccesa.RoundConfig(clients=4, length=8, agreement="x25519-mlkem768", accept=True), 0, [0] * 8
+    ),
+):
+    try:
+        work()
+    except ccesa.ConfigError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    assert "cryptography 48 or newer" in lines[0]
+    assert "cryptography>=48" in lines[1]
+
+
 def test_every_hint_names_an_extra_that_there_is():
     """None leads to a package index, where the name may be somebody else's."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]

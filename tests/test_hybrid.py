@@ -24,6 +24,7 @@ from series_rounds import SeriesPlay
 
 N, CHEAT = 9, 4
 RING = Harary(degree=6)
+pytestmark = pytest.mark.needs("ml-kem")
 guards = pytest.mark.parametrize("guard", CONFIGURE)
 
 

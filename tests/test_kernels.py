@@ -28,7 +28,7 @@ from strategies import bits, seeds
 
 ROOT = Path(__file__).parent.parent
 NATIVE = native.find()
-needs_native = pytest.mark.skipif(NATIVE is None, reason="ccesa-native is not installed")
+needs_native = pytest.mark.needs("kernel")
 
 
 def compiled():

@@ -17,6 +17,7 @@ def test_no_check_can_be_taken_away_unnoticed(name):
     assert list(survivors_of_second(name)) == []
 
 
+@pytest.mark.needs("ml-kem")
 def test_the_second_implementation_itself_is_noticed_by_nothing():
     assert next(second_replay.differences(second_replay.SECTIONS), None) is None
 

@@ -14,7 +14,7 @@ from ccesa.privacy.table import Tables
 from ccesa.quantize import Quantizer
 
 native = compiled.installed()
-pytestmark = pytest.mark.skipif(native is None, reason="ccesa_native is not installed")
+pytestmark = pytest.mark.needs("kernel")
 
 CONTEXT = bytes(range(32))
 WHOLE = st.sampled_from([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)

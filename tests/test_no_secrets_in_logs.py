@@ -27,11 +27,13 @@ from active_rounds import secrets_of
 from ccesa import workers
 from ccesa.cli.app import app
 from ccesa.crypto import primitives
-from ccesa.errors import CcesaError, FaultyClient, FaultyServer
+from ccesa.errors import CcesaError, FaultyClient, FaultyServer, TaskSpent, VectorError
 from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from rounds import CONFIGURE, Play, changed, read
+from ccesa.protocol.spending import Spending
+from ccesa.simulate.enrolment import new_client
+from rounds import CONFIGURE, Play, changed, federation_of, read
 from series_rounds import SeriesPlay
 
 #: Of the arguments and the result of each primitive, those that are secret.
@@ -270,6 +272,60 @@ def test_a_client_that_has_left_keeps_no_secret_alive(make, lie, secrets):
             left.append(dict(frame.tb_frame.f_locals))
         frame = frame.tb_next
     assert not bytes_within(left) & own
+
+
+class Own(Exception):
+    """What a caller's function raises."""
+
+
+def raising(error):
+    def raise_it(*_):
+        raise error
+
+    return raise_it
+
+
+def too_short():
+    return np.zeros(1, np.uint16)
+
+
+@guards
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(
+    ("vector", "expected"),
+    [
+        (None, TaskSpent),
+        (too_short, VectorError),
+        (raising(Own("no data")), Own),
+        (raising(KeyboardInterrupt()), KeyboardInterrupt),
+    ],
+)
+def test_what_keeps_a_vector_from_leaving_leads_to_no_secret(
+    make, ahead, vector, expected, secrets, monkeypatch
+):
+    """A crash reporter ships the variables of all frames; the lines of the traceback stay."""
+    config = make(5, length=3)
+    play = Play(config)
+    if vector is None:
+        monkeypatch.setattr(Spending, "check", raising(TaskSpent("as often as it may")))
+    else:
+        play.clients[0] = new_client(config, 0, vector, federation_of(config))
+    play.until("mask")
+    client = play.clients[0]
+    if ahead:
+        client.prepare()
+    held = {one for one in secrets | set(secrets_of(client._state)) if len(one) >= LEAST}
+    with pytest.raises(expected) as failure:
+        client.receive(play.requests[0])
+    frames = [
+        frame
+        for frame, _ in traceback.walk_tb(failure.value.__traceback__)
+        if Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
+    ]
+    names = {frame.f_code.co_name for frame in frames}
+    assert {"receive", "_answer", "answer", "mask_vector"} <= names
+    left = [{name: one for name, one in frame.f_locals.items() if name != "self"} for frame in frames]
+    assert not bytes_within(left) & held
 
 
 def test_command_line(secrets, every_log, capsys, tmp_path, monkeypatch):

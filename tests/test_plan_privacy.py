@@ -180,7 +180,7 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     assert isinstance(made.graph, Harary)
     assert made.accept
     denser, accepts = made.notes
-    assert denser.startswith("276 neighbours in place of 54: ")
+    assert denser.startswith("276 neighbours in place of 56: ")
     assert accepts.startswith("rounds have the step accept")
     assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))

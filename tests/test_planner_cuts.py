@@ -130,19 +130,55 @@ def test_the_same_search_opens_one_client_where_masks_are_thin():
     assert victims
 
 
-@pytest.mark.parametrize("kind", ["harary", "erdos-renyi"])
-@pytest.mark.parametrize(("guard", "bits"), [("curious", 4), ("active", 4)])
-def test_few_honest_clients_are_as_rare_as_the_plan_says(kind, guard, bits):
-    """Counted over random graphs: t_i - c_i below the promise, and one above it."""
-    made = plan(150, 0.05, 0.2, guard, graph=kind, privacy_bits=bits, reliability_bits=3)
-    rng, graphs = np.random.default_rng(6), 4000
-    shares, _ = samples.draw(made.graph, (graphs, 150), rng)
-    colludes = rng.permuted(np.broadcast_to(np.arange(150) < made.colluders, (graphs, 150)), axis=1)
+def counted(made, size, graphs, rng):
+    """In so many graphs over a roster of this size with all colluders in it: least t - c, and most c."""
+    shares, _ = samples.draw(made.graph, (graphs, size), rng)
+    colludes = rng.permuted(np.broadcast_to(np.arange(size) < made.colluders, (graphs, size)), axis=1)
     colluding = shares.neighbours(colludes)
-    t = made.threshold.of(shares.neighbours(np.ones((graphs, 150), bool)))
-    least = np.where(colludes, 150, t - colluding).min(axis=1)
-    crowd = np.where(colludes, 0, colluding).max(axis=1)
-    bound = 2**made.least_honest_fails
-    assert np.mean(least < made.least_honest) <= bound + 4 * math.sqrt(bound / graphs)
-    assert np.mean(crowd > made.around) <= 2**-bits + 4 * math.sqrt(2**-bits / graphs)
-    assert np.mean(least < made.least_honest + 3) > 2**-bits / 20  # it is not far from the truth
+    t = made.threshold.of(shares.neighbours(np.ones((graphs, size), bool)))
+    return np.where(colludes, size, t - colluding).min(axis=1), np.where(colludes, 0, colluding).max(axis=1)
+
+
+def within(happened, log2):
+    bound = 2.0**log2
+    return np.mean(happened) <= bound + 4 * math.sqrt(bound / happened.size)
+
+
+@pytest.mark.parametrize("kind", ["harary", "erdos-renyi"])
+@pytest.mark.parametrize("guard", ["curious", "active"])
+def test_few_honest_clients_are_as_rare_as_the_plan_says(kind, guard):
+    """Counted over random graphs of everyone: t_i - c_i below the promise, and above it."""
+    made = plan(150, 0.05, 0.2, guard, graph=kind, privacy_bits=4, reliability_bits=3)
+    least, crowd = counted(made, 150, 4000, np.random.default_rng(6))
+    assert within(least < made.least_honest, made.least_honest_fails)
+    assert within(crowd > made.around, -4)
+    assert np.mean(least < made.least_honest + 3) > 2**-4 / 20  # it is not far from the truth
+
+
+@pytest.mark.parametrize(
+    ("kind", "clients", "dropout", "collusion", "bits"),
+    [
+        ("harary", 1000, 0.3, 0.1, 8),
+        ("harary", 300, 0.1, 0.1, 8),
+        ("harary", 150, 0.05, 0.2, 4),
+        ("erdos-renyi", 150, 0.05, 0.2, 4),
+        ("complete", 60, 0.1, 0.1, 8),
+    ],
+)
+@pytest.mark.parametrize("exact", [False, True])
+def test_colluders_that_stay_while_honest_clients_leave(kind, clients, dropout, collusion, bits, exact):
+    """In every roster that a round accepts. In the smallest the bound is off by what a union over clients
+    with common neighbours gives away.
+    """
+    made = plan(clients, dropout, collusion, graph=kind, privacy_bits=bits, exact_dropout=exact)
+    rng, sizes = np.random.default_rng(6), np.linspace(made.config().min_survivors, clients, 3).astype(int)
+    found = [counted(made, size, 2000, rng) for size in sizes.tolist()]
+    for least, crowd in found:
+        assert within(least < made.least_honest, made.least_honest_fails)
+        assert within(least < 2, made.certificate.exposed)
+        assert within(crowd > made.around, -bits)
+    least, _ = found[0]
+    bounds = {more: 2 ** made._log2(made._fewer(made.least_honest + more)) for more in range(1, 12)}
+    more = max((more for more, bound in bounds.items() if bound < 1), default=None)
+    assert (more is None) == (kind == "complete")
+    assert more is None or np.mean(least < made.least_honest + more) > bounds[more] / 32

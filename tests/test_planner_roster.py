@@ -78,9 +78,22 @@ def test_a_threshold_that_hardly_anyone_reaches_has_a_floor_too():
     assert check(config, 0.1).floor.threshold == 60
 
 
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_with_colluders_a_server_that_is_trusted_refuses_a_small_roster_too(graph):
+    """The certificate is about F clients with all colluders among them."""
+    made = plan(48, 0.1, 0.1, length=4, privacy_bits=20, reliability_bits=10, graph=graph)
+    honest = range(made.colluders, made.clients)
+    for missing in (made.clients - made.least_roster, made.clients - made.least_roster + 1):
+        gone = Exactly({"advertise": honest[:missing]})
+        report = simulate(made.config(), dropout=gone, seed=3)
+        assert (report.survivors, report.exact) == (made.clients - missing, True) or missing > 12
+    assert isinstance(report.result, TooFewClients)
+    assert f"{made.least_roster - 1} answered, the round needs {made.least_roster}" in str(report.result)
+
+
 def test_survivors_can_be_asked_for():
     made = plan(100, 0.1, 0.1)
-    assert made.config().min_survivors == made.least_survivors == made.least_honest
+    assert made.config().min_survivors == made.least_survivors == made.least_roster > made.least_honest
     assert made.config(min_survivors=40).min_survivors == 40
     assert plan(100, 0.1).config().min_survivors == 3
 
@@ -196,6 +209,39 @@ def test_circles_are_certified_for_every_roster_that_a_server_may_choose(case, h
                 assert min(truth, 1.0) <= bound * (1 + 1e-9)
 
 
+def staying(case, part):
+    """Rosters under ``curious`` of at least such a part of all clients: every colluder may be in it."""
+    return Roster(assumptions=Assumptions(**case), least=max(3, round(part * case["clients"])))
+
+
+def with_some_colluders(found):
+    """Every size with some of the colluders in it, and no more honest clients than there are."""
+    n, most = found.assumptions.clients, found.colluders
+    for size in range(found.least, n + 1):
+        for colluders in {0, most // 2, max(most - 1, 0), most}:
+            if 0 < size - colluders <= n - most:
+                yield size, colluders
+
+
+#: Where few colluding neighbours are enough, honest clients count for more than small rosters do.
+CROWDED = {"clients": 40, "dropout": 0.1, "collusion": 0.3, "exact": False}
+
+
+@example(case=CROWDED, half=4, rule=Fixed(t=4), event=exposed, part=0.5)
+@settings(deadline=None, max_examples=200)
+@given(cases, st.integers(1, 70), rules, events_of_all_kinds, st.floats(0.05, 1.0))
+def test_circles_are_certified_for_colluders_that_stay(case, half, rule, event, part):
+    """By all sizes from F on, whoever of the colluders is there; and by no more than the worst of them."""
+    found, n = staying(case, part), case["clients"]
+    degree = min(2 * half, n - 1)
+    bound, worst = math.exp(EqualDegrees(degree).around(event, rule, found)), 0.0
+    for size, colluders in with_some_colluders(found):
+        truth = union_over_a_circle(degree, rule, size, colluders, event)
+        assert min(truth, 1.0) <= bound * (1 + 1e-9)
+        worst = max(worst, truth)
+    assert bound <= worst * (n - found.colluders) / found.honest * (1 + 1e-9)
+
+
 #: In a roster of half of the clients twice as many neighbours collude as among all of them.
 HALF = {"clients": 150, "dropout": 0.3, "collusion": 0.1, "exact": False}
 
@@ -233,6 +279,15 @@ def test_edges_are_certified_for_every_roster_that_a_server_may_choose(case, p, 
             if colluders < size:
                 truth = union_over_edges(p, rule, size, colluders, event)
                 assert min(truth, 1.0) <= bound * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(cases, st.floats(0.05, 0.97), rules, events_of_all_kinds, st.floats(0.05, 1.0))
+def test_edges_are_certified_for_colluders_that_stay(case, p, rule, event, part):
+    found = staying(case, part)
+    bound = math.exp(around(p, rule, found, event))
+    for size, colluders in with_some_colluders(found):
+        assert min(union_over_edges(p, rule, size, colluders, event), 1.0) <= bound * (1 + 1e-9)
 
 
 def test_nothing_is_shown_for_colluders_anywhere_where_degrees_are_random():

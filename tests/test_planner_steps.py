@@ -158,7 +158,7 @@ def test_one_tail_is_that_of_the_table_or_just_above(degree, part, guard, q):
     ("said", "demand", "degree", "t"),
     [
         (0.026, {}, 28, 15),
-        (0.026, {"collusion": 0.1}, 42, 26),
+        (0.026, {"collusion": 0.1}, 46, 29),
         (0.026, {"guard": "active"}, 152, 112),
         (0.0209, {"guard": "active"}, 136, 103),
         ({"share": 0.01, "accept": 0.01, "mask": 0.07, "unmask": 0.012}, {}, 34, 18),
@@ -166,7 +166,7 @@ def test_one_tail_is_that_of_the_table_or_just_above(degree, part, guard, q):
     ],
 )
 def test_reference_points(said, demand, degree, t):
-    """docs/planning.md has this table; with a tenth in the worst step it is 38, 50 and 158."""
+    """docs/planning.md has this table; with a tenth in the worst step it is 38, 54 and 158."""
     made = plan(1000, dropout_per_step=said, **demand)
     assert (made.degree, made.t, made.shortfalls) == (degree, t, ())
 
@@ -221,6 +221,17 @@ def test_the_least_roster_follows_who_advertises():
     assert plan(1000, dropout_per_step=0.026, guard="active").notes == ()
     assert plan(1000, dropout_per_step={"mask": 0.1}).least_roster == 1000
     assert plan(1000, dropout_per_step={"advertise": 0.1}).least_roster == plan(1000, 0.1).least_roster
+
+
+def test_with_colluders_the_least_roster_counts_the_vectors_that_come():
+    """What a round insists on is ``min_survivors``: fewer in V3 are lost, as fewer in V1 are."""
+    made = plan(1000, dropout_per_step={"mask": 0.1, "unmask": 0.1}, collusion=0.1)
+    assert made.least_roster == made.config().min_survivors == 839
+    assert binom.cdf(838, 1000, 0.9) <= 2.0**-30 <= binom.cdf(839, 1000, 0.9)
+    everyone = plan(1000, dropout_per_step={"unmask": 0.1}, collusion=0.1)
+    assert everyone.notes == (
+        "nobody is said to leave before unmask, so a round needs the vectors of all 1,000 clients",
+    )
 
 
 demands = st.fixed_dictionaries(

@@ -267,6 +267,10 @@ def test_this_machine_has_rates():
     rates = calibrate()
     for known in fields(rates):
         rate = getattr(rates, known.name)
+        if rate is None:
+            assert known.name == "hybrid_sealing"
+            assert not primitives.has_kem()
+            continue
         curve = rate if isinstance(rate, Curve) else Curve((1,), (rate,))
         assert all(seconds > 0 for seconds in curve.seconds)
         assert list(curve.sizes) == sorted(set(curve.sizes))

@@ -68,6 +68,35 @@ def test_every_label_is_listed_in_order():
     assert [label.encode() for label in found] == list(labels.ALL)
 
 
+def test_the_order_of_messages_is_that_of_the_guards():
+    header = ["guard", "*accept*", "state", "request", "reply", "next state"]
+    found = [
+        [cell.strip("`") for cell in row] for row in ROWS[ROWS.index(header) + 2 :][: len(list(moves()))]
+    ]
+    assert sorted(found) == sorted(moves())
+
+
+def moves():
+    """Guard, with or without accept, and who goes from where to where; steps that both have once."""
+    for guard in ("curious", "active"):
+        with_it, without = (list(transitions(guard, accept)) for accept in (True, False))
+        for row in with_it:
+            yield [guard, "both" if row in without else "with", *row]
+        for row in without:
+            if row not in with_it:
+                yield [guard, "without", *row]
+
+
+def transitions(guard, accept):
+    steps = steps_of(SimpleNamespace(guard=guard, accept=accept))
+    after = [*(step.state.__name__ for step in steps[1:]), "Done"]
+    for step, state in zip(steps, after, strict=True):
+        tags = [kind.__struct_config__.tag for kind in (step.request, step.reply)]
+        yield [step.state.__name__, *tags, state]
+        if step.instead is not None:
+            yield [step.state.__name__, tags[0], step.instead.__struct_config__.tag, "out of the round"]
+
+
 def test_every_message_and_each_of_its_fields_is_named():
     for name, kind in KINDS.items():
         assert f"`{name}`" in PAGE

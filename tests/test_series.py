@@ -498,6 +498,7 @@ def test_sums_are_those_of_the_survivors_whoever_is_missing(guard):
     assert all(np.any(one.result().vector) for one in found)
 
 
+@pytest.mark.needs("ml-kem")
 @guards
 def test_series_agree_in_the_hybrid_way_as_well(guard):
     """Somebody drops out, and everybody prepares its masks."""

@@ -1,11 +1,13 @@
 """Several servers of one series, each reached by some clients, that follow one log stay one server."""
 
+from collections import ChainMap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.errors import ConfigError, MalformedMessage, OrderError
+from ccesa.errors import ConfigError, MalformedMessage, OrderError, OverlappingSums
 from ccesa.protocol.series import Series
 from series_rounds import GUARDS, SeriesPlay, task_of
 
@@ -34,10 +36,13 @@ class Replicas:
         owner = {client: self.every[reached[client % len(reached)]] for client in replies}
         for client, reply in replies.items():
             owner[client].receive(client, reply)
-        saved = {client: owner[client].taken(client) for client in replies}
+        saved = [
+            {client: one.taken(client) for client in replies if owner[client] is one} for one in self.every
+        ]
         totals = [None if one.total is None else one.total.copy() for one in self.every]
         for place, one in enumerate(self.every):
-            assert one.take_over(saved, sum_of(totals[:place] + totals[place + 1 :])) == []
+            others = dict(ChainMap(*saved[:place], *saved[place + 1 :]))
+            assert one.take_over(others, sum_of(totals[:place] + totals[place + 1 :])) == []
         ended = [one.close() for one in self.every]
         assert all(shown(one) == shown(ended[0]) for one in ended)
         self.sums |= {one.number: one for one in ended[0]}
@@ -119,3 +124,25 @@ def test_two_answers_that_do_not_go_together_are_reported():
     (fault,) = first.take_over({1: second.taken(1)})
     assert fault.client == 1
     assert first.taken(1) == b""
+
+
+def test_a_vector_that_two_have_taken_is_not_added_twice():
+    """Nothing has changed, of no round of the exchange: without that client's, the others' are taken."""
+    play = SeriesPlay(rounds=2)
+    replicas = Replicas(play, 2)
+    while replicas.every[0].masking is None:
+        replicas.exchange([0, 1])
+    first, second = replicas.every
+    task = task_of(first.masking)
+    requests = dict(first.open(task))
+    second.open(task)
+    for client, request in requests.items():
+        reply = play.clients[client].receive(request)
+        first.receive(client, reply)
+        if client == 1:
+            second.receive(client, reply)
+    before = [first.taken(client) for client in requests], first.total.copy()
+    with pytest.raises(OverlappingSums, match="client 1"):
+        first.take_over({1: second.taken(1)}, second.total.tobytes())
+    assert [first.taken(client) for client in requests] == before[0]
+    assert (first.total == before[1]).all()

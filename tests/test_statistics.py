@@ -158,6 +158,43 @@ def test_small_groups_are_left_out_by_each_site_for_itself():
     assert np.array_equal(nobody, schema.encode([]))
 
 
+@settings(max_examples=60)
+@given(st.data())
+def test_every_column_of_a_group_has_the_least_number_of_values_or_is_all_zeros(data):
+    schema = data.draw(schemas())
+    tally = tallied(schema, data.draw(rows_of(schema)))
+    for column in schema.numbers:
+        for cell, present in enumerate(tally.sums[column.name, "present"]):
+            numbers = [
+                number
+                for one in schema.quantities
+                if one.column == column.name
+                for number in tally.sums[one.key][cell * one.width : (cell + 1) * one.width]
+            ]
+            assert present >= schema.least_group or not any(numbers)
+
+
+def test_d4_one_value_in_a_group_of_five_is_not_published():
+    """Neither its count nor anything else: the vector is that of a group in which nobody has a value."""
+    schema = with_(least_group=5)
+    one, nobody = [bed(), *[bed(age=None)] * 4], [bed(age=None)] * 5
+    assert np.array_equal(schema.encode(one), schema.encode(nobody))
+    (group,) = schema.decode(schema.encode(one), 1).groups
+    measured = group.numbers["age"]
+    assert (group.records, measured.count, measured.missing, measured.mean) == (5, 0, 5, None)
+    assert not any(bin.count for bin in measured.histogram)
+    five = schema.decode(schema.encode([bed()] * 5), 1).groups[0].numbers["age"]
+    assert (five.count, five.mean) == (5, 50)
+
+
+def test_few_values_at_one_site_are_left_out_whatever_others_have():
+    """Nothing of the few is in the sum, so nothing of them is in the difference of two sums."""
+    schema = with_(least_group=3)
+    many, few = [bed(age=20)] * 3, [bed(age=90)] * 2 + [bed(age=None)] * 3
+    (group,) = schema.decode(summed(schema, [many, few]), 2).groups
+    assert (group.records, group.numbers["age"].count, group.numbers["age"].mean) == (8, 3, 20)
+
+
 def test_what_one_site_left_out_is_nowhere_in_its_vector():
     """Neither a total nor a number of records left out goes with it: it would be the small group's."""
     schema = with_(least_group=3)
@@ -229,6 +266,22 @@ def test_unknown_categories_are_one_group():
     rows = [bed(ward=ward) for ward in ("surgery", "Surgery", "icu", "missing", "other")]
     groups = SCHEMA.decode(SCHEMA.encode(rows), 1).groups
     assert Counter({one.key["ward"]: one.records for one in groups}) == {"surgery": 1, "other": 4}
+
+
+@pytest.mark.parametrize("text", ["Z\u00fcrich", "Zu\u0308rich"])
+@pytest.mark.parametrize("agreed", ["Z\u00fcrich", "Zu\u0308rich"])
+def test_an_accent_that_is_a_character_of_its_own_is_the_same_word(agreed, text):
+    """On both sides: in the schema, whose digest is the same, and in the table."""
+    column = Category(name="Spita\u0308ler", values=(agreed, "Bern"))
+    schema = Schema(name="x", least_group=1, group_by=("Spit\u00e4ler",), categories=(column,))
+    assert column == Category(name="Spit\u00e4ler", values=("Z\u00fcrich", "Bern"))
+    (group,) = schema.decode(schema.encode([{"Spit\u00e4ler": f" {text} "}]), 1).groups
+    assert group.key == {"Spit\u00e4ler": "Z\u00fcrich"}
+
+
+def test_two_values_that_differ_in_form_only_are_one_twice():
+    with pytest.raises(ConfigError, match="an entry is there twice"):
+        Category(name="town", values=("Z\u00fcrich", "Zu\u0308rich"))
 
 
 def test_quantiles_are_interpolated_within_their_bin():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine
 from ccesa.crypto import masks
 from ccesa.crypto import threads as side
 from ccesa.crypto.kernels import KERNELS, kernel
@@ -22,6 +23,8 @@ KEY = bytes(range(16))
 
 @pytest.fixture(params=KERNELS)
 def every_kernel(request, monkeypatch):
+    if request.param == "native":
+        machine.need("kernel")
     if KERNELS[request.param]() is None:
         pytest.skip("this machine cannot run it")
     monkeypatch.setenv("CCESA_KERNEL", request.param)

@@ -10,6 +10,7 @@ from second_replay import bytes_in, without_texts
 from test_vectors_refused import joined, outcome, server_of
 from vector_files import cases, load, refused
 
+pytestmark = pytest.mark.needs("ml-kem")
 HYBRID = AGREEMENTS["x25519-mlkem768"]
 FILES = ("hybrid_round", "hybrid_active_round")
 

@@ -25,7 +25,13 @@ PARTIES = {party["name"]: party for file in FILES for party in load(file, "parti
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")
 
 
-@pytest.mark.parametrize("section", second_replay.SECTIONS)
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(one, marks=[pytest.mark.needs("ml-kem")] * ("hybrid" in one))
+        for one in second_replay.SECTIONS
+    ],
+)
 def test_the_second_implementation_agrees(section):
     assert list(second_replay.differences([section])) == []
 

@@ -31,6 +31,7 @@ from cases import (
     rounds,
     sealing,
     series,
+    service,
     sharing,
     signatures,
     statistics,
@@ -67,6 +68,7 @@ FILES: dict[str, Callable[[], Case]] = {
     "quantizer.json": quantizer.make,
     "noise.json": noise.make,
     "statistics.json": statistics.make,
+    "service.json": service.make,
 }
 
 

@@ -17,7 +17,7 @@ from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer
-from ccesa.thresholds import HolderCounts, Majority, Threshold
+from ccesa.thresholds import Degree, HolderCounts, Majority, Threshold
 
 #: Version of the wire format. Parties with different versions refuse each other's configurations by name.
 VERSION: Final = 2
@@ -203,7 +203,30 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             )
         )
 
-    def largest_threshold(self, degree: int) -> int:
+    def can_share(self, degree: Degree) -> Any:
+        """Tell whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.
+
+        Args:
+            degree: How many neighbours the client has, or an array of such numbers.
+        """
+        t, holders = self.threshold.of(degree), degree + 1
+        shared = (t <= self.largest_threshold(degree)) & (holders < 2 * t)
+        return (degree >= 1) & (holders <= MAX_HOLDERS) & shared
+
+    def needed(self, roster: int = 0) -> int:
+        """Return the fewest clients that have to be there for a round to succeed, if none of them leaves.
+
+        With fewer, everyone has too few neighbours to share with. Where degrees vary it is about a client of
+        the mean degree.
+
+        Args:
+            roster: The fewest with which a client starts; a charter says so.
+        """
+        sizes = range(max(self.min_survivors, roster), self.clients)
+        enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))
+        return next(enough, self.clients)
+
+    def largest_threshold(self, degree: Degree) -> Degree:
         """Return the largest t_i with which a client can take part.
 
         Everyone who holds a share counts; where neighbours have to confirm, only they do.

@@ -31,6 +31,7 @@
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate
+from traceback import format_exception_only
 from typing import Any, TypeVar
 
 from ccesa.evidence import Evidence, Naming, by_id
@@ -60,6 +61,18 @@ def without_frames(error: Error) -> Error:
     """Return the error without traceback and causes, whose frames hold on to states: it may be kept."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+def own_failure(error: BaseException) -> "VectorError":
+    """Return what a caller's own function raised, and in which line, as an error that holds on to nothing."""
+    if isinstance(error, CcesaError):
+        return VectorError(shown(str(error), 300))
+    said = shown(format_exception_only(error)[-1].strip(), 300)  # which also stands errors without a text
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = f" ({shown(last.tb_frame.f_code.co_filename)}, line {last.tb_lineno})" if last else ""
+    return VectorError(f"the site's own function failed: {said}{place}")
 
 
 class CcesaError(Exception):
@@ -172,7 +185,7 @@ class OrderError(UsageError):
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``Server.merge`` for a sum with clients in it that are in this server's sum already.
+    """Raised by ``merge`` and ``take_over`` for a sum of clients that are in this server's sum already.
 
     To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
     sum is merged, the clients that only it contains count as dropped out.

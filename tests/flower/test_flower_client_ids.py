@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
-from ccesa.flower import secure_mod
+from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both.introduction import client_of, introduce
 from ccesa.identity import Identity
 from ccesa.simulate.enrolment import chartered
-from flower_grid import MemoryGrid, make_app, number, step_of
-from flower_rounds import NODES, assert_mean, enrol, one_round, with_charter
+from flower_grid import DROP, MemoryGrid, make_app, new_model, number, step_of
+from flower_rounds import NODES, assert_mean, enrol, messages, one_round, with_charter
 
 IDENTITY = Identity.new()
 IDENTITIES = [IDENTITY, Identity.new(), Identity.new()]
@@ -89,3 +89,54 @@ def test_nodes_that_are_turned_away_for_one_reason_are_one_line(tmp_path, said):
     assert_mean(one_round(grid, charter=charter), number(NODES))
     (line,) = [line for line in said if "not among the members" in line]
     assert "3 nodes (1007, 1008, 1009)" in line
+
+
+def restarted(tmp_path, faults=lambda step, node, count: None):
+    """Six sites, and a seventh node with the identity of 1002: its SuperNode was started again."""
+    charter, configs = enrol(tmp_path, NODES)
+    configs[1001 + NODES] = {**configs[1002], "ccesa-memory": str(tmp_path / "again")}
+    return charter, MemoryGrid(make_app(), NODES + 1, node_configs=configs, faults=faults)
+
+
+def ask(secure, grid, nodes, gone=(), training=0):
+    """One more round of a training, whose model changes; those that are gone are asked and do not count."""
+    model = {name: value + training for name, value in new_model().items()}
+    every = [one for one in messages(grid, model) if one.metadata.dst_node_id in nodes]
+    [reply] = secure.send_and_receive(every, timeout=3600.0)
+    assert_mean(reply, [node for node in nodes if node not in gone], model)
+
+
+def test_a_node_that_was_started_again_takes_the_place_of_its_dead_former_self(tmp_path, said):
+    """Flower takes a dead node for online until its heartbeat has been missing for a while."""
+    dead = set()
+    charter, grid = restarted(tmp_path, lambda step, node, count: DROP if node in dead else None)
+    secure, old, new = SecureGrid(grid, charter=charter), number(NODES), 1001 + NODES
+    ask(secure, grid, old)
+    dead.add(1002)
+    ask(secure, grid, [*old, new], gone=dead, training=1)
+    assert any(f"node {new} takes the place of node 1002" in line for line in said)
+    before = len(grid.steps(1002))
+    ask(secure, grid, [*old, new], gone=dead, training=2)
+    assert len(grid.steps(1002)) == before  # nobody waits for the dead one
+
+
+def test_of_two_nodes_that_both_answer_the_later_one_keeps_the_place(tmp_path, said):
+    """They do not take turns: the one that gave its place up is not asked again while the other is there."""
+    charter, grid = restarted(tmp_path)
+    secure, old, new = SecureGrid(grid, charter=charter), number(NODES), 1001 + NODES
+    ask(secure, grid, old)
+    for training in range(1, 4):
+        ask(secure, grid, [*old, new], gone={1002}, training=training)
+    assert grid.steps(1002).count("introduce") == 1
+    assert grid.steps(new).count("introduce") == 1
+    assert sum("takes the place" in line for line in said) == 1
+
+
+def test_the_former_node_is_asked_again_when_its_successor_is_gone(tmp_path):
+    charter, grid = restarted(tmp_path)
+    secure, old, new = SecureGrid(grid, charter=charter), number(NODES), 1001 + NODES
+    ask(secure, grid, old)
+    ask(secure, grid, [*old, new], gone={1002}, training=1)
+    del grid.contexts[new]
+    ask(secure, grid, old, training=2)
+    assert grid.steps(1002).count("introduce") == 2

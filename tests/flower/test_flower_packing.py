@@ -189,8 +189,25 @@ def test_clipped_values_are_counted():
     reply = Reply(arrays={"w": np.array([3.0, -9.0, 1.0, 2.0])}, metrics={}, weight=65536)
     vector, clipped = Packing(make_terms(), model).pack(reply)
     assert clipped == 2
-    found = Packing(make_terms(clients=5), model).unpack(vector, 1).arrays["w"]
-    np.testing.assert_allclose(found, [2.0, -2.0, 1.0, 2.0], atol=1e-7)
+    average = Packing(make_terms(clients=5), model).unpack(vector, 1)
+    np.testing.assert_allclose(average.arrays["w"], [2.0, -2.0, 1.0, 2.0], atol=1e-7)
+    assert (average.clipped, average.clipped_values) == (1, 2)
+
+
+@given(
+    st.lists(st.lists(st.floats(-9, 9), min_size=40, max_size=40), min_size=1, max_size=20),
+    st.sampled_from([8, 16, 32]),
+    st.integers(0, 3),
+)
+def test_the_sum_says_how_many_values_were_clipped_on_how_many_nodes(rows, bits, silent):
+    model = {"w": np.zeros(40)}
+    packing = Packing(make_terms(clients=len(rows) + silent + 2, field_bits=bits), model)
+    replies = [Reply(arrays={"w": np.array(row)}, metrics={}, weight=1.0) for row in rows]
+    vectors = [*(packing.pack(reply)[0] for reply in replies), *[packing.nothing()] * silent]
+    average = packing.unpack(sum(vectors), len(vectors))
+    beyond = [sum(abs(value) > 2.0 for value in row) for row in rows]
+    assert (average.clipped, average.clipped_values) == (sum(map(bool, beyond)), sum(beyond))
+    assert average.nothing == silent
 
 
 @pytest.mark.parametrize("weight", [-1, -1e-300, float("nan"), float("inf"), -float("inf")])

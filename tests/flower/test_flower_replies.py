@@ -115,6 +115,27 @@ def test_whether_the_weight_is_within_the_bound_is_not_seen_from_a_single_node(s
     assert any(f"{over} nodes have more than max_weight = 128" in line for line in said)
 
 
+def test_clipping_is_said_by_the_server_and_not_seen_from_a_single_node(said):
+    """A mean that is off by more than rounding allows must not look exact."""
+
+    def train(node, model):
+        arrays, metrics = trained(node, model)
+        return {name: value + 50.0 * (node in (1002, 1004)) for name, value in arrays.items()}, metrics
+
+    grid = MemoryGrid(make_app(train), NODES)
+    one_round(grid, clip=4.0)
+    assert_all_look_alike(grid)
+    values = sum(value.size for value in new_model().values())
+    [line] = [line for line in said if f"changed values by more than clip = 4: {2 * values} values" in line]
+    assert f"2 of {NODES} nodes" in line
+    assert any("clipping moves some by more" in line for line in said)
+
+
+def test_without_clipping_nothing_is_said_of_it(said):
+    one_round(MemoryGrid(make_app(), NODES))
+    assert not any("clipping" in line or "changed values" in line for line in said)
+
+
 def test_a_huge_bound_for_weights_does_not_single_out_the_largest(said):
     """All others would round to nothing, and the sum would be the largest node's own change."""
     train = with_metrics(**{"num-examples": lambda node: 2**20 if node == 1003 else 1})
@@ -271,7 +292,7 @@ def test_an_app_without_a_reply(said):
     assert_contributes_nothing(make_app(mods=[nothing]), "the app gave no reply", said)
 
 
-@pytest.mark.parametrize("kind", [ValueError, MemoryError, ZeroDivisionError])
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, ZeroDivisionError, SystemExit])
 def test_an_exception_of_the_app(kind, said):
     def train(node, model):
         if node == 1003:

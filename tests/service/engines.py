@@ -108,6 +108,7 @@ class Hub:
         self.presence = presence = Presence(made, store, lambda: world.now)
         self.coordinator, meters = Recorded(), Meters()
         agenda = Agenda(made, store, self.coordinator)
+        agenda.start(world.now)
         records = Records(made, store, agenda, presence, meters)
         leader = Leader(made, store, agenda, records, presence, meters, name)
         self.engine = Engine(
@@ -127,7 +128,7 @@ class Hub:
         self.world.saw(view)
 
     def turn(self, *batch: Handed) -> None:
-        for client in range(CLIENTS):
+        for client in self.world.here:
             self.presence.heard(client)
         self.engine._turn(list(batch))
 
@@ -138,6 +139,8 @@ class World:
     def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2) -> None:
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
+        #: Clients that are there: heard from, and answering.
+        self.here = set(range(CLIENTS))
         #: Every request that any hub has shown, by series, exchange and client.
         self.requests: dict[tuple[int, int, int], bytes] = {}
         #: Clients that were told that their vector has come, by series and exchange.
@@ -222,7 +225,7 @@ class World:
 
     def go_on(self, place: int, chance: float = 0.5) -> None:
         """A hub has a turn, in which some clients come to it; it dies if it is killed in it."""
-        clients = [one for one in range(CLIENTS) if self.random.random() < chance]
+        clients = [one for one in sorted(self.here) if self.random.random() < chance]
         self.now += self.random.uniform(0.01, 0.5)
         hub = self.hubs[place]
         try:

@@ -13,21 +13,10 @@ from urllib.parse import quote
 
 import pytest
 
+import machine
+
 _FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB", "max_connections": "60"}
 _QUIET = {"listen_addresses": "", "logging_collector": "off", "autovacuum_naptime": "5s"}
-
-
-def binaries() -> Path:
-    """The folder of the newest version that is installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if found:
-        return found[-1].parent
-    if os.environ.get("CCESA_WITHOUT_POSTGRES"):
-        pytest.skip("CCESA_WITHOUT_POSTGRES is set")
-    pytest.fail(
-        "there is no PostgreSQL in /usr/lib/postgresql: .ci/packages installs it, "
-        "or set CCESA_WITHOUT_POSTGRES to go without"
-    )
 
 
 def _unprivileged() -> dict[str, object]:
@@ -51,7 +40,7 @@ class Server:
     """A server that can be stopped, killed and started again with what it has on its disk."""
 
     def __init__(self) -> None:
-        self._binaries = binaries()
+        self._binaries = Path(machine.need("postgresql"))
         self.folder = Path(tempfile.mkdtemp(prefix="ccesa-pg-"))  # short: it is a socket's name
         self._process: subprocess.Popen[bytes] | None = None
         self._names = count()

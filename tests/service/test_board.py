@@ -4,6 +4,9 @@ import asyncio
 import gc
 import threading
 
+import pytest
+
+from ccesa.errors import OrderError
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
 from ccesa.service.hub import agenda
@@ -57,6 +60,15 @@ def answered() -> RoundRow:
         total=bytes(4 * WORDS),
         metrics={},
     )
+
+
+def test_a_hub_that_has_shown_nothing_yet_says_so(tmp_path):
+    async def use(board):
+        for look in (lambda: board.view, board.status):
+            with pytest.raises(OrderError, match="the hub has shown nothing yet"):
+                look()
+
+    on_board(tmp_path, use)
 
 
 def test_a_task_that_many_fetch_is_in_memory_once(tmp_path):

@@ -308,23 +308,3 @@ def test_the_federation_of_the_page_can_be_run_by_its_hub(hospitals, tmp_path):
     assert (found.clients, found.guard, found.form.length(b"")) == (30, "active", 12)
     assert found.origins == ("https://hub.example",)
     assert found.charter.expires > ccesa.charter.toml.seconds(date(2099, 1, 1))
-
-
-# ---------------------------------------------------------------- what tests need of the machine
-
-
-def packages(*arguments: str, **environment: str) -> str:
-    """What .ci/packages says where no program is found; it never fails by itself."""
-    command = [shutil.which("bash"), str(ROOT / ".ci" / "packages"), *arguments]
-    done = subprocess.run(command, env={"PATH": "/nowhere"} | environment, capture_output=True, text=True)
-    assert done.returncode == 0
-    return done.stderr
-
-
-def test_what_is_missing_is_said_and_not_fatal():
-    assert "missing: chromium" in packages("--check")
-    assert "only checked" in packages("--check")
-    assert "there is no apt-get here" in packages()
-    assert "CCESA_WITHOUT_CHROMIUM=1" in packages()
-    without = {f"CCESA_WITHOUT_{name}": "1" for name in ("CHROMIUM", "POSTGRES", "NODE")}
-    assert packages(**without) == ""

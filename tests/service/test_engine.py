@@ -14,6 +14,7 @@ from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Taken
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Arrays, Statistics, Words
+from ccesa.service.hub import agenda
 from ccesa.service.hub.agenda import Agenda, value_of
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.leader import Leader
@@ -47,16 +48,16 @@ class Process:
         self.presence = Presence(federation, store)
         self.view = self.status = None
         meters = Meters()
-        agenda = Agenda(federation, store, questions or Questions("test"))
-        records = self.records = Records(federation, store, agenda, self.presence, meters)
-        leader = Leader(federation, store, agenda, records, self.presence, meters, name)
+        asked = Agenda(federation, store, questions or Questions("test"))
+        records = self.records = Records(federation, store, asked, self.presence, meters)
+        leader = Leader(federation, store, asked, records, self.presence, meters, name)
         self.engine = Engine(
             federation,
             store,
             leader=leader,
             records=records,
             presence=self.presence,
-            showing=Showing(federation, store, agenda, self.presence, leader),
+            showing=Showing(federation, store, asked, self.presence, leader),
             publish=self.publish,
             meters=meters,
             name=name,
@@ -410,8 +411,9 @@ def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
 
 
 @pytest.mark.parametrize("least", [3, 6])
-def test_who_is_here_and_never_answers_is_not_waited_for_in_every_round(tmp_path, least):
+def test_who_is_here_and_never_answers_is_not_waited_for_in_every_round(tmp_path, monkeypatch, least):
     """Unless there are too few others: with all six needed, all six are asked."""
+    monkeypatch.setattr(agenda, "REST", 0.01)
     made = federation(rounds=6, least=least, after=0.2, vector_after=0.2, deadline=0.3, vector_deadline=0.3)
     store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
     hub = Process(made, store)

@@ -10,6 +10,8 @@ import pytest
 
 import commands
 from ccesa import Admission, Identity, Ledger, Member
+from ccesa.cli.join import _counted
+from ccesa.errors import VectorError
 from ccesa.statistics import Schema, read_csv
 from processes import free_ports
 
@@ -85,6 +87,17 @@ def test_a_table_with_other_columns_is_refused_before_anybody_counts_on_it(tmp_p
     (tmp_path / "data" / "north.csv").write_text("ward,sex\nsurgery,f\n")
     said = hospitals.join("north").communicate(timeout=60)[1]
     assert said == "ccesa: data/north.csv, line 1, column 'age': there 0 times, and once is expected\n"
+
+
+def test_no_record_is_looked_at_before_a_site_takes_part(tmp_path):
+    """With noise, that a site is there must not depend on what its table says."""
+    hospitals = Hospitals(tmp_path, (EXAMPLE / "schema.toml").read_text())
+    table = tmp_path / "data" / "north.csv"
+    header, *_ = table.read_text().splitlines()
+    table.write_text(f"{header}\nno record at all\n")
+    contribute = _counted(table, tmp_path / "charter.toml")
+    with pytest.raises(VectorError, match="line 2, expected"):
+        list(contribute(hospitals.schema, 0))
 
 
 @pytest.mark.service

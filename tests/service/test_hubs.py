@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service.errors import Unavailable
+from ccesa.service import Federation, Hub
+from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
 from ccesa.service.store import open_store, postgres, replies
 from engines import LONG, Killed, World, check, copied, federation
@@ -202,6 +203,31 @@ def test_an_engine_that_has_ended_leaves_nobody_waiting(world, monkeypatch):
     assert world.receipts == {"again": 6}
 
 
+def test_a_hub_ends_with_the_failure_of_its_engine(tmp_path, monkeypatch):
+    """Whatever its engine dies of, `serve` says so: whoever started it would take a plain end for the end."""
+    file = tmp_path / "federation.toml"
+    file.write_text(
+        """
+        name = "a test"
+        rounds = 1
+        round = {clients = 4}
+        form = {type = "words", words = 3}
+        [hub]
+        store = "sqlite:///a.db"
+        listen = "127.0.0.1:0"
+        operate = "127.0.0.1:0"
+        """
+    )
+
+    def broken(*_):
+        raise ZeroDivisionError("nobody expected this")
+
+    monkeypatch.setattr(engine.Engine, "_turn", broken)
+    with pytest.raises(EngineFailed, match="nobody expected this") as failure:
+        Hub(Federation.load(file)).serve()
+    assert isinstance(failure.value.__cause__, ZeroDivisionError)
+
+
 def test_what_another_hub_put_first_is_the_task(world):
     """A coordinator may not say the same twice; what sites are asked is what the store has."""
     one, other = (hub.engine._leader._agenda for hub in world.hubs)
@@ -285,14 +311,14 @@ def test_a_hub_whose_store_was_away_at_the_end_hears_of_the_end_all_the_same(wor
     follower.engine._leader._until = 0.0
     until(world, lambda: world.hubs[0].store.series().over, hubs=(0,))
     away = [True]
-    rounds = follower.store.store.rounds
+    rounds = follower.store.store.rounds_besides
 
     def gone(*args, **options):
         if away:
             raise Unavailable("away")
         return rounds(*args, **options)
 
-    follower.store.store.rounds = gone
+    follower.store.store.rounds_besides = gone
     follower.turn()
     assert follower.engine.trouble == "away"
     away.clear()

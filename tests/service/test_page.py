@@ -1,5 +1,6 @@
 """The operator's page in a real browser: it follows the hub, acts with the token, and runs nobody's text."""
 
+import re
 import time
 
 import msgspec
@@ -81,6 +82,18 @@ def test_a_lost_connection_is_said_and_mended(browser, desk):
         shown.wait("#state", "Paused")
         shown.wait("#reason", "the disk is full")
         assert shown.page.locator("#banner").is_hidden()
+
+
+def test_what_holds_a_federation_up_is_a_banner(browser, desk):
+    """The reason, since when, and what to do; nothing where all is well."""
+    with served(desk) as serving, opened(browser, serving.url) as shown:
+        assert shown.page.locator("#held").is_hidden()
+        reason, advice = "4 of 6 are here, 5 are needed", "Start the sites that are missing: clinic-02."
+        desk.put(state="gathering", reason=reason, since=time.time() - 90, advice=advice)
+        shown.wait("#held", reason)
+        assert re.fullmatch(rf"{reason}\n\nSince \d\d:\d\d\. {re.escape(advice)}", shown.text("#held"))
+        desk.put(state="running", reason="", since=0.0, advice="")
+        shown.page.locator("#held").wait_for(state="hidden")
 
 
 def test_actions_need_the_token_and_a_yes(browser, desk):

@@ -1,5 +1,6 @@
 """A participant without a network: whole federations under both guards, faults, kills and new starts."""
 
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -8,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.errors import ConfigError, FaultyServer, OrderError
+from ccesa.errors import ConfigError, FaultyServer, OrderError, VectorError
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
 from ccesa.service.participant.site import Site
+from ccesa.service.participant.taking import Taking
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
 from rounds import charter, identity
@@ -242,10 +244,21 @@ class Broken(Exception):
     pass
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise Broken("there are no words")
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         (lambda task, number: 1 / 0, "the site's own function failed: ZeroDivisionError"),
+        (lambda task, number: sys.exit(0), "the site's own function failed: SystemExit"),
+        (lambda task, number: throw(Mute()), "the site's own function failed: "),
         (lambda task, number: np.zeros(4, np.uint16), "4"),
         (lambda task, number: None, ""),
         (lambda task, number: "text", ""),
@@ -273,6 +286,14 @@ def test_a_strict_site_ends_with_the_failure_of_its_function():
 
     players[0].changed(contribute=contribute, strict=True)
     with pytest.raises(Broken):
+        play(hub, players)
+
+
+def test_a_strict_site_whose_function_exits_does_not_end_well():
+    """Whoever starts it again on failure has to see one."""
+    hub, players = federation("curious")
+    players[0].changed(contribute=lambda task, number: sys.exit(0), strict=True)
+    with pytest.raises(VectorError, match="failed: SystemExit: 0"):
         play(hub, players)
 
 
@@ -409,6 +430,14 @@ def test_a_result_that_is_none_is_an_error_by_name(said):
 
 
 # What a site brings
+
+
+def test_a_site_that_was_never_told_which_client_it_is_makes_no_client(monkeypatch):
+    hub = PlayedHub("curious", rounds=1)
+    player = Played(hub, 0, strict=True)
+    monkeypatch.setattr(Taking, "_is_out", lambda *_: False)
+    with pytest.raises(ConfigError, match="does not know which client it is"):
+        play(hub, [player])
 
 
 def test_what_does_not_go_together():

@@ -506,6 +506,7 @@ def test_the_function_that_a_command_names(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     Path("own_site.py").write_text("def contribute(task, number): return task\nplain = 3\n")
     Path("own_broken.py").write_text("def contribute(:\n")
+    Path("own_script.py").write_text("raise SystemExit(0)\n")
     Path("own_needy.py").write_text("import never_installed\n")
     assert imported("own_site:contribute")(b"x", 0) == b"x"
     for name, why in (
@@ -517,6 +518,7 @@ def test_the_function_that_a_command_names(tmp_path, monkeypatch):
         ("own_nowhere:contribute", "cannot import 'own_nowhere'"),
         ("own_needy:contribute", "cannot import 'own_needy': No module named 'never_installed'"),
         ("own_broken:contribute", "own_broken.py, line 1"),
+        ("own_script:contribute", "'own_script' ends the process when it is imported"),
     ):
         with pytest.raises(ConfigError, match=why):
             imported(name)

@@ -14,7 +14,7 @@ import pytest
 from ccesa import files
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.errors import Forgotten, Unavailable
-from ccesa.service.store import Store, open_store, postgres, schema, sqlite
+from ccesa.service.store import Store, open_store, postgres, sqlite
 from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
 
 
@@ -527,14 +527,6 @@ def test_hubs_that_are_alive_the_leader_first(store):
 def test_other_databases_are_refused(url):
     with pytest.raises(ConfigError, match=r"sqlite:///file or postgresql"):
         open_store(url)
-
-
-def test_tables_of_another_version_are_refused(database_url, monkeypatch):
-    open_store(database_url).close()
-    monkeypatch.setattr(schema, "VERSION", b"2")
-    for create in (False, True):
-        with pytest.raises(ConfigError, match="tables of version 1, this ccesa those of 2"):
-            open_store(database_url, create=create)
 
 
 def test_nothing_is_made_where_that_is_not_wished_for(database_url, tmp_path):

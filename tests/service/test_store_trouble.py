@@ -8,7 +8,6 @@ import traceback
 
 import pytest
 
-import postgres as postgres_binaries
 from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
 from ccesa.service.store import open_store, postgres, replies, sqlite
@@ -209,13 +208,3 @@ def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up(postgres_url, 
     assert other.exchanges(1)[0].closed == 2.0
     still.close()
     other.close()
-
-
-def test_without_binaries_a_test_fails_and_says_why(monkeypatch):
-    monkeypatch.setattr(postgres_binaries.Path, "glob", lambda *_: iter(()))
-    monkeypatch.delenv("CCESA_WITHOUT_POSTGRES", raising=False)
-    with pytest.raises(pytest.fail.Exception, match=r"\.ci/packages"):
-        postgres_binaries.binaries()
-    monkeypatch.setenv("CCESA_WITHOUT_POSTGRES", "1")
-    with pytest.raises(pytest.skip.Exception):
-        postgres_binaries.binaries()

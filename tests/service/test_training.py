@@ -4,6 +4,8 @@ import importlib.util
 import threading
 from pathlib import Path
 
+import pytest
+
 from browser import chromium, opened
 from ccesa.service.store import open_store
 
@@ -26,6 +28,7 @@ class Looking:
             self.found = [shown.text("h1"), "2 of 2" in shown.text("#figures"), shown.is_clean()]
 
 
+@pytest.mark.needs("chromium")
 def test_sites_train_through_a_round_that_is_lost(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("training", PATH)
     training = importlib.util.module_from_spec(spec)

@@ -4,8 +4,6 @@ import contextlib
 import functools
 import http.server
 import json
-import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import pytest
 
+import machine
 from browser import chromium
 
 PACKAGE = Path(__file__).parents[2] / "clients" / "typescript"
@@ -42,7 +41,7 @@ class Node:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [shutil.which("node") or "node", str(built("build/test/runner-node.js"))],
+            [machine.need("node"), str(built("build/test/runner-node.js"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -89,10 +88,7 @@ def unmistaken(answer: Any) -> Any:
 
 def built(name: str) -> Path:
     """Return a file of the package that make has built."""
-    if os.environ.get("CCESA_WITHOUT_NODE"):
-        pytest.skip("CCESA_WITHOUT_NODE is set")
-    if shutil.which("node") is None:
-        pytest.fail("no node: sudo .ci/packages, or set CCESA_WITHOUT_NODE=1 to do without")
+    machine.need("node")
     path = PACKAGE / name
     if not path.exists():
         pytest.fail(f"{path} is not there: make client builds it")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import httpx
 import numpy as np
 from playwright.sync_api import BrowserContext, Page
 
+import machine
 from ccesa.service.federation import Federation
 from ccesa.service.participant.driver import Participant
 from ccesa.service.store import open_store
@@ -154,7 +154,7 @@ class NodeSite:
     def __init__(self, hub: Hub, client: int, **options: Any) -> None:
         told = {**hub.told(client), "memory": str(hub.folder / f"memory-{client}"), **options}
         self._process = subprocess.Popen(
-            [shutil.which("node") or "node", str(built("build/test/service/site-node.js"))],
+            [machine.need("node"), str(built("build/test/service/site-node.js"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,10 +1,10 @@
 """The package's own tests, which ``npm test`` runs, file by file; vectors have a test of their own."""
 
-import shutil
 import subprocess
 
 import pytest
 
+import machine
 from runners import PACKAGE, built
 
 FILES = sorted(path.stem for path in (PACKAGE / "test").glob("*.test.ts") if path.name != "vectors.test.ts")
@@ -13,7 +13,7 @@ FILES = sorted(path.stem for path in (PACKAGE / "test").glob("*.test.ts") if pat
 @pytest.mark.parametrize("name", FILES)
 def test_a_file(name: str):
     script, seeded = built(f"build/test/{name}.js"), built("build/test/seeded.js")
-    command = [str(shutil.which("node")), "--import", seeded.as_uri(), str(script)]
+    command = [machine.need("node"), "--import", seeded.as_uri(), str(script)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE, timeout=300)
     assert done.returncode == 0, failures(done.stdout) or done.stderr[-2000:]
 

@@ -212,6 +212,7 @@ def test_phones_find_the_page_by_its_code():
         qr.code("x" * 107)
 
 
+@pytest.mark.needs("node")
 def test_the_page_has_the_types_that_it_says():
     command = [str(PACKAGE / "node_modules" / ".bin" / "tsc"), "-p", str(DEMO.parent)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -2,10 +2,10 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
+import machine
 from runners import PACKAGE, built
 
 BLOCKS = re.findall(r"```ts\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
@@ -34,7 +34,7 @@ def test_the_code_compiles(tmp_path: Path):
     }
     (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
     compiler = PACKAGE / "node_modules" / "typescript" / "bin" / "tsc"
-    command = [str(shutil.which("node")), str(compiler), "-p", str(tmp_path)]
+    command = [machine.need("node"), str(compiler), "-p", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout == ""
     assert len(BLOCKS) == 4

@@ -69,6 +69,7 @@ def _mechanisms() -> list[Case]:
         _numbers(850, 11, 262144, 28918, 21, -128.0),
         _numbers(30, 64, 10200, 1070, 10, "-inf", against="lies"),
         _numbers(80, 2**20, 262144, 8871, 12, -60.5),
+        _numbers(14, 8, 17992, 970, 4, -40.0),
     ]
 
 
@@ -251,6 +252,7 @@ def _inputs(good: list[Case]) -> list[tuple[int, str, list[Any]]]:
         (0, "in two arrays", [[0.5, 0.25], [[0.1, 0.2, 0.3], [-0.1, -0.2, -0.3]]]),
         (1, "in two passes, in several words", [[0.01 * (k + 1) * (-1) ** k for k in range(11)]]),
         (2, "rounded up almost everywhere, so that it is shortened", [halves]),
+        (4, "draws that do not fit their fields", [[0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8]]),
         (0, "NaN", [["nan", 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]),
         (0, "infinity", [["inf", 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]),
         (0, "a value too few", [[0.0] * 7]),

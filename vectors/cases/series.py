@@ -156,11 +156,19 @@ def _ended(ended: Ended) -> Case:
 def _refused(scene: Scene) -> list[Case]:
     stride = guard_named(scene.plan.config.guard).stride
     masking = next(place for place, one in enumerate(scene.history) if _has_vector(one[1]))
-    return [
-        _tried(scene, after, reason, steps)
-        for after, cases in ((stride, _wrong(scene, stride)), (masking, _masking(scene, masking)))
-        for reason, steps in cases.items()
-    ]
+    cases = (0, _at_first(scene)), (stride, _wrong(scene, stride)), (masking, _masking(scene, masking))
+    return [_tried(scene, after, reason, steps) for after, found in cases for reason, steps in found.items()]
+
+
+def _at_first(scene: Scene) -> dict[str, Steps]:
+    """Give what a client that has answered nothing yet is asked."""
+    first = scene.plan.config
+    if not first.number:
+        return {}
+    below = msgspec.structs.replace(first, number=first.number - 1)
+    number = below.number.to_bytes(4, "little")
+    asked = m.AdvertiseRequest(context=below.context, client=WHO, number=number)
+    return {"a number below the first": [envelope.pack([asked.encode()]), scene.history[0][0]]}
 
 
 def _wrong(scene: Scene, first: int) -> dict[str, Steps]:

@@ -63,6 +63,8 @@ def encoded(point: Point) -> bytes:
 
 BASE = on_curve(4 * pow(5, -1, P) % P)
 EIGHTH = on_curve(_Y8)
+#: A key whose y, which is 2, belongs to no point: (y^2 - 1) / (d y^2 + 1) has no root.
+NO_POINT = (2).to_bytes(32, "little")
 #: All eight points of small order.
 SMALL = [times(k, EIGHTH) for k in range(8)]
 
@@ -127,7 +129,11 @@ def _keys() -> list[Case]:
         **{f"y = p + {k}, not reduced": (P + k).to_bytes(32, "little") for k in (2, 18)},
         "y = p + 3, not reduced, the other sign": (P + 3 + 2**255).to_bytes(32, "little"),
     }
-    good = {"an honest key": identity("0").public, "a key with a part of order 8": encoded(_mixed()[1])}
+    good = {
+        "an honest key": identity("0").public,
+        "a key with a part of order 8": encoded(_mixed()[1]),
+        "no point of the curve has this y": NO_POINT,
+    }
     return [
         *({"name": name, "public": key} for name, key in good.items()),
         *({"name": name, "public": key, "error": "ConfigError"} for name, key in bad.items()),
@@ -166,7 +172,14 @@ def _signatures() -> list[Case]:
         mixed,
         *_searched(ordinary, mixed, plain=False),
     )
-    return [_case(name, *case) for name, case in found.items()]
+    return [*(_case(name, *case) for name, case in found.items()), _under_no_point(text)]
+
+
+def _under_no_point(text: bytes) -> Case:
+    """Return a signature by an honest key that is shown with a key that is no point."""
+    name = "an honest one, under a key whose y belongs to no point"
+    case: Case = {"name": name, "public": NO_POINT, "text": text, "signature": identity("0").sign(text)}
+    return {**case, "fits": {"plain": False, "cofactor": False}, "error": _refusal(case)}
 
 
 def _searched(sign: Callable[[bytes], bytes], public: Point, plain: bool = True) -> tuple[bytes, bytes]:
@@ -181,8 +194,14 @@ def _searched(sign: Callable[[bytes], bytes], public: Point, plain: bool = True)
 def _case(name: str, public: Point, text: bytes, signature: bytes) -> Case:
     case: Case = {"name": name, "public": encoded(public), "text": text, "signature": signature}
     case["fits"] = _fits(public, signature, text)
+    error = _refusal(case)
+    return {**case, "error": error} if error else case
+
+
+def _refusal(case: Case) -> str:
+    """Return the name of the refusal of a signature; nothing if it verifies."""
     try:
-        primitives.verify(encoded(public), signature, text)
+        primitives.verify(case["public"], case["signature"], case["text"])
     except primitives.BadSignature as error:
-        case["error"] = type(error).__name__
-    return case
+        return type(error).__name__
+    return ""

@@ -63,6 +63,18 @@ CROSSED: Case = {
     "numbers": [{"name": "age", "lower": 0.0, "upper": 3.0, "measures": ["sum"]}],
     "categories": [WARD, SEX],
 }
+#: In no Normalization Form C: letters with marks of their own, a sign for a letter, parts of a syllable. The
+#: ligature in the end stays: Form C changes nothing that only looks alike.
+DECOMPOSED: Case = {
+    "name": "Spita\u0308ler",
+    "least_group": 1,
+    "group_by": ["Ort e\u0301"],
+    "missing": ["fe\u0301hlt"],
+    "numbers": [{"name": "Gro\u0308\u00dfe", "lower": 0.0, "upper": 9.0}],
+    "categories": [
+        {"name": "Ort e\u0301", "values": ["Zu\u0308rich", "\u212b", "\u1112\u1161\u11ab", "\ufb01n"]},
+    ],
+}
 GOOD = [
     SMALL,
     WHOLE,
@@ -73,6 +85,7 @@ GOOD = [
     {**LARGE, "max_records": 2},
     {**NOISY, "max_records": 2**30},
     {"name": "the other zero", "numbers": [{**AGE, "lower": -0.0}]},
+    DECOMPOSED,
 ]
 
 
@@ -156,6 +169,8 @@ def _bad_schemas() -> list[Case]:
         {"categories": [{**SEX, "values": []}]},
         {"categories": [named]},
         {"categories": [{**SEX, "values": ["f", "f"]}]},
+        {"categories": [{**SEX, "values": ["\u00e9", "e\u0301"]}]},
+        {"missing": ["\u00e9"], "categories": [{**SEX, "values": ["e\u0301"]}]},
         {"categories": [{**SEX, "values": ["f", "other"]}]},
         {"categories": [{**SEX, "values": ["f", "missing"]}]},
         {"categories": [{**SEX, "values": ["f "]}]},
@@ -236,13 +251,36 @@ ROWS = _rows(
 )
 
 
+def _places() -> list[Case]:
+    """Return records with the same words in several forms, and with others that only look alike."""
+    words = [
+        *("Zu\u0308rich", "Z\u00fcrich", "\u2000Z\u00fcrich\u2001", "z\u00fcrich", "Zurich"),
+        *("\u212b", "A\u030a", "\u00c5", "\ud55c", "\u1112\u1161\u11ab"),
+        *("\ufb01n", "fin", "f\u00e9hlt", "fe\u0301hlt", "Ort \u00e9"),
+    ]
+    sizes = ["1", "f\u00e9hlt", " fe\u0301hlt "]
+    return [{"Gr\u00f6\u00dfe": sizes[k % 3], "Ort \u00e9": word} for k, word in enumerate(words)]
+
+
 def _tables() -> list[tuple[int, str, list[Case]]]:
+    rare = _rows(
+        (34, "2.5", "medicine", "f"),
+        (35, "", "medicine", "m"),
+        (None, "400", "surgery", "f"),
+        (36, "1", "surgery", "f"),
+        (None, "NA", "surgery", "f"),
+        (7, "7.25", "-", "f"),
+        (8, "9", "-", "f"),
+        (9, "9", "elsewhere", "f"),
+    )
     few = _rows((1, "1", "medicine", "f"), (2, "2", "surgery", "f"), (3, "3", "surgery", "f"))
     return [
         (0, "no record", []),
         (0, "one number", [{"age": one} for one in (0.5, 1.5, 2.5, 110.5, -0.5)]),
         (1, "everything", ROWS),
         (1, "a small group left out", few),
+        (1, "few values left out", rare),
+        (9, "texts in other forms", _places()),
         (2, "digits", [{"x": "9007199254740992"}, {"x": "-9007199254740992"}, {"x": 9007199254740992.0}]),
         (4, "two categories", few + ROWS[:8]),
         (5, "records alone", [{}, {}, {}]),

@@ -14,7 +14,7 @@ import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } f
 import { memoryInMemory } from "../src/memory/in-memory.js";
 import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
-import { Stopped } from "../src/service/errors.js";
+import { HubAway, Stopped } from "../src/service/errors.js";
 import type { Fault, Progress } from "../src/service/events.js";
 import type { ParticipantOptions } from "../src/service/options.js";
 import { Participant } from "../src/service/participant.js";
@@ -166,7 +166,7 @@ test("what a hub announces is checked before anything is said to it", async () =
     const script = new Script();
     script.federation = lie;
     const { outcome, calls } = await play(script);
-    const named = [ConfigError, FaultyServer, MalformedMessage].some((type) => outcome instanceof type);
+    const named = [ConfigError, FaultyServer, MalformedMessage, HubAway].some((type) => outcome instanceof type);
     assert.ok(named, `${what}: ${String(outcome)}`);
     assert.ok(calls.every(({ path, headers }) => path === "/v1/federation" && !headers.authorization), what);
   }
@@ -202,8 +202,20 @@ test("an answer that is no exchange ends it", async () => {
     const script = new Script();
     script.exchange = lie;
     const { outcome } = await play(script);
-    assert.ok(outcome instanceof FaultyServer, `${what}: ${String(outcome)}`);
+    assert.ok(outcome instanceof (what === "elsewhere" ? HubAway : FaultyServer), `${what}: ${String(outcome)}`);
     assert.equal(script.replies.length, 0, what);
+  }
+});
+
+test("a task larger than a site wants is not taken", async () => {
+  for (const [most, ended] of [[99, FaultyServer], [100, null]] as const) {
+    const script = new Script();
+    const honest = script.answer;
+    script.exchange = (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "00".repeat(32) } });
+    script.answer = async (call) =>
+      call.path.startsWith("/v1/tasks/") ? { status: 200, body: new Uint8Array(100) } : honest(call);
+    const { outcome } = await play(script, { mostTask: most });
+    assert.ok(ended === null ? outcome === "over" : outcome instanceof ended, String(outcome));
   }
 });
 
@@ -383,6 +395,34 @@ test("a result is waited for, and read by what it is", async () => {
         await assert.rejects(site.result(3), CcesaError, JSON.stringify(given));
       },
     );
+  }
+});
+
+test("results are asked for up to the question that is announced, whatever a hub has an answer to", async () => {
+  for (const [last, over] of [[-1, true], [2, true], [2, false]] as const) {
+    const script = new Script();
+    const honest = script.answer;
+    script.over = over;
+    const asked: number[] = [];
+    script.federation = (fields) => json({ ...fields, question: last });
+    script.answer = async (call) => {
+      const question = /^\/v1\/results\/(\d+)$/.exec(call.path)?.[1];
+      if (question === undefined) {
+        return honest(call);
+      }
+      asked.push(Number(question));
+      return json({ question: Number(question), survivors: [0], metrics: {}, value: { words: "AQ==", bits: 8 } });
+    };
+    const told: number[] = [];
+    await playing(script.answer, async (url) => {
+      const contribute = (): never => assert.fail("nobody asked for a vector");
+      const site = new Participant({ url, token: TOKEN, contribute, wait: 1, results: true, signal: AbortSignal.timeout(2500) });
+      site.addEventListener("result", ({ detail }) => void told.push(detail.question));
+      assert.equal(await site.run(), "over");
+    });
+    assert.deepEqual(told, Array.from({ length: told.length }, (_, at) => at));
+    // While it is not over, the next question may come to its end at any moment.
+    assert.ok(over ? asked.length === last + 1 : asked.length <= last + 2, `${asked}`);
   }
 });
 

@@ -91,7 +91,7 @@ test("a task that is a long list of something else is refused at once, before an
 
 async function vectorOf(form: Form, contribution: unknown, config: Partial<RoundConfig>, payload: Bytes = new Uint8Array()): Promise<Bytes> {
   const engine = await systemEngine();
-  return form.vector(contribution, payload, { config: config as RoundConfig, context: new Uint8Array(32), engine });
+  return form.read(payload).vector(contribution, { config: config as RoundConfig, context: new Uint8Array(32), engine });
 }
 
 test("words are taken as they are, and as a copy", async () => {
@@ -130,7 +130,25 @@ test("arrays of other names, shapes or weights than the task's are refused", asy
   }
   await assert.rejects(vectorOf(form, model, { bits: 64, length: 4 }, payload), CcesaError);
   assert.throws(() => form.check({ bits: 32 } as RoundConfig), ConfigError);
-  assert.throws(() => form.given(new Uint8Array([1])), MalformedMessage);
+  assert.throws(() => form.read(new Uint8Array([1])), MalformedMessage);
+});
+
+test("a task has room for all numbers of a vector, by default", async () => {
+  const config = { bits: 64, length: 100 } as RoundConfig;
+  const numbers = packArrays(new Map([["w", { shape: [200], data: new Float64Array(200) }]]));
+  const arrays = arraysForm({ clients: 4, clip: 1, maxWeight: 1, fieldBits: 32 });
+  assert.ok(arrays.mostTask(config) >= numbers.length && arrays.mostTask(config) < 2 ** 21);
+  assert.equal(WORDS.mostTask(config), 2 ** 26);
+});
+
+test("what the site's function does to its task changes nothing of what is expected back", async () => {
+  const form = arraysForm({ clients: 4, clip: 1, maxWeight: 1, fieldBits: 32 });
+  const array = { shape: [2], data: new Float64Array(2) };
+  const reading = form.read(packArrays(new Map([["w", array]])));
+  (reading.given as Map<string, unknown>).clear();
+  const config = { bits: 64, length: 2 } as RoundConfig;
+  const purpose = { config, context: new Uint8Array(32), engine: await systemEngine() };
+  await assert.rejects(reading.vector({}, purpose), /expected 1 arrays, got 0/);
 });
 
 // Charters

@@ -1,6 +1,8 @@
 /** The line to a hub: what is asked again and when, what ends it, and what is never followed or read. */
 
 import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { connect, createServer as connectionServer, type AddressInfo, type Socket } from "node:net";
 import { test } from "node:test";
 
 import fc from "fast-check";
@@ -26,14 +28,14 @@ interface Told {
   readonly stop: AbortController;
 }
 
-function lineTo(origin: string, token?: string, patience = 1000): Line & Told {
+function lineTo(origin: string, token?: string, patience = 1000, silence = 1): Line & Told {
   const [pauses, stop] = [[] as number[], new AbortController()];
   const line = new Line(
     {
       origin,
       signal: stop.signal,
       patience,
-      silence: 1,
+      silence,
       fetch: globalThis.fetch,
       sleep: async (seconds) => void pauses.push(seconds),
       away: () => undefined,
@@ -75,10 +77,15 @@ test("an address has one spelling", () => {
 // What is asked again
 
 test("a hub that is away is asked again, more and more rarely, with the same bytes", async () => {
-  for (const status of [408, 429, 500, 502, 503, 504]) {
+  const page = { "Content-Type": "text/html; charset=utf-8" };
+  const hubs = [problem(408, "timeout"), problem(429, "busy"), problem(500, "internal"), problem(503, "stopping")];
+  const proxies = [403, 404, 407, 413, 500, 502, 503, 504, 520].map((status): Given => ({ status, headers: page, body: "<p>" }));
+  const others: Given[] = [{ status: 302, headers: { Location: "/" } }, { status: 200, headers: page, body: "<h1>Log in" }];
+  const large: Given = { status: 404, body: new Uint8Array(3 << 20) };
+  for (const away of [...hubs, ...proxies, ...others, large, { status: 401 }]) {
     let left = 5;
     await playing(
-      () => (left-- > 0 ? { status } : { status: 200, body: "here" }),
+      () => (left-- > 0 ? away : { status: 200, body: "here" }),
       async (url, hub) => {
         const line = lineTo(url);
         const answer = await line.call({ ...GET, method: "PUT", body: ascii("same") });
@@ -164,7 +171,7 @@ test("no redirect is followed, and no token goes elsewhere", async () => {
         const answer = { status, headers: { Location: `${elsewhere}/v1/x` } };
         await playing(
           () => answer,
-          async (url) => assert.rejects(lineTo(url, "secret").call(GET), FaultyServer),
+          async (url) => assert.rejects(lineTo(url, "secret", 3).call(GET), /a redirect, which is not followed/),
         );
       }
       assert.equal(other.calls.length, 0);
@@ -207,9 +214,28 @@ test("JSON of any shape is an object or refused", () => {
   }
   assert.throws(() => fieldsOf(Uint8Array.of(0x7b, 0xff, 0x7d)), FaultyServer);
   assert.deepEqual(fieldsOf(ascii('{"a":1}')), { a: 1 });
-  const deep = fieldsOf(ascii(`{"a":${"[".repeat(400_000)}${"]".repeat(400_000)}}`));
-  assert.throws(() => textOf(deep, "a"), FaultyServer);
-  assert.throws(() => numberOf(deep, "a", 0), FaultyServer);
+  const list = fieldsOf(ascii('{"a":[[1]]}'));
+  assert.throws(() => textOf(list, "a"), FaultyServer);
+  assert.throws(() => numberOf(list, "a", 0), FaultyServer);
+});
+
+test("JSON that is larger in memory than on the way is refused before it is read", () => {
+  const nested = (depth: number): Uint8Array => ascii(`{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`);
+  const many = (count: number): Uint8Array => ascii(`{"a":[${"[],".repeat(count)}1]}`);
+  assert.throws(() => fieldsOf(nested(400_000)), /64 deep/);
+  assert.throws(() => fieldsOf(nested(64)), /64 deep/);
+  assert.deepEqual(fieldsOf(nested(2)), { a: [[]] });
+  assert.throws(() => fieldsOf(many(600_000)), /at most 1048576 values/);
+  assert.equal((fieldsOf(many(100))["a"] as unknown[]).length, 101);
+});
+
+test("what is in a text of JSON counts as one value, however it is escaped", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom("[", "{", '"', "\\", ",", "a"), maxLength: 90 }), (text) => {
+      const fields = { a: text.repeat(30), b: [text] };
+      assert.deepEqual(fieldsOf(ascii(JSON.stringify(fields))), fields);
+    }),
+  );
 });
 
 test("base64 is what was written, or refused", () => {
@@ -359,7 +385,7 @@ test("a task that does not come as it was asked for is refused", async () => {
   let asked = 0;
   await playing(
     () => (asked++ === 0 ? part("bytes 0-9/20") : part("bytes 10-19/30")),
-    async (url) => assert.rejects(fetchTask(lineTo(url), engine, CHARTER, 10, 1000), /expected a task of 20 bytes/),
+    async (url) => assert.rejects(fetchTask(lineTo(url), engine, CHARTER, 10, 1000), /expected 20 bytes in all, got 30/),
   );
 });
 
@@ -491,3 +517,101 @@ test("an upload that the hub never takes is given up", async () => {
     );
   }
 });
+
+// Bad lines
+
+/** Takes uploads as a hub does, with what has come of one that broke off. */
+class Spool {
+  taken = Buffer.alloc(0);
+  whole: Buffer | null = null;
+  readonly #server = createServer((request, response) => void this.#answer(request, response).catch(() => undefined));
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method, headers } = request;
+    if (method === "HEAD") {
+      response.writeHead(204, { "Upload-Offset": `${this.taken.length}` }).end();
+      return;
+    }
+    if (method === "PATCH" && Number(headers["upload-offset"]) !== this.taken.length) {
+      const { status, body, headers: named } = problem(409, "upload-offset", { upload_offset: this.taken.length });
+      response.writeHead(status, { ...named }).end(body);
+      return;
+    }
+    for await (const piece of request) {
+      this.taken = Buffer.concat([this.taken, piece as Buffer]);
+    }
+    this.whole = method === "PUT" || this.taken.length === Number(headers["upload-length"]) ? this.taken : null;
+    response.writeHead(204).end();
+  }
+
+  async start(): Promise<number> {
+    this.#server.on("clientError", (_, socket) => void socket.destroy());
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  stop(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
+
+/** A box on the way: what comes from the client goes on, until `spoil` makes something of the connection. */
+async function behind(
+  port: number,
+  spoil: (connection: number, came: number, socket: Socket) => boolean,
+): Promise<{ url: string; came: () => number; stop: () => void }> {
+  let [connections, all] = [0, 0];
+  const sockets = new Set<Socket>();
+  const box = connectionServer((socket) => {
+    const [number, onward] = [connections++, connect(port, "127.0.0.1")];
+    let [came, spoilt] = [0, false];
+    for (const one of [socket, onward]) {
+      sockets.add(one);
+      one.on("error", () => undefined).on("close", () => (socket.destroy(), onward.destroy()));
+    }
+    onward.on("data", (data) => void (spoilt || socket.write(data)));
+    socket.on("data", (data) => {
+      all += data.length;
+      came += data.length;
+      spoilt ||= spoil(number, came, socket);
+      spoilt || onward.write(data);
+    });
+  });
+  await new Promise<void>((resolve) => box.listen(0, "127.0.0.1", resolve));
+  const stop = (): void => (sockets.forEach((socket) => socket.destroy()), void box.close());
+  return { url: `http://127.0.0.1:${(box.address() as AddressInfo).port}`, came: () => all, stop };
+}
+
+const cutting = (most: number) => (_: number, came: number, socket: Socket) => came > most && (socket.destroy(), true);
+const refusing = (status: string) => (connection: number, came: number, socket: Socket) =>
+  connection < 6 && came > 0 && (socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nLocation: /\r\nConnection: close\r\n\r\n`), true);
+const BOXES = {
+  "cuts each connection after 400 kB": cutting(400_000),
+  "cuts each connection after 1 MB": cutting(1_000_000),
+  "falls silent on the first connections": (connection: number, came: number) => connection < 2 && came > 700_000, // a part of it is missed after a second
+  "redirects for a while": refusing("302 Found"),
+  "forbids for a while": refusing("403 Forbidden"),
+  "finds nothing for a while": refusing("404 Not Found"),
+  "finds it too large for a while": refusing("413 Too Large"),
+  "has no hub for a while": refusing("502 Bad Gateway"),
+  "has its own status for a while": refusing("520 Unknown"),
+};
+const LARGE = Uint8Array.from({ length: 8_000_000 }, (_, at) => (at * at) >> 5);
+
+for (const [name, spoil] of Object.entries(BOXES)) {
+  test(`a reply of 8 MB arrives through a box that ${name}`, async () => {
+    const spool = new Spool();
+    const box = await behind(await spool.start(), spoil);
+    try {
+      const most = name.includes("silent") ? 1 << 14 : 8 << 20;
+      const line = lineTo(box.url, "t", 1000, 0.3);
+      assert.equal((await send(line, "/reply", LARGE, most, () => undefined)).kind, "counted");
+      assert.ok(Buffer.compare(spool.whole!, LARGE) === 0);
+      assert.ok(box.came() <= 1.3 * LARGE.length, `${box.came()} bytes`);
+    } finally {
+      box.stop();
+      spool.stop();
+    }
+  });
+}

@@ -230,6 +230,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         said = self.schema or self.mechanism
         return None if said is None else said.length
 
+    @cached_property
+    def needed(self) -> int:
+        """The fewest members that have to be there for a round to succeed; with fewer none is begun."""
+        return self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)).needed(
+            self.least_roster
+        )
+
     @property
     def mechanism(self) -> Mechanism | None:
         """The noise in every vector; None where sums are released as they are."""

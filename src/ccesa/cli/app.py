@@ -16,6 +16,7 @@ from ccesa.cli.plan import plan
 from ccesa.cli.results import results
 from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
+from ccesa.cli.statistics import statistics
 from ccesa.crypto.kernels import kernel
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app.command()(plan)
 app.command()(results)
 app.command()(serve)
 app.command()(simulate)
+app.add_typer(statistics, name="statistics")
 
 
 def _show_version(wanted: bool) -> None:

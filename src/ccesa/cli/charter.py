@@ -178,6 +178,7 @@ class NewCharter:
             told = f"fill in its table \\[learning], then: ccesa charter show {path}"
         Console(stderr=True).print(
             f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}\n{told}\n"
+            f"needs    {_needed(found)} to be there for a round\n"
             "send it to every member, who compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
@@ -219,6 +220,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         f"has a roster of {found.least_roster:,} members or more; members sign no list of fewer than "
         f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
     )
+    yield "needs", f"{_needed(found)} to be there: with fewer no round is begun"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
@@ -234,6 +236,10 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         yield from _noise_in_words(found.mechanism, len(found.members))
     elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
+
+
+def _needed(found: Charter) -> str:
+    return f"{found.needed:,} of the {len(found.members):,} members"
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
@@ -253,7 +259,8 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
     if schema.least_group > 1:
         yield (
             "small groups",
-            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records",
+            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records, and "
+            "in others each column of numbers with fewer values",
         )
     elif schema.privacy_unit == "none":
         yield "small groups", "[yellow]are counted: a group of one record is seen as it is[/yellow]"

@@ -21,6 +21,7 @@ from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.events import Event
 from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
+from ccesa.statistics.table import check_columns
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
 _Charter = Annotated[
@@ -69,10 +70,27 @@ _Ledger = Annotated[
     Path | None, typer.Option(help="What vectors with noise are charged to.", show_default=False)
 ]
 _Ca = Annotated[Path | None, typer.Option(help="Certificates of a private authority.", show_default=False)]
+_AnswerAfter = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="With noise: send every vector so long after your function was called, so that the time tells "
+        "nothing of your data. Where none is ready, send noise around zeros.",
+        show_default=False,
+    ),
+]
 #: The most bytes of a file with a token.
 _MOST_TOKEN = 4096
+_NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
 #: How kinds of events look.
-_STYLES = {"summed": "green", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
+_STYLES = {
+    "summed": "green",
+    "nothing": "red",
+    "refused": "red",
+    "away": "yellow",
+    "late": "yellow",
+    "out": "yellow",
+}
 #: Said only while somebody watches.
 _PASSING = {"sending"}
 
@@ -88,6 +106,7 @@ def join(
     memory: _Memory = None,
     ledger: _Ledger = None,
     ca: _Ca = None,
+    answer_after: _AnswerAfter = None,
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with the first fault, in place of sitting out its round.")
@@ -121,6 +140,7 @@ def join(
         once=once,
         strict=strict,
         progress=_Printer(quiet, as_json),
+        answer_after=answer_after,
         results=published.append if results or statistics else None,
     )
     with _stopped_by(signal.SIGTERM):
@@ -142,18 +162,22 @@ def _contribution(run: str | None, statistics: Path | None, charter: Path | None
 def _counted(table: Path, charter: Path | None) -> Contribute:
     """Return a function that contributes the records of a table, read anew for every question.
 
-    A table without the charter's columns is refused before anybody counts on this site.
+    A table without the charter's columns is refused before anybody counts on this site. No record is looked
+    at then: with noise, whether a site takes part must not depend on its records.
     """
     if not table.is_file():
         raise ConfigError(f"there is no table {table}")
 
     def contribute(schema: object, number: int) -> Iterator[dict[str, Any]]:
         if not isinstance(schema, Schema):
-            raise ConfigError("this federation asks for no statistics: its charter has no [statistics]")
+            raise ConfigError(_NO_STATISTICS)
         return read_csv(table, schema)
 
     if charter is not None:
-        next(contribute(Charter.load(charter).schema, 0), None)
+        schema = Charter.load(charter).schema
+        if schema is None:
+            raise ConfigError(_NO_STATISTICS)
+        check_columns(table, schema)
     return contribute
 
 

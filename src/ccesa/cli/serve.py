@@ -50,7 +50,7 @@ def serve(
     hub = Hub(federation, coordinator, name=name, until_over=until_over, new_series=new_series)
     hub.serve(_ready)
     if until_over and hub.missing:
-        typer.echo(f"ccesa: {hub.missing} of {federation.rounds} sums are missing", err=True)
+        typer.echo(f"ccesa: {hub.missing} of {hub.questions} sums are missing", err=True)
         raise typer.Exit(LOST)
 
 

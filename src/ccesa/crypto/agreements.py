@@ -135,8 +135,8 @@ class Hybrid(X25519):
         """Refuse an agreement that the installed cryptographic library does not know."""
         if not primitives.has_kem():
             raise ConfigError(
-                "the installed cryptography was built without ML-KEM: install one of its wheels from version "
-                "48 on, or take the agreement x25519"
+                "the agreement x25519-mlkem768 needs ML-KEM, which cryptography has from version 48 on: "
+                "pip install 'cryptography>=48' installs it; or use the agreement x25519"
             )
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:

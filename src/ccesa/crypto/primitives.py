@@ -5,18 +5,20 @@ Everything here is a thin, typed name for one library call. Verification raises:
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # older versions of the library, without it, do for everything else
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 
 PUBLIC_KEY_BYTES = 32
 TAG_BYTES = 16
@@ -94,7 +96,6 @@ class SealBroken(ValueError):
 
 PrivateKey = X25519PrivateKey
 PublicKey = X25519PublicKey
-KemPrivateKey = MLKEM768PrivateKey
 SigningKey = Ed25519PrivateKey
 #: Takes a public key, a signature and a text; raises BadSignature.
 Verifier = Callable[[bytes, bytes, bytes], None]
@@ -171,19 +172,21 @@ def agrees_without_lock() -> bool:
 
 @cache
 def has_kem() -> bool:
-    """Tell whether the installed library was built with ML-KEM."""
+    """Tell whether the installed library has ML-KEM: it is new enough, and was built with it."""
     try:
-        MLKEM768PrivateKey.from_seed_bytes(bytes(KEM_SEED_BYTES))
-    except UnsupportedAlgorithm:
+        kem_private_key(bytes(KEM_SEED_BYTES))
+    except (ImportError, UnsupportedAlgorithm):
         return False
     return True
 
 
-def kem_private_key(seed: bytes) -> KemPrivateKey:
+def kem_private_key(seed: bytes) -> "MLKEM768PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+
     return MLKEM768PrivateKey.from_seed_bytes(seed)
 
 
-def kem_public_key(private: KemPrivateKey) -> bytes:
+def kem_public_key(private: "MLKEM768PrivateKey") -> bytes:
     return private.public_key().public_bytes_raw()
 
 
@@ -193,11 +196,13 @@ def check_kem_key(public: bytes) -> None:
 
 
 @lru_cache(maxsize=256)  # whoever checks a key uses it next
-def _load_kem_key(public: bytes) -> MLKEM768PublicKey:
+def _load_kem_key(public: bytes) -> "MLKEM768PublicKey":
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
+
     try:
         return MLKEM768PublicKey.from_public_bytes(public)
     except ValueError as error:
-        raise BadKey("a public key that is none of ML-KEM-768") from error
+        raise BadKey("not a valid ML-KEM-768 public key") from error
 
 
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:

@@ -56,7 +56,6 @@ def calibrate() -> Rates:
         "agreement": {1: _agreements()},
         "verification": {1: _verifications()},
         "sealing": {1: _sealings(DEFAULT)},
-        "hybrid_sealing": {1: _sealings(POST_QUANTUM)},
         "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
         "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
         "masking": {size: _masking(size) for size in _MASKED_BYTES},
@@ -64,6 +63,8 @@ def calibrate() -> Rates:
         "signed_taking": {size: _taking(size, m.SignedMaskReply) for size in _TAKEN_BYTES},
         "edge": {1: _edges()},
     }
+    if primitives.has_kem():
+        works["hybrid_sealing"] = {1: _sealings(POST_QUANTUM)}
     seconds = _measured([work for sizes in works.values() for work in sizes.values()])
     curves = {name: Curve(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
     return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]

@@ -28,6 +28,10 @@ _AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = (
     "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
 )
+_SMALL_ROSTERS = (
+    "with colluders the certificate covers rounds of min_survivors = {:,} clients; an honest round has {:,} "
+    "or more, so that many can be asked for"
+)
 
 
 def plan(
@@ -133,7 +137,8 @@ def check(
     """Certify a configuration that somebody else chose.
 
     Args:
-        config: The round, with its guard, graph, threshold rule and ``min_survivors``.
+        config: The round, with its guard, graph, threshold rule and ``min_survivors``. With colluders under
+            ``curious`` the certificate is about rounds of that many clients or more.
         dropout: The probability that a client drops out in the course of the round, in [0, 1).
         collusion: The fraction of clients that work with the server; by default as in ``plan``.
         privacy_bits: What is demanded; by default as in ``plan``.
@@ -147,9 +152,11 @@ def check(
     Raises:
         ConfigError: An argument is out of range.
     """
-    bits, found = (privacy_bits, reliability_bits), Found(config.graph, config.threshold)
     leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
-    demand = _demand(config.clients, leaving, collusion, *bits)
+    demand = _demand(config.clients, leaving, collusion, privacy_bits, reliability_bits)
+    reached, roster = demand.roster.least, demand.roster.opening(config.min_survivors)
+    notes = (_SMALL_ROSTERS.format(roster.least, reached),) if roster.least < reached else ()
+    demand, found = replace(demand, roster=roster), Found(config.graph, config.threshold, notes)
     made = certified(demand, config.length, config.bits, found)
     made = replace(made, agreement=config.agreement, accept=config.accept)
     return surviving(made, config.min_survivors)

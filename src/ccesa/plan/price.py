@@ -13,6 +13,7 @@ import numpy as np
 
 from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
+from ccesa.errors import ConfigError
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
 from ccesa.probability.per_step import PerStep
@@ -133,7 +134,8 @@ class Rates:
         agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
         verification: One signature checked.
         sealing: For one neighbour: its keys checked, one pair of shares sealed and another opened.
-        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with.
+        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with;
+            None if the installed ``cryptography`` has no ML-KEM.
         splitting: Both secrets of a client, by holders times threshold: the matrix product.
         joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
         masking: One keystream made and added, by bytes.
@@ -146,7 +148,7 @@ class Rates:
     agreement: float
     verification: float
     sealing: float
-    hybrid_sealing: float
+    hybrid_sealing: float | None = None
     splitting: Curve
     joining: Curve
     masking: Curve
@@ -242,11 +244,21 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
         len(shape.steps) * _CLIENT_HANDLINGS * rates.taking.at(0)
         + 2 * rates.key_pair
         + (shape.degree + shape.mask_degree) * rates.agreement
-        + shape.degree * (rates.hybrid_sealing if shape.agreement == POST_QUANTUM else rates.sealing)
+        + shape.degree * _sealing_seconds(shape, rates)
         + _verifications(shape) * rates.verification
         + rates.splitting.at((shape.degree + 1) * shape.threshold)
         + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)
     )
+
+
+def _sealing_seconds(shape: Shape, rates: Rates) -> float:
+    if shape.agreement != POST_QUANTUM:
+        return rates.sealing
+    if rates.hybrid_sealing is None:
+        raise ConfigError(
+            f"the rates have no time for {POST_QUANTUM}: measure them with cryptography 48 or newer"
+        )
+    return rates.hybrid_sealing
 
 
 def _server_seconds(shape: Shape, rates: Rates) -> float:

@@ -172,7 +172,8 @@ def promise_in_words(plan: Plan) -> str:
     unless = "" if fails == -math.inf else f", except with {probability_in_words(fails)}"
     honest = f"at least {plan.least_honest:,} honest clients"
     if not guard_named(plan.guard).chooses_roster:
-        return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}"
+        small = f"a round of fewer than {plan.least_survivors:,} clients fails (min_survivors)"
+        return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; {small}"
     return (
         f"any sum covers {honest}, whichever roster of at least {plan.least_roster:,} the server chooses and "
         f"whoever it drops, as long as at most {plan.colluders:,} of all {plan.clients:,} clients collude "

@@ -86,7 +86,10 @@ class Plan:
 
     @property
     def least_roster(self) -> int:
-        """F: clients refuse a roster of fewer."""
+        """F: a round of fewer is refused, under ``curious`` by its server, under ``active`` by its clients.
+
+        Without colluders nothing rests on it under ``curious``, and nobody refuses.
+        """
         return self.roster.least
 
     @property
@@ -95,7 +98,7 @@ class Plan:
 
         Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
         """
-        return self.roster.colluders if self.roster.chosen else self.assumptions.colluders
+        return self.roster.colluders
 
     @cached_property
     def around(self) -> int:
@@ -130,10 +133,16 @@ class Plan:
     def least_survivors(self) -> int:
         """S: sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. With noise it is
-        the largest number that the demand on reliability allows.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. Where clients
+        collude under ``curious`` it is F, on which the certificate rests: nothing else refuses a small V1.
+        With noise it is the largest number that the demand on reliability allows.
         """
-        return max(3, self.least_honest or 0, self.survivors)
+        return max(3, self._least_sum)
+
+    @property
+    def _least_sum(self) -> int:
+        insisted = self.roster.least if self.colluders and not self.roster.chosen else 0
+        return max(self.least_honest or 0, self.survivors, insisted)
 
     def promised(self, against: str) -> Promise | None:
         """Return how many honest clients are in every sum that a server can open, whose noise counts.
@@ -211,7 +220,7 @@ class Plan:
             mask_degree=min(int(self.mask_degree), degree),
             threshold=self.threshold.of(degree),
             threshold_ratio=min(2.0, *(threshold_ratio(self.threshold.of(d), d) for d in self.degrees)),
-            survivors=max(2, self.least_honest or 0, self.survivors),
+            survivors=max(2, self._least_sum),
         )
 
     @property

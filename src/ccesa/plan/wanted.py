@@ -73,8 +73,13 @@ def search(
 def all_needed(demand: Demand) -> Iterator[str]:
     """Say that no client may be missing, where that follows from steps that were not named."""
     roster = demand.roster
-    if roster.chosen and demand.assumptions.per_step and roster.least == demand.assumptions.clients:
+    if not demand.assumptions.per_step or roster.least < demand.assumptions.clients:
+        return
+    if roster.chosen:
         yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
+    elif roster.colluders:
+        all_of_them = f"the vectors of all {roster.least:,} clients"
+        yield f"nobody is said to leave before unmask, so a round needs {all_of_them}"
 
 
 def _lowered(demand: Demand, margin: float) -> Demand | None:

@@ -13,19 +13,23 @@ that.
 import time
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from math import sqrt
 from pathlib import Path
 
-from ccesa.errors import BudgetSpent, ConfigError, quoted
+from ccesa.errors import BudgetSpent, ConfigError, VectorError, quoted
 from ccesa.parts import check_type
 from ccesa.privacy.ledger_file import InMemory, OnDisk, Pages
 from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.release import total
+from ccesa.words import Vector
 
 _DIGEST_BYTES = 32
+#: So many draws are the same twice with a chance below 2^-150: none is likelier than 0.19.
+_NEVER_ALIKE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,7 @@ class Ledger:
     def __init__(self, path: Path | str | InMemory) -> None:
         self._pages: Pages = path if isinstance(path, InMemory) else OnDisk(path)
         self._budget = self._pages.read().budget
+        self._made: dict[bytes, object] = {}
 
     @classmethod
     def new(cls, path: Path | str, *, epsilon: float, delta: float) -> "Ledger":
@@ -115,7 +120,7 @@ class Ledger:
         check_type("mechanism", mechanism, Mechanism)
         if charter is not None and not (isinstance(charter, bytes) and len(charter) == _DIGEST_BYTES):
             raise ConfigError(f"the digest of a charter has {_DIGEST_BYTES} bytes, not {quoted(charter)}")
-        return Account(self._pages, mechanism, charter)
+        return Account(self._pages, mechanism, charter, self._made)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all that was charged, in its order.
@@ -173,6 +178,25 @@ class Account:
     pages: Pages
     mechanism: Mechanism
     charter: bytes | None
+    #: Digests of vectors that were made for it, by this ledger's object; the file has none of them.
+    _made: dict[bytes, object] = field(default_factory=dict, repr=False, compare=False)
+
+    def check_fresh(self, vector: Vector) -> None:
+        """Refuse a vector that was made for another round: noise hides nothing twice.
+
+        Vectors of few numbers may be alike by chance, and are not compared.
+
+        Raises:
+            VectorError: This ledger's object has seen the same vector before.
+        """
+        if self.mechanism.dimension < _NEVER_ALIKE:
+            return
+        found = object()
+        if self._made.setdefault(sha256(vector.tobytes()).digest(), found) is not found:
+            raise VectorError(
+                "the function gave the vector of another round once more, with the same noise: draw noise in "
+                "every call, as encode does"
+            )
 
     def check(self) -> None:
         """Check that one more vector may leave, and charge nothing.

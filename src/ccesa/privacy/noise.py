@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from ccesa import compiled
 from ccesa.crypto.masks import mask_words
 from ccesa.errors import VectorError
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.table import WORD_BITS, Tables, tables
+from ccesa.words import Vector
 
 Words = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -65,6 +67,17 @@ class Noise:
             words = mask_words(_GENERATOR, key, 2 * first, 2 * centres.size, WORD_BITS)
             self._inversion.draw(centres, words.reshape(-1, 2), drawn[first : first + CHUNK])
         return drawn
+
+
+def around_zero(mechanism: Mechanism, random: Callable[[int], bytes] = os.urandom) -> Vector:
+    """Return the vector of a client that has nothing to send: with noise, and nothing else.
+
+    Args:
+        mechanism: The noise.
+        random: Asked once for 16 bytes.
+    """
+    noise = Noise(mechanism.variance, mechanism.grid_bits)
+    return mechanism.fields.pack(noise.sample(np.zeros(mechanism.dimension, np.int64), random))
 
 
 def _check(fine: Numbers) -> None:

@@ -134,17 +134,20 @@ class Assumptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The V1 that clients accept: ``least`` = F of them or more who advertise their keys.
+    """The V1 that a round accepts: ``least`` = F clients or more who advertise their keys.
 
-    A client that knows the plan refuses a roster of fewer (``Plan.least_roster``). F is as large as an honest
-    round allows, and the fraction of colluders is one of the roster: whichever roster of at least F clients a
-    lying server chooses, at most a fraction γ of it may collude. Some plans bear more, up to a fraction γ of
-    all clients, wherever they are (``anywhere``).
+    F is as large as an honest round allows. Colluders need not leave when others do, so all of them may be in
+    the smallest roster.
+
+    Under ``curious`` the server refuses a round of fewer (``min_survivors``), and a fraction γ of all clients
+    colludes. Under ``active`` clients refuse it (``Plan.least_roster``), and the fraction of colluders is one
+    of the roster: whichever roster of at least F clients a lying server chooses, at most a fraction γ of it
+    may collude. Some plans bear more, up to a fraction γ of all clients, wherever they are (``anywhere``).
     """
 
     assumptions: Assumptions
     least: int
-    #: ln of a bound on the probability that fewer advertise in an honest round.
+    #: ln of a bound on the probability that an honest round has fewer.
     log_short: float = -math.inf
     #: A lying server chooses it: any F clients or more, every colluder among them.
     chosen: bool = False
@@ -161,19 +164,56 @@ class Roster:
 
     def of(self, size: int) -> int:
         """Return how many may collude in a roster of this size."""
+        if not self.chosen:
+            return min(self.assumptions.colluders, self.assumptions.clients - 1)
         if self.anywhere:
             return self.anywhere
         part = math.floor(round(self.assumptions.collusion * size, 6))
         return max(part, min(1, self.assumptions.colluders))
 
+    @property
+    def smallest(self) -> int:
+        """The size of the smallest roster with an honest client in it; all colluders may be there."""
+        return self.least if self.chosen else max(self.least, self.colluders + 1)
+
+    @property
+    def worst(self) -> int:
+        """The size of the roster in which honest clients most likely have many colluding neighbours.
+
+        Where so many collude that is the smallest; where they are a fraction of it, the largest: everyone.
+        """
+        return self.assumptions.clients if self.chosen else self.smallest
+
+    @property
+    def honest(self) -> int:
+        """How many clients of the worst roster are honest."""
+        return max(self.worst - self.assumptions.colluders, 1)
+
+    @property
+    def colluding(self) -> Distribution:
+        """Return how many of an honest client's d neighbours collude, in the worst roster."""
+        return Hypergeometric(self.worst - 1, min(self.assumptions.colluders, self.worst - 1))
+
+    def opening(self, least: int) -> "Roster":
+        """Return the roster of rounds that open no sum over fewer than ``least``.
+
+        Under ``curious`` that is all that keeps it from being small. F stays what an honest round reaches.
+        """
+        if self.chosen or not self.colluders:
+            return self
+        return replace(self, least=min(self.least, least))
+
     @classmethod
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
         """Return the largest F that an honest round reaches.
 
-        Where nobody says who leaves when, all who drop out may do so in step 0.
+        Where nobody says who leaves when, all who drop out may do so in step 0. With colluders under
+        ``curious`` F counts the vectors that come: that is what such a round insists on (``min_survivors``).
         """
-        n, known = assumptions.clients, assumptions.per_step is not None
-        stay = assumptions.advertises if known else 1.0 - assumptions.dropout
+        n, stay = assumptions.clients, 1.0 - assumptions.dropout
+        if assumptions.per_step is not None:
+            insists = assumptions.colluders > 0 and not chosen
+            stay = assumptions.per_step.through("confirm") if insists else assumptions.advertises
         if assumptions.exact or stay == 1:
             dropped = assumptions.dropped if assumptions.exact else 0
             return cls(assumptions=assumptions, least=max(3, n - dropped), chosen=chosen)

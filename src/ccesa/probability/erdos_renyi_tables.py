@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, xlog1py, xlogy
+from scipy.special import digamma, gammaln, xlogy
 
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.events import Event
 from ccesa.probability.reliability import besides, log_few, log_unconfirmed
-from ccesa.probability.tails import Binomial, Counts, Logs, log_choose, log_falling, window
+from ccesa.probability.tails import Binomial, Counts, Logs, log_falling, window
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 NATS = 180.0
@@ -77,9 +77,8 @@ class Live:
 class Opened:
     """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
 
-    Under ``curious`` V1 is who happens to advertise, and every degree counts with the largest probability
-    that any number of dropouts in step 0 gives it. Where the server chooses the roster, every (h, c) counts
-    with its largest value over all rosters from F on with a fraction γ of colluders.
+    Every (h, c) counts with its largest value over all rosters from F on: with all colluders under
+    ``curious``, with a fraction γ of them where the server chooses the roster.
     """
 
     honest: Counts
@@ -96,14 +95,13 @@ class Opened:
         """
         assumptions = roster.assumptions
         n, most = assumptions.clients, min(assumptions.colluders, assumptions.clients - 1)
-        least, each = (roster.least, p) if roster.chosen else (n, p * (1.0 - assumptions.dropout))
-        fewest = min(roster.of(least), most)
-        honest = _range((each, least - 1 - fewest), (p, n - 1 - most), nats)
-        colluding = _range((each, fewest), (p, most), nats)
+        fewest = min(roster.of(roster.smallest), most)
+        honest = _range((p, roster.smallest - 1 - fewest), (p, n - 1 - most), nats)
+        colluding = _range((p, fewest), (p, most), nats)
         if roster.chosen:
             logs = _log_chosen(p, roster, honest[:, None], colluding, ends=ends)
         else:
-            logs = _log_advertised(p, roster, honest[:, None], colluding)
+            logs = _log_staying(p, roster, honest[:, None], colluding)
         tails = np.zeros((honest.size, colluding.size + 1))
         np.cumsum(np.exp(logs)[:, ::-1], axis=1, out=tails[:, -2::-1])
         return cls(honest, colluding, tails, _left_out(n, nats))
@@ -150,24 +148,15 @@ def _falling(n: int, k: Counts) -> Logs:
     return np.where(k <= n, log_falling(n, np.minimum(k, n)), -np.inf)
 
 
-def _log_advertised(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """Return ln of the most that dropouts in step 0 can make of it, times the number of honest clients.
+def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
+    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders.
 
-    d of V1 are neighbours, whoever V1 is: c ~ Hyp(n - 1, colluders, d).
+    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
     """
-    assumptions = roster.assumptions
-    n, many = assumptions.clients, assumptions.colluders
-    degrees = np.arange(int(honest[-1, 0]) + int(colluding[-1]) + 1)
-    if assumptions.exact:
-        # How many others are in V1: P(d of N) is largest at N = d / p.
-        others = np.clip((degrees / p).astype(np.int64), n - 1 - assumptions.dropped, n - 1)
-        likely = log_choose(others, degrees) + degrees * math.log(p) + xlog1py(others - degrees, -p)
-        likely = np.where(degrees <= others, likely, -np.inf) - log_choose(n - 1, np.minimum(degrees, n - 1))
-    else:
-        each = np.clip(degrees / (n - 1), p * (1.0 - assumptions.dropout), p)
-        likely = xlogy(degrees, each) + xlog1py(n - 1 - degrees, -each)
-    logs = log_choose(n - 1 - min(many, n - 1), honest) + log_choose(many, colluding)
-    return np.asarray(logs + likely[honest + colluding] + math.log(max(n - many, 1)))
+    many = roster.colluders
+    among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, roster.assumptions.clients - many)
+    log_honest = np.log(among) + Binomial(p).log_pmf(among - 1, honest)
+    return np.asarray(log_honest + Binomial(p).log_pmf(many, colluding))
 
 
 def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:

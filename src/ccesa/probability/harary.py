@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.special import digamma, logsumexp, xlog1py, xlogy
+from scipy.special import digamma, logsumexp
 
 from ccesa.probability.accusations import log_left_out
 from ccesa.probability.assumptions import Assumptions, Roster
@@ -20,9 +20,6 @@ from ccesa.probability.events import Event
 from ccesa.probability.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
 from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
-
-#: Rosters too small for a circle are judged in at most this many groups, each by its worst member.
-_GROUPS = 64
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,28 @@ class EqualDegrees:
         return at(log_lost(assumptions, degree), t)
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
-        return (self._chosen if roster.chosen else self._advertised)(event, rule, roster)
+        """Bound it for every roster of at least F, with all colluders in it.
+
+        In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. Of larger ones
+        the worst is the smallest, where the colluders are so many, or everyone, where they are a fraction of
+        the roster (docs/planning.md). Where that cannot be shown nothing is promised.
+
+        If so many may be ``anywhere``, it is shown only where they are too few for certain.
+        """
+        assumptions, degree = roster.assumptions, self.degree
+        sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
+        everyone = event(rule.of(sizes - 1), sizes - 1)
+        if np.any(np.array([roster.of(int(m)) for m in sizes]) >= everyone):
+            return 0.0
+        if degree + 1 >= assumptions.clients:
+            return -math.inf
+        place = int(event(rule.of(np.array([degree])), np.array([degree]))[0])
+        if place > (roster.anywhere or assumptions.colluders):
+            return -math.inf
+        if place < 1 or roster.anywhere or (roster.chosen and not _largest_is_worst(degree, place, roster)):
+            return 0.0
+        each = at(log_at_least(roster.colluding, degree), place)
+        return min(0.0, math.log(_honest(degree, place, roster)) + each)
 
     def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
         needed = int(rule.of(self.degree)) + math.ceil(spare * self.degree)
@@ -119,54 +137,6 @@ class EqualDegrees:
             return True
         t, degree = np.asarray(high.highest), np.asarray(low.degree)
         return all(int(event(t, degree)) >= low.fewest for event in demand.events)
-
-    def _advertised(self, event: Event, rule: Rule, roster: Roster) -> float:
-        """Bound it where whoever drops out in step 0 is not in V1.
-
-        The d neighbours are a random set of V1 and so of all others: Hyp(n - 1, colluders, d). With a fixed t
-        the largest d is the worst. Other rules follow the d = |V1| - 1 of a roster that is too small for the
-        circle: each such d counts with the largest probability that any number of early dropouts gives it.
-        """
-        assumptions = roster.assumptions
-        logs = [_tail(assumptions, self.degree, self._place(event, rule))]
-        if rule.follows_degree:
-            sizes, likely = _small(assumptions, self.degree)
-            places = event(rule.of(sizes), sizes)
-            groups = [some for some in np.array_split(np.arange(sizes.size), _GROUPS) if some.size]
-            # More neighbours never have fewer colluders, so the last of a group is its worst.
-            tails = [_tail(assumptions, int(sizes[some[-1]]), int(places[some].min())) for some in groups]
-            weights = [float(logsumexp(likely[some])) for some in groups]
-            together = float(logsumexp([*logs, *np.add(weights, tails)]))
-            logs = [min(together, max(logs + tails))]
-        return _union(assumptions.clients - assumptions.colluders, logs[0])
-
-    def _chosen(self, event: Event, rule: Rule, roster: Roster) -> float:
-        """Bound it for every roster of at least F with a fraction γ colluding.
-
-        If so many may be ``anywhere``, it is shown only where they are too few for certain.
-        In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. In larger ones
-        (m - K) P(Hyp(m - 1, K, d) >= c) rises with the colluders K, and along K = γ m it rises with m: the
-        largest roster, everyone, is the worst (docs/planning.md). Where that cannot be shown nothing is
-        promised.
-        """
-        assumptions, degree = roster.assumptions, self.degree
-        sizes = np.arange(roster.least, min(degree + 1, assumptions.clients) + 1)
-        everyone = event(rule.of(sizes - 1), sizes - 1)
-        if np.any(np.array([roster.of(int(m)) for m in sizes]) >= everyone):
-            return 0.0
-        if degree + 1 >= assumptions.clients:
-            return -math.inf
-        place = self._place(event, rule)
-        if place > (roster.anywhere or assumptions.colluders):
-            return -math.inf
-        if place < 1 or roster.anywhere or not _largest_is_worst(degree, place, roster):
-            return 0.0
-        return _union(assumptions.clients - assumptions.colluders, _tail(assumptions, degree, place))
-
-    def _place(self, event: Event, rule: Rule) -> int:
-        """Return how many colluding neighbours the event takes."""
-        degrees = np.array([self.degree])
-        return int(event(rule.of(degrees), degrees)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +171,14 @@ class OneDegree:
 
     @cached_property
     def colluding(self) -> Logs:
-        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
-        assumptions = self.demand.assumptions
-        honest = max(assumptions.clients - assumptions.colluders, 1)
-        return log_at_least(assumptions.colluding, self.degree) + math.log(honest) + SLACK
+        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1.
+
+        In a roster that is too small for the circle all others are neighbours.
+        """
+        roster = self.demand.roster
+        logs = log_at_least(roster.colluding, min(self.degree, roster.worst - 1))
+        padding = np.full(self.degree + 2 - logs.size, -np.inf)
+        return np.concatenate([logs, padding]) + math.log(roster.honest) + SLACK
 
     def private(self, t: Counts) -> Logs:
         """Return ln of the bound on the events of shares, for each t."""
@@ -262,6 +236,16 @@ def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
     return Majority() if majority else Fixed(t=t)
 
 
+def _honest(degree: int, place: int, roster: Roster) -> int:
+    """Return how many honest clients the union is over.
+
+    P(Hyp(m - 1, C, d) >= c) falls with m. So does (m - C) times it once (c - 1) m >= d (C - 1), as each of
+    its terms does; before, the honest of the largest roster count with the probability of the smallest.
+    """
+    known = roster.chosen or (place - 1) * roster.worst >= degree * (roster.colluders - 1)
+    return roster.honest if known else roster.assumptions.clients - roster.colluders
+
+
 def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
     """Return whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
 
@@ -289,22 +273,3 @@ def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
 def _slope(x: Logs, k: int) -> Logs:
     """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
     return np.asarray(digamma(x + 1) - digamma(x - k + 1))
-
-
-def _small(assumptions: Assumptions, degree: int) -> tuple[Counts, Logs]:
-    """Return the degrees of too small a V1, and ln of the largest probability that each can have."""
-    others, gone = assumptions.clients - 1, assumptions.dropped
-    if assumptions.exact:
-        sizes = np.arange(max(others - gone, 0), degree)
-        return sizes, np.zeros(sizes.size)
-    sizes = np.arange(degree)
-    stay = np.clip(sizes / others, 1.0 - assumptions.dropout, 1.0)
-    return sizes, log_choose(others, sizes) + xlogy(sizes, stay) + xlog1py(others - sizes, -stay)
-
-
-def _tail(assumptions: Assumptions, degree: int, place: int) -> float:
-    return at(log_at_least(assumptions.colluding, degree), place)
-
-
-def _union(clients: int, log_each: float) -> float:
-    return min(0.0, math.log(clients) + log_each) if clients else -math.inf

@@ -34,7 +34,7 @@ class Binomial:
 
     p: float
 
-    def log_pmf(self, draws: int, k: Counts) -> Logs:
+    def log_pmf(self, draws: int | Counts, k: Counts) -> Logs:
         return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + xlog1py(draws - k, -self.p))
 
     @property

@@ -10,11 +10,10 @@ from collections.abc import MutableSet
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import shamir
-from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError
+from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.identity import Identity
 from ccesa.parts import check_type, whole_number
@@ -22,6 +21,7 @@ from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
+from ccesa.protocol.contributing import checked_source
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
 from ccesa.protocol.parties import check_account, check_noise, check_round, check_unused, checked_threads
@@ -38,6 +38,8 @@ class Client:
         config: The round, as it was announced.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+            With an account only a function will do, and whatever it raises or returns, a vector leaves: see
+            ``failure``.
         task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
             in step 2. A request for a vector for another task is refused.
         floor: What this client insists on; without one, no round of two and no vector without a mask.
@@ -51,7 +53,8 @@ class Client:
 
     Raises:
         ConfigError: A round of another guard, below the floor, not for the account's noise, or used before;
-            or a client id, ``task``, ``attempts`` or ``threads`` out of range.
+            a vector that is ready, with an account; or a client id, ``task``, ``attempts`` or ``threads`` out
+            of range.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -82,8 +85,7 @@ class Client:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if not callable(task):
             spending.check_named(checked_task(task))
-        if not callable(vector):
-            vector = words.check(vector, config.length, config.bits)
+        vector = checked_source(vector, config.length, config.bits, account)
         check_unused(config, used_rounds)
         if used_rounds is not None:
             used_rounds.add(config.round_id)
@@ -127,6 +129,15 @@ class Client:
         complaint = m.expect(m.decode(self._last_reply, len(self._last_reply)), m.Complaint)
         return FaultyNeighbour(m.unpack_ids("accused", complaint.accused, self._round.config.clients))
 
+    @property
+    def failure(self) -> VectorError | None:
+        """Why this client has sent noise around zeros: what its function raised, or returned.
+
+        Only where vectors are charged to an account. The server sees a vector like all others: do not let it
+        hear of this.
+        """
+        return self._round.failures[0] if self._round.failures else None
+
     def receive(self, request: Data) -> bytes:
         """Answer the server's next request. The same request again gets the same answer.
 
@@ -142,7 +153,8 @@ class Client:
             TaskSpent: It has contributed to the task as often as it may; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
-            VectorError: The function made a vector of another length or type; nothing has changed.
+            VectorError: The function made a vector of another length or type, and there is no account;
+                nothing has changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
                 which is not kept: the transport repeats it.
             UsageError: The request is not bytes.
@@ -292,7 +304,8 @@ class ActiveClient(Client):
         config: The round, as ``Charter.decode`` reads it.
         identity: This client's own, whose key is in the charter.
         charter: This client's own copy of what the federation has agreed on.
-        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2;
+            with an account, only that.
         task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
             in step 2.
         tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None

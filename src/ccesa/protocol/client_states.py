@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
 from ccesa.crypto import primitives, shamir
+from ccesa.errors import VectorError
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
@@ -48,6 +49,8 @@ class Round(Generic[Own]):
     #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
     #: vector, so they are never suspended.
     ahead: "MasksAhead | None" = field(default=None, repr=False)
+    #: Why its vector has nothing but noise in it, if so; for the client itself.
+    failures: list[VectorError] = field(default_factory=list)
 
     @property
     def head(self) -> dict[str, Any]:

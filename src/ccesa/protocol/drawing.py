@@ -9,7 +9,6 @@ from ccesa import words
 from ccesa.config import RoundConfig
 from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
-from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, Nodes, draw
 from ccesa.graphs.evolution import informative
@@ -52,11 +51,9 @@ def stacked(items: Iterable[bytes]) -> Rows:
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
     """Flag who can take part: with one to mask with, enough to share with, no two sets of t_i holders."""
-    graph, thresholds = drawn.graph, drawn.thresholds
-    masks = graph.live_mask_neighbours(np.ones(graph.size, bool))
-    most = graph.degrees + guard_named(config.guard).dealer_counts
-    holders = graph.degrees + 1
-    return (masks >= 1) & (holders <= MAX_HOLDERS) & (thresholds <= most) & (holders < 2 * thresholds)
+    masks = drawn.graph.live_mask_neighbours(np.ones(drawn.graph.size, bool))
+    flags: Flags = (masks >= 1) & config.can_share(drawn.graph.degrees)
+    return flags
 
 
 def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:

@@ -1,8 +1,9 @@
 """States change in the middle of a call, and an overlapping one would see half of it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
+from traceback import walk_tb
 
 from ccesa.errors import CcesaError, OrderError
 
@@ -14,6 +15,8 @@ class OneCallAtATime:
 
     Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
     call may have changed half of its object.
+
+    Whatever is raised, its frames hold no share and no key any more: crash reporters ship their variables.
     """
 
     def __init__(self, whose: str, *, fragile: bool = False) -> None:
@@ -28,7 +31,8 @@ class OneCallAtATime:
                 f"a call of this {self._whose} was interrupted halfway; make a new one for the next round"
             )
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        _clear(error)
         if kind is not None and not issubclass(kind, CcesaError):
             self._broken = self._broken or self._fragile or not issubclass(kind, Exception)
         self._lock.release()
@@ -42,3 +46,13 @@ class OneCallAtATime:
             yield
         finally:
             self._lock.release()
+
+
+def _clear(error: BaseException | None) -> None:
+    """Clear the variables of the protocol's frames; its lines stay, and so do the caller's own functions."""
+    while error is not None:
+        for frame, _ in walk_tb(error.__traceback__):
+            if frame.f_globals.get("__name__", "").startswith(("ccesa.protocol.", "ccesa.crypto.")):
+                with suppress(RuntimeError):  # it is still at work: the call itself
+                    frame.clear()
+        error = error.__context__

@@ -11,6 +11,7 @@ from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
+from ccesa.protocol.contributing import contributed
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Draft
@@ -130,8 +131,7 @@ def masked_vector(
 ) -> Draft:
     """Mask the vector with all its masks. It counts as sent from here on."""
     config, partners = round.config, live.mask_neighbours
-    vector = round.vector() if callable(round.vector) else round.vector
-    vector = words.check(vector, config.length, config.bits)
+    vector = contributed(round)
     round.spend(task)
     if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))

@@ -208,7 +208,8 @@ class Series:
         Servers that follow one log stay the same this way, whichever of them a client has reached.
 
         Args:
-            answers: What ``taken`` gave there, by client; what this one has taken itself is passed over.
+            answers: What ``taken`` gave there, by client. Where no vectors are asked for, what this one has
+                taken itself is passed over.
             total: The sum of the vectors of those answers, as ``total`` gave it; nothing where none are.
 
         Returns:
@@ -217,6 +218,8 @@ class Series:
             the same as the others.
 
         Raises:
+            OverlappingSums: This one has taken a vector of the same client itself, which would count twice;
+                nothing has changed.
             ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
             MalformedMessage: An answer is not an envelope; nothing has changed.
             OrderError: No exchange is open, or calls overlap.
@@ -231,10 +234,11 @@ class Series:
                 for message in envelope.unpack(answer):
                     by_context.setdefault(m.context_of(message) or b"", {})[client] = bytes(message)
             faults: list[FaultyClient] = []
-            for number, server in list(self._servers.items()):
+            # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
+            summing = self._summing
+            for number, server in sorted(self._servers.items(), key=lambda item: item[1] is not summing):
                 own = by_context.get(server.context, {})
-                sums = total if server is self._summing else b""
-                faults += self._followed(number, server, own, sums)
+                faults += self._followed(number, server, own, total if server is summing else b"")
             return faults
 
     def close(self) -> list[Ended]:

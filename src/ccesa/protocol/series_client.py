@@ -15,6 +15,7 @@ from ccesa.errors import (
     FaultyServer,
     MalformedMessage,
     OrderError,
+    VectorError,
     without_frames,
 )
 from ccesa.protocol import envelope, suspended
@@ -37,6 +38,7 @@ class SeriesClient:
 
     Attributes:
         faults: Why this client left rounds in the latest exchange, by number.
+        failures: Why it has sent noise around zeros in that exchange, by number: each ``Client.failure``.
 
     Raises:
         ConfigError: The configuration has no *accept*.
@@ -56,6 +58,7 @@ class SeriesClient:
         self._exchange, self._last_number, self._over = -1, config.number - 1, False
         self._exclusive = OneCallAtATime("client of a series")
         self.faults: dict[int, CcesaError] = {}
+        self.failures: dict[int, VectorError] = {}
 
     @property
     def rounds(self) -> tuple[int, ...]:
@@ -216,7 +219,8 @@ class SeriesClient:
                 joined[number] = self._joined(number)
             except CcesaError as error:
                 faults = {number: without_frames(error)} | faults
-        self._exchange, self.faults = exchange, faults
+        failures = {} if exchange > self._exchange else self.failures
+        self._exchange, self.faults, self.failures = exchange, faults, failures
         for number in self._clients.keys() - placed.keys():
             self._drop(number)
         self._clients |= joined
@@ -249,14 +253,19 @@ class SeriesClient:
         """Hand a message to the client of its round; None if that does not answer."""
         if number not in self._clients:
             return None
+        client = self._clients[number]
+        before = client.failure
         try:
-            return self._clients[number].receive(message)
+            return client.receive(message)
         except OrderError:  # the masked vector again, which is not kept: the transport repeats it
             return None
         except CcesaError as error:
             self._drop(number)
             self.faults[number] = without_frames(error)
             return None
+        finally:
+            if client.failure is not None and before is None:
+                self.failures[number] = client.failure
 
     def _drop(self, number: int) -> None:
         """Drop all secrets of a round."""

@@ -22,6 +22,7 @@ from ccesa.errors import (
     LateMessage,
     MalformedMessage,
     OrderError,
+    OverlappingSums,
     RoundFailed,
     TooFewClients,
     quoted,
@@ -346,10 +347,13 @@ class Server:
         Servers that follow one log stay the same server this way, whichever of them a client has reached.
 
         Args:
-            answers: What ``taken`` gave there, by client; those that this server has are passed over.
+            answers: What ``taken`` gave there, by client. Where no vectors are asked for, those that this
+                server has are passed over.
             total: The sum of the vectors of those answers; nothing where they have none.
 
         Raises:
+            OverlappingSums: This server has taken a vector of the same client itself, which would count
+                twice; nothing has changed.
             FaultyClient: An answer that does not go with the others, as two keys that are the same; those
                 before it were taken.
             RoundFailed: Answers to vectors that a server of this round cannot have taken: no sum fits them.
@@ -362,14 +366,16 @@ class Server:
                 m.exactly("sum", memoryview(total), self.config.vector_bytes if asks_vectors and total else 0)
             except MalformedMessage as error:
                 raise ConfigError(str(error)) from error
-            new = {client: answer for client, answer in answers.items() if client not in self._answered}
-            if asks_vectors:
-                with replaying():
-                    self._take_over(new)
-                    if total:
-                        add_vector(self._round, self._state, total)
+            common = self._answered.keys() & answers.keys()
+            if not asks_vectors:
+                self._take_over({client: answers[client] for client in answers if client not in common})
                 return
-            self._take_over(new)
+            if common:
+                raise OverlappingSums(common)
+            with replaying():
+                self._take_over(answers)
+                if total:
+                    add_vector(self._round, self._state, total)
 
     def result(self) -> Aggregate:
         """Return the sum, once the round is over.

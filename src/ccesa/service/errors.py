@@ -7,6 +7,13 @@ class Unavailable(CcesaError):
     """Raised where the store cannot be reached; the database is at fault, or the way to it: try later."""
 
 
+class NewerDatabase(ConfigError):
+    """Raised for a database that a newer ccesa has taken over; the operator starts that one.
+
+    What is in it may mean something that this one does not know.
+    """
+
+
 class EngineFailed(CcesaError):
     """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
 

@@ -210,10 +210,10 @@ class Federation:
         """The fewest survivors of a round."""
         return self._any_round.min_survivors
 
-    @property
-    def least_roster(self) -> int:
-        """The fewest clients with which a round can start."""
-        return self.least if self.charter is None else max(self.least, self.charter.least_roster)
+    @cached_property
+    def needed(self) -> int:
+        """The fewest clients that have to be there for a round to succeed; with fewer none is begun."""
+        return self._any_round.needed() if self.charter is None else self.charter.needed
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -36,6 +36,12 @@ class _Abstract(msgspec.StructMeta, ABCMeta):
 class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
     """How contributions become vectors, and sums results."""
 
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """The noise in every vector, if there is any."""
+        found = getattr(self, "privacy", None)
+        return found if isinstance(found, Mechanism) else None
+
     @abstractmethod
     def length(self, payload: bytes) -> int:
         """Return how many words a vector has.
@@ -196,8 +202,8 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
 
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
         arrays = unpack_arrays(payload)
-        if isinstance(self.privacy, Mechanism):
-            return NoisyQuantizer.for_model(arrays, self.privacy)
+        if self.mechanism is not None:
+            return NoisyQuantizer.for_model(arrays, self.mechanism)
         return Quantizer.for_model(
             arrays,
             clients=self.clients,
@@ -230,20 +236,16 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
         return self.schema
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
-        return self.schema.encode(contribution, self._mechanism)
+        return self.schema.encode(contribution, self.mechanism)
 
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Report:
-        return self.schema.decode(total, survivors, self._mechanism)
+        return self.schema.decode(total, survivors, self.mechanism)
 
     def published(self, value: Any) -> Any:
         return {"report": value.as_dict(), "text": self.in_words(value)}
 
     def in_words(self, value: Any) -> str:
         return str(value)
-
-    @property
-    def _mechanism(self) -> Mechanism | None:
-        return self.privacy if isinstance(self.privacy, Mechanism) else None
 
 
 AnyForm = Words | Arrays | Statistics

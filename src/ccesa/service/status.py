@@ -70,6 +70,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     guard: str
     state: State
     reason: str = ""
+    #: Since when that is so, as far as this hub knows, and what the operator can do about it.
+    since: float = 0.0
+    advice: str = ""
     #: Sums that are wanted in all, and those that are there.
     questions: int
     answered: int

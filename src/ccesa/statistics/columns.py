@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import cached_property
 from typing import Any, Literal, get_args
+from unicodedata import normalize
 
 import msgspec
 
@@ -55,6 +56,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
     quantiles: tuple[float, ...] = (0.25, 0.5, 0.75)
 
     def __post_init__(self) -> None:
+        composed(self, "name")
         check_text("the name of a column", self.name)
         _settle(self, "lower", "upper", "edges", "quantiles")
         msgspec.structs.force_setattr(self, "measures", tuple(self.measures))
@@ -133,7 +135,8 @@ class Category(Part, frozen=True, kw_only=True, dict=True):
 
     Attributes:
         name: Of the column.
-        values: Those that are counted; any other counts as ``other``, and an empty one as ``missing``.
+        values: Those that are counted, in Normalization Form C; any other counts as ``other``, and an empty
+            one as ``missing``.
 
     Raises:
         ConfigError: A field cannot be.
@@ -143,8 +146,8 @@ class Category(Part, frozen=True, kw_only=True, dict=True):
     values: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        composed(self, "name", "values")
         check_text("the name of a column", self.name)
-        msgspec.structs.force_setattr(self, "values", tuple(self.values))
         if not self.values:
             raise ConfigError(f"column {quoted(self.name)} has no values")
         check_list(f"values of {quoted(self.name)}", self.values)
@@ -188,6 +191,19 @@ def check_list(what: str, values: Iterable[object], most: int = _MOST_LISTED) ->
         raise ConfigError(f"{what}: an entry is there twice")
     if len(listed) > most:
         raise ConfigError(f"{what}: at most {most} can be, not {len(listed)}")
+
+
+def composed(part: Part, *names: str) -> None:
+    """Put texts into Normalization Form C, in which those that look alike are alike."""
+    for name in names:
+        value = getattr(part, name)
+        if isinstance(value, list | tuple):
+            value = tuple(_composed(one) for one in value)
+        msgspec.structs.force_setattr(part, name, _composed(value))
+
+
+def _composed(value: Any) -> Any:
+    return normalize("NFC", value) if isinstance(value, str) else value
 
 
 def check_text(what: str, text: object) -> None:

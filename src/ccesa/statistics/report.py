@@ -52,7 +52,7 @@ class Measured:
 
     Attributes:
         count: How many records have a value.
-        missing: How many have none.
+        missing: How many have none, or one at a site that left out the column for having few values.
         clipped: How many values were beyond the bounds and cut to them.
         sum: Of all values.
         mean: Of all values.

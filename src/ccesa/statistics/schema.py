@@ -20,7 +20,7 @@ from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import WORD_BITS
 from ccesa.parts import Part, check_integer
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.statistics.columns import Category, Number, check_list, check_text
+from ccesa.statistics.columns import Category, Number, check_list, check_text, composed
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
     Attributes:
         name: For people.
         max_records: The most records of a site; no sum can overflow with them.
-        least_group: A site leaves out each group of which it has fewer records; 1 leaves out none.
+        least_group: A site leaves out each group of which it has fewer records, and in the others each column
+            of numbers with fewer values; 1 leaves out none.
         privacy_unit: ``none``, or ``record``: with noise that hides any one record.
         group_by: Names of up to three categories; each combination of their values is a group.
         missing: What an empty value is written as, besides nothing at all.
@@ -87,8 +88,9 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
     bits = WORD_BITS
 
     def __post_init__(self) -> None:
+        composed(self, "name", "group_by", "missing")
         check_text("the name of a schema", self.name)
-        for field in ("group_by", "missing", "numbers", "categories"):
+        for field in ("numbers", "categories"):
             msgspec.structs.force_setattr(self, field, tuple(getattr(self, field)))
         if self.privacy_unit not in _MOST_RECORDS:
             raise ConfigError(f"privacy_unit must be none or record, not {quoted(self.privacy_unit)}")

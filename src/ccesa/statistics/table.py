@@ -2,12 +2,13 @@
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ccesa.errors import VectorError, quoted
 from ccesa.statistics.schema import Schema
-from ccesa.statistics.tally import read_number
+from ccesa.statistics.tally import read_number, trimmed
 
 #: What may lie between two fields.
 SEPARATORS = ",;\t|"
@@ -30,10 +31,32 @@ def read_csv(path: Path | str, schema: Schema) -> Iterator[dict[str, Any]]:
         VectorError: A column is not there, or a line cannot be read; no text says what stands in it.
         OSError: The system cannot read the file.
     """
+    with _opened(path) as lines:
+        yield from _records(lines, schema)
+
+
+def check_columns(path: Path | str, schema: Schema) -> None:
+    """Refuse a file without the columns of a schema. No record is read, so nothing here depends on any.
+
+    Args:
+        path: As for ``read_csv``.
+        schema: What was agreed on.
+
+    Raises:
+        VectorError: A column is not there, or the first line cannot be read.
+        OSError: The system cannot read the file.
+    """
+    with _opened(path) as lines:
+        _header(next(lines, ""), schema)
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator["_Lines"]:
+    """Open a file; errors in it say in which line."""
     with Path(path).open("rb") as file:
         lines = _Lines(file)
         try:
-            yield from _records(lines, schema)
+            yield lines
         except csv.Error:
             raise VectorError(f"{path}, line {lines.number}: not CSV, as with a quote and no end") from None
         except UnicodeDecodeError:
@@ -77,7 +100,7 @@ def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
 
 def _header(line: str, schema: Schema) -> tuple[str, list[str]]:
     """Return the separator that gives the most columns of the schema, and the names that it gives."""
-    found = {one: [name.strip() for name in _split(line, one)] for one in SEPARATORS}
+    found = {one: [trimmed(name) for name in _split(line, one)] for one in SEPARATORS}
     separator = max(SEPARATORS, key=lambda one: len(set(schema.columns) & set(found[one])))
     header = found[separator]
     for name in schema.columns:

@@ -1,16 +1,17 @@
-"""A site's own counting: one pass over its records, in whole numbers, and small groups left out."""
+"""A site's own counting: one pass over its records, in whole numbers, and what is of few records left out."""
 
 import math
 import numbers
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
+from unicodedata import normalize
 
 from ccesa.errors import VectorError, quoted
 from ccesa.statistics.columns import MISSING, OTHER, Category, Number
-from ccesa.statistics.schema import Schema
+from ccesa.statistics.schema import Quantity, Schema
 
 #: By ``Quantity.key``, its numbers in all groups: those of the first group, then those of the next one.
 Sums = dict[tuple[str, str], list[int]]
@@ -43,6 +44,12 @@ def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
     Raises:
         VectorError: Too many records, or a value that is none; the text says where, and never the value.
     """
+    sums, count = counted(schema, rows)
+    return Tally(schema, sums, count, _leave_out(schema, sums))
+
+
+def counted(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> tuple[Sums, int]:
+    """Count a site's records, without leaving anything out: for nobody but the site. Also return how many."""
     sums: Sums = {one.key: [0] * (one.width * len(schema.cells)) for one in schema.quantities}
     count = 0
     for count, row in enumerate(rows, 1):
@@ -52,21 +59,21 @@ def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
             _add(schema, sums, row)
         except VectorError as error:
             raise VectorError(f"record {count}, {error}") from None
-    return Tally(schema, sums, count, _leave_out(schema, sums))
+    return sums, count
 
 
 def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
     """Add what one record adds."""
     cell = 0
     for category in schema.grouped:
-        cell = cell * len(category.labels) + _place(schema, category, row)
+        cell = cell * len(category.labels) + category.places[label(schema, category, row)]
     added = {("", "records"): (0, 1)}
     for column in schema.numbers:
         value = read_number(_value(row, column.name), schema.missing, column.name)
         if value is not None:
             added |= {(column.name, what): one for what, one in _of(column, value).items()}
     for category in schema.counted:
-        added[category.name, "values"] = _place(schema, category, row), 1
+        added[category.name, "values"] = category.places[label(schema, category, row)], 1
     for quantity in schema.quantities:
         if found := added.get(quantity.key):
             place, amount = found
@@ -87,14 +94,29 @@ def _of(column: Number, value: Decimal) -> dict[str, tuple[int, int]]:
 
 
 def _leave_out(schema: Schema, sums: Sums) -> int:
-    """Set all numbers of small groups to zero; return how many records were in them."""
-    records = sums["", "records"]
-    small = [cell for cell, count in enumerate(records) if 0 < count < schema.least_group]
-    left_out = sum(records[cell] for cell in small)
-    for one in schema.quantities:
-        for cell in small:
-            sums[one.key][cell * one.width : (cell + 1) * one.width] = [0] * one.width
+    """Set the numbers of small groups to zero, and in others those of columns with few values.
+
+    Return how many records were in small groups.
+    """
+    records, left_out = list(sums["", "records"]), 0
+    for cell in small_cells(schema, records):
+        left_out += records[cell]
+        _clear(sums, cell, schema.quantities)
+    for column in schema.numbers:
+        about = [one for one in schema.quantities if one.column == column.name]
+        for cell in small_cells(schema, sums[column.name, "present"]):
+            _clear(sums, cell, about)
     return left_out
+
+
+def small_cells(schema: Schema, counts: Sequence[int]) -> list[int]:
+    """Return the groups that are too small to leave a site, by the count of each."""
+    return [cell for cell, count in enumerate(counts) if 0 < count < schema.least_group]
+
+
+def _clear(sums: Sums, cell: int, quantities: Iterable[Quantity]) -> None:
+    for one in quantities:
+        sums[one.key][cell * one.width : (cell + 1) * one.width] = [0] * one.width
 
 
 def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None:
@@ -111,7 +133,7 @@ def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        value = value.strip()
+        value = trimmed(value)
         if not value or value in missing:
             return None
         # Decimal would take underscores and digits of other scripts, which other programs read differently.
@@ -132,13 +154,18 @@ def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None
     return found
 
 
-def _place(schema: Schema, category: Category, row: Mapping[str, Any]) -> int:
-    """Return the place of a record's value among the labels of a category."""
+def trimmed(text: str) -> str:
+    """Return what counts of a text: without the spaces around it, in Normalization Form C as in a schema."""
+    return normalize("NFC", text.strip())
+
+
+def label(schema: Schema, category: Category, row: Mapping[str, Any]) -> str:
+    """Return as what a record is counted in a category."""
     value = _value(row, category.name)
-    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value).strip()
+    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else trimmed(str(value))
     if not text or text in schema.missing:
-        return category.places[MISSING]
-    return category.places[text if text in category.values else OTHER]
+        return MISSING
+    return text if text in category.values else OTHER
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:

@@ -7,6 +7,12 @@ import { shown } from "./errors.js";
 /** The most bytes of an answer that is JSON, unless a result is asked for. */
 export const MOST_JSON = 1 << 20;
 const PROBLEM = "urn:ccesa:problem:";
+/** How much JSON is read: a list of a million survivors has as many values. */
+const MOST_VALUES = 1 << 20;
+const DEEPEST = 64;
+/** How much base64 is read at a time: a text of it is a third larger, and each step on the way as large again. */
+const PIECE = 1 << 20;
+const [QUOTE, COMMA, BRACKET, BACKSLASH, BRACE] = [0x22, 0x2c, 0x5b, 0x5c, 0x7b];
 
 /** One answer, read to its end; the status 0 stands for none at all. */
 export interface Answer {
@@ -22,6 +28,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** Return the object that a body is in JSON; throws FaultyServer for anything else. */
 export function fieldsOf(body: Uint8Array): Fields {
+  checkSmall(body);
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
@@ -32,6 +39,43 @@ export function fieldsOf(body: Uint8Array): Fields {
     throw new FaultyServer("expected a JSON object from the hub, got another value");
   }
   return value as Fields;
+}
+
+/**
+ * Refuse JSON that is larger in memory than on the way: an empty list takes two bytes there, and fifty here.
+ *
+ * Long texts, as results have, are passed over at the speed of memory.
+ */
+function checkSmall(body: Uint8Array): void {
+  let [values, depth] = [0, 0];
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at];
+    if (byte === QUOTE) {
+      at = endOfText(body, at);
+    } else if (byte === COMMA || byte === BRACKET || byte === BRACE) {
+      values++;
+      depth += byte === COMMA ? 0 : 1;
+    } else if (byte === BRACKET + 2 || byte === BRACE + 2) {
+      depth--;
+    }
+    if (values > MOST_VALUES || depth > DEEPEST) {
+      throw new FaultyServer(`expected JSON of at most ${MOST_VALUES} values, ${DEEPEST} deep, from the hub, got more`);
+    }
+  }
+}
+
+/** Return where the text ends that begins here: at the next quote that is not behind an odd number of backslashes. */
+function endOfText(body: Uint8Array, start: number): number {
+  for (let end = body.indexOf(QUOTE, start + 1); end !== -1; end = body.indexOf(QUOTE, end + 1)) {
+    let first = end;
+    while (body[first - 1] === BACKSLASH && first - 1 > start) {
+      first--;
+    }
+    if ((end - first) % 2 === 0) {
+      return end;
+    }
+  }
+  return body.length;
 }
 
 /** Return a field that is a text. */
@@ -62,10 +106,13 @@ export function fromBase64(text: string, most: number): Bytes {
   if (text.length > 4 * Math.ceil(most / 3) || text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
     throw new FaultyServer(`expected at most ${most} bytes in base64 from the hub, got something else`);
   }
-  const characters = atob(text);
-  const data = new Uint8Array(characters.length);
-  for (let at = 0; at < data.length; at++) {
-    data[at] = characters.charCodeAt(at);
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const data = new Uint8Array((text.length / 4) * 3 - padding);
+  for (let at = 0, from = 0; from < text.length; from += PIECE) {
+    const characters = atob(text.slice(from, from + PIECE));
+    for (let of = 0; of < characters.length; of++) {
+      data[at++] = characters.charCodeAt(of);
+    }
   }
   return data;
 }

@@ -15,6 +15,9 @@ import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
 import { WORD_ARRAYS, type Words } from "./results.js";
 
+/** The most bytes of a task beside its numbers: names and shapes. */
+const MOST_NAMES = 1 << 20;
+
 /** What a vector is made for. */
 export interface Purpose {
   readonly config: RoundConfig;
@@ -22,15 +25,23 @@ export interface Purpose {
   readonly engine: Engine;
 }
 
+/** A task that was read. */
+export interface Reading {
+  /** What the site's function is given; it may change it. */
+  readonly given: unknown;
+  /** Return the words of a contribution as bytes of their own; throws VectorError. */
+  vector(contribution: unknown, purpose: Purpose): Promise<Bytes>;
+}
+
 /** A form of contributions. */
 export interface Form {
   readonly type: "words" | "arrays" | "statistics";
   /** Refuse rounds that this form has no vectors for; throws ConfigError. */
   check(config: RoundConfig): void;
-  /** Return what the site's function is given for a task; throws for a task that is none. */
-  given(payload: Bytes): unknown;
-  /** Return the words of a contribution as bytes of their own; throws VectorError. */
-  vector(contribution: unknown, payload: Bytes, purpose: Purpose): Promise<Bytes>;
+  /** The most bytes of a task in these rounds, where the site says nothing else. */
+  mostTask(config: RoundConfig): number;
+  /** Read a task, once; throws for one that is none. */
+  read(payload: Bytes): Reading;
   /** Under what vectors are counted, where that is not the task itself. */
   readonly counted?: Bytes;
 }
@@ -49,14 +60,17 @@ export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
 export const WORDS: Form = {
   type: "words",
   check: () => undefined,
-  given: (payload) => payload,
-  vector: async (contribution, _, { config }) => {
-    const Type = WORD_ARRAYS[config.bits];
-    if (!(contribution instanceof Type) || contribution.length !== config.length) {
-      throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
-    }
-    return new Uint8Array(contribution.buffer, contribution.byteOffset, contribution.byteLength).slice();
-  },
+  mostTask: () => 1 << 26,
+  read: (payload) => ({
+    given: payload,
+    vector: async (contribution, { config }) => {
+      const Type = WORD_ARRAYS[config.bits];
+      if (!(contribution instanceof Type) || contribution.length !== config.length) {
+        throw new VectorError(`expected a ${Type.name} of ${config.length} words`);
+      }
+      return new Uint8Array(contribution.buffer, contribution.byteOffset, contribution.byteLength).slice();
+    },
+  }),
 };
 
 /** What arrays are laid into words by. */
@@ -74,14 +88,13 @@ export function arraysForm(settings: ArraySettings): Form {
   return {
     type: "arrays",
     check: check64,
-    given: unpackArrays,
-    vector: async (contribution, payload, { config, engine }) => {
-      const task = unpackArrays(payload);
+    mostTask: (config) => mostArrays(config, fieldBits),
+    read: readArrays(async (shapes, contribution, { config, engine }) => {
       const [arrays, weight] = weighted(contribution);
-      const quantizer = new Quantizer({ ...agreed, shapes: shapesOf(task) });
+      const quantizer = new Quantizer({ ...agreed, shapes: [...shapes.values()] });
       checkLength(quantizer.length, config);
-      return quantizer.encode(inOrder(arrays, task), weight ?? 1, engine.random);
-    },
+      return quantizer.encode(inOrder(arrays, shapes), weight ?? 1, engine.random);
+    }),
   };
 }
 
@@ -90,16 +103,15 @@ export function noisyForm(table: PrivacyTable): Form {
   return {
     type: "arrays",
     check: (config) => checkNoisyRound(table, config),
-    given: unpackArrays,
-    vector: async (contribution, payload, { context, engine }) => {
-      const task = unpackArrays(payload);
+    mostTask: (config) => mostArrays(config, table.fieldBits),
+    read: readArrays(async (shapes, contribution, { context, engine }) => {
       const [arrays, weight] = weighted(contribution);
       if (weight !== null) {
         throw new VectorError("with noise every client counts one: give no weight");
       }
-      const quantizer = new NoisyQuantizer(engine, table, shapesOf(task));
-      return quantizer.encode(inOrder(arrays, task), context);
-    },
+      const quantizer = new NoisyQuantizer(engine, table, [...shapes.values()]);
+      return quantizer.encode(inOrder(arrays, shapes), context);
+    }),
   };
 }
 
@@ -115,18 +127,36 @@ export function statisticsForm(schema: Schema, privacy: PrivacyTable | null, dig
         throw new ConfigError(`these statistics have ${schemaLength(schema)} words, the round has ${config.length}`);
       }
     },
-    given: () => schema,
-    vector: async (contribution, _, { engine }) => {
-      if (typeof contribution !== "object" || contribution === null || !(Symbol.iterator in contribution)) {
-        throw new VectorError("expected records, each an object with a field per column");
-      }
-      return tableVector(engine, schema, privacy, contribution as Iterable<TableRecord>);
-    },
+    mostTask: () => MOST_NAMES,
+    read: () => ({
+      given: schema,
+      vector: async (contribution, { engine }) => {
+        if (typeof contribution !== "object" || contribution === null || !(Symbol.iterator in contribution)) {
+          throw new VectorError("expected records, each an object with a field per column");
+        }
+        return tableVector(engine, schema, privacy, contribution as Iterable<TableRecord>);
+      },
+    }),
   };
 }
 
-function shapesOf(arrays: Arrays): (readonly number[])[] {
-  return [...arrays.values()].map(({ shape }) => shape);
+/** The shapes of a task's arrays by their names. */
+type Shapes = ReadonlyMap<string, readonly number[]>;
+
+/** Return what reads tasks of arrays: of each only the shapes are kept, whatever becomes of the arrays. */
+function readArrays(
+  vector: (shapes: Shapes, contribution: unknown, purpose: Purpose) => Promise<Bytes>,
+): (payload: Bytes) => Reading {
+  return (payload) => {
+    const given = unpackArrays(payload);
+    const shapes = new Map([...given].map(([name, { shape }]) => [name, [...shape]] as const));
+    return { given, vector: (contribution, purpose) => vector(shapes, contribution, purpose) };
+  };
+}
+
+/** Return the most bytes of arrays whose values fit into a vector: none has numbers of more than eight. */
+function mostArrays({ length }: RoundConfig, fieldBits: number): number {
+  return MOST_NAMES + 8 * Math.floor(64 / fieldBits) * length;
 }
 
 /** Refuse rounds whose words are not those of numbers in fields. */
@@ -160,7 +190,7 @@ interface Floats {
 }
 
 /** Return the arrays of a contribution in the order of the task's, whose names they have. */
-function inOrder(arrays: ArraysLike, task: Arrays): Floats[] {
+function inOrder(arrays: ArraysLike, task: Shapes): Floats[] {
   const given = arrays instanceof Map ? (arrays as Arrays) : new Map(Object.entries(arrays));
   if (given.size !== task.size) {
     throw new VectorError(`expected ${task.size} arrays, got ${given.size}`);

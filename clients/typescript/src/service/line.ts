@@ -5,11 +5,12 @@
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError, FaultyServer } from "../errors.js";
-import { contentOf, countIn, inWords, MOST_JSON, type Answer } from "./answers.js";
+import { contentOf, countIn, inWords, MOST_JSON, problemOf, type Answer } from "./answers.js";
 import { HubAway, Stopped } from "./errors.js";
 
-/** Statuses that say "not now". */
-const AWAY: ReadonlySet<number> = new Set([0, 408, 429, 500, 502, 503, 504]);
+/** Statuses that say "not now"; 0 stands for no answer, or one that is not the hub's. */
+const LATER: ReadonlySet<number> = new Set([0, 408, 429, 500, 503]);
+const PROBLEM_TYPE = "application/problem+json";
 const FIRST_PAUSE = 0.5;
 const LONGEST_PAUSE = 30;
 /** An upload may be as slow as this many bytes in a second. */
@@ -27,8 +28,13 @@ export interface Call {
   readonly wait?: number;
   /** Whether it is made without the token. */
   readonly open?: boolean;
-  /** Statuses that the caller deals with, though they say "not now". */
-  readonly own?: readonly number[];
+  /** Whether the caller deals with answers that say "not now". */
+  readonly once?: boolean;
+}
+
+/** Tell whether an answer says no more than that the same is to be asked again later. */
+export function saysLater({ status }: Answer): boolean {
+  return LATER.has(status);
 }
 
 /** What a line needs. */
@@ -100,7 +106,7 @@ export class Line {
         }
         renewed = true;
         this.#token = await this.enter();
-      } else if (!AWAY.has(answer.status) || call.own?.includes(answer.status)) {
+      } else if (call.once === true || !saysLater(answer)) {
         return answer;
       } else {
         await this.rest(answer, tries, began);
@@ -173,12 +179,38 @@ export class Line {
 }
 
 async function received(response: Response, call: Call, alive: () => void): Promise<Answer> {
-  const away = response.type === "opaqueredirect" || response.redirected;
-  if (away || (response.status >= 300 && response.status < 400)) {
-    throw new FaultyServer("the hub sends this participant elsewhere, which is not followed: is this its address?");
+  const { status, headers, ok } = response;
+  if (response.type === "opaqueredirect" || response.redirected || (status >= 300 && status < 400)) {
+    return { ...none("a redirect, which is not followed: is this the hub's address?"), headers };
   }
-  const body = await contentOf(response, response.ok ? (call.most ?? MOST_JSON) : MOST_JSON, alive);
-  return { status: response.status, headers: response.headers, body };
+  const body = ok ? await contentOf(response, call.most ?? MOST_JSON, alive) : await refusalOf(response, alive);
+  const answer = { status, headers, body };
+  return isOfHub(call, answer) ? answer : { ...none(`${status} from something that is no hub: is this its address?`), headers };
+}
+
+/** Return the content of a refusal; what is too much for one is nobody's. */
+async function refusalOf(response: Response, alive: () => void): Promise<Bytes> {
+  try {
+    return await contentOf(response, MOST_JSON, alive);
+  } catch (error) {
+    if (error instanceof FaultyServer) {
+      return new Uint8Array();
+    }
+    throw error;
+  }
+}
+
+/** Tell whether an answer is the hub's: things on the way refuse, too, or show pages, and what they say ends nothing. */
+function isOfHub({ method }: Call, answer: Answer): boolean {
+  const kind = (answer.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
+  if (answer.status < 300) {
+    return kind !== "text/html";
+  }
+  return problemOf(answer).name !== "" || (method === "HEAD" && kind === PROBLEM_TYPE);
+}
+
+function none(reason: string): Answer {
+  return { status: 0, headers: new Headers(), body: new Uint8Array(), reason };
 }
 
 function noAnswer(error: unknown, stopped: boolean, silent: boolean, { silence, origin }: LineOptions): Answer {
@@ -189,8 +221,7 @@ function noAnswer(error: unknown, stopped: boolean, silent: boolean, { silence, 
     throw error;
   }
   const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
-  const reason = silent ? `no answer in ${silence} seconds` : `${String(error)}${cause}${unnamed(origin)}`;
-  return { status: 0, headers: new Headers(), body: new Uint8Array(), reason };
+  return none(silent ? `no answer in ${silence} seconds` : `${String(error)}${cause}${unnamed(origin)}`);
 }
 
 /** To a page whose origin a hub does not name in its `pages`, that hub looks like one that is away. */

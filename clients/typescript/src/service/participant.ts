@@ -20,6 +20,9 @@ import { openSession } from "./session.js";
 import type { Site } from "./site.js";
 import { Taking } from "./taking.js";
 
+/** The most results that are asked for. */
+const MOST_RESULTS = 100_000;
+
 export interface Participant<Task> {
   addEventListener<Name extends keyof ParticipantEvents>(
     name: Name,
@@ -129,7 +132,7 @@ export class Participant<Task = Bytes> extends EventTarget {
   async result(question: number): Promise<Result> {
     const site = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));
     for (;;) {
-      const found = await resultOf(site, question);
+      const found = await resultOf(site, question, site.wait);
       if (found === "never") {
         throw new ConfigError("this hub publishes no results");
       }
@@ -178,6 +181,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       wait: options.wait ?? 25,
       partBytes: options.partBytes,
       mostBytes: options.mostBytes ?? 1 << 28,
+      mostTask: options.mostTask,
       // The form decides what a task is, and whoever writes the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
       tell: (name, detail) => this.#tell(name, detail),
@@ -203,25 +207,33 @@ export class Participant<Task = Bytes> extends EventTarget {
     site.say("over", "the federation is over");
   }
 
-  /** Say each result as it is published; questions without one are passed over. */
+  /**
+   * Say each result as it is published; questions without one are passed over. How many questions there were says what
+   * the hub announces: one that has an answer to every question is not asked for ever.
+   */
   async #tellResults(site: Site): Promise<void> {
     const { line, charter } = site;
-    for (let question = 0; ; ) {
-      const found = await resultOf(site, question);
+    let over = -1;
+    for (let question = 0; question < MOST_RESULTS; ) {
+      if (question > over) {
+        const told = await announced(line, charter, 0, 0);
+        over = told.question;
+        if (told.over && question > over) {
+          return;
+        }
+        if (question > over + 1) {
+          await line.pause(1); // it has published what it says is not over yet
+          continue;
+        }
+      }
+      const found = await resultOf(site, question, question > over ? site.wait : 0);
       if (found === "never") {
         return;
       }
       if (found !== null) {
         this.#tell("result", found);
-        question++;
-        continue;
       }
-      const told = await announced(line, charter, 0, 0);
-      if (told.question >= question) {
-        question++;
-      } else if (told.over) {
-        return;
-      }
+      question += found !== null || question <= over ? 1 : 0;
     }
   }
 
@@ -248,7 +260,7 @@ async function nextSeries(
 }
 
 /** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
-function resultOf({ line, wait, mostBytes }: Site, question: number): Promise<Result | null | "never"> {
+function resultOf({ line, mostBytes }: Site, question: number, wait: number): Promise<Result | null | "never"> {
   const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostBytes);
   return paced(line, wait, ask, (found) => found === null);
 }

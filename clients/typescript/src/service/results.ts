@@ -4,7 +4,11 @@ import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import { unpackArrays, type Arrays } from "./arrays.js";
 import { fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf, type Fields } from "./answers.js";
+import { download } from "./download.js";
 import type { Line } from "./line.js";
+
+/** The size of the parts that a result comes in. */
+const PART = 1 << 23;
 
 /** The typed arrays of words, by their bits. */
 export const WORD_ARRAYS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const;
@@ -49,7 +53,7 @@ export async function fetchResult(
   wait: number,
   most: number,
 ): Promise<Result | null | "never"> {
-  const answer = await line.call({ method: "GET", path: `/v1/results/${question}`, wait, most });
+  const answer = await download(line, { path: `/v1/results/${question}`, wait }, PART, most);
   if (answer.status === 404) {
     return problemOf(answer).name === "no-result" ? null : "never";
   }

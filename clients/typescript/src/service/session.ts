@@ -42,9 +42,14 @@ export async function openSession(line: Line, charter: Bytes, identity: Identity
   return token;
 }
 
+/** Return what a member signs to be given a session. */
+export function sessionText(charter: Bytes, origin: string, challenge: Bytes): Bytes {
+  return labelled("serviceSession", charter, ascii(origin), challenge);
+}
+
 async function answered(line: Line, charter: Bytes, identity: Identity): Promise<Answer> {
   const challenge = await challengeOf(line);
-  const text = labelled("serviceSession", charter, ascii(line.origin), challenge);
+  const text = sessionText(charter, line.origin, challenge);
   const said = {
     key: toBase64(identity.publicKey),
     challenge: toBase64(challenge),

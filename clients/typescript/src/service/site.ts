@@ -25,6 +25,8 @@ export interface Site {
   readonly wait: number;
   readonly partBytes: number | undefined;
   readonly mostBytes: number;
+  /** The most bytes of a task; as the form has it where nothing is said. */
+  readonly mostTask: number | undefined;
   readonly contribute: (task: unknown, number: number, signal: AbortSignal) => unknown;
   readonly tell: Tell;
   /** Say how far things are. */

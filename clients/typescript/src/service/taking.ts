@@ -108,10 +108,11 @@ export class Taking {
 
   /** Return the answer to an exchange; what cannot be answered is answered with an empty envelope: no part is taken. */
   async #answer({ envelope, hint }: Asked): Promise<Bytes> {
-    const { line, engine, mostBytes, partBytes } = this.#site;
+    const { line, engine, partBytes } = this.#site;
     this.#task = null;
     if (hint !== null) {
-      this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, mostBytes);
+      const most = this.#site.mostTask ?? this.#form.mostTask(this.#config);
+      this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, most);
     }
     const reply = await this.#received(envelope);
     this.#series.faults.forEach((error, round) => this.#fault(error, round));
@@ -247,9 +248,8 @@ export class Taking {
   }
 
   async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
-    const { payload } = this.#tasked();
     const { engine, signal, contribute } = this.#site;
-    const given = this.#form.given(payload);
+    const { given, vector } = this.#form.read(this.#tasked().payload);
     this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
     let contribution: unknown;
     try {
@@ -257,7 +257,7 @@ export class Taking {
     } catch (error) {
       throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
     }
-    return this.#form.vector(contribution, payload, { config, context, engine });
+    return vector(contribution, { config, context, engine });
   }
 }
 

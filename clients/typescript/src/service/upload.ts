@@ -3,17 +3,22 @@
 import type { Bytes } from "../bytes.js";
 import { FaultyServer, OrderError } from "../errors.js";
 import { countIn, inWords, problemOf, type Answer } from "./answers.js";
-import type { Call, Line } from "./line.js";
+import { saysLater, type Call, type Line } from "./line.js";
+import { PartSize } from "./parts.js";
 
 const TYPE = { "Content-Type": "application/octet-stream" };
-const SMALLEST_PART = 256;
-/** How often an upload may go back, or stay where it is, before it is given up. */
+/** How often the hub may ask for what it was sent before, in a row. */
 const MOST_BACK = 20;
 
 /** What became of a reply: it counts; it came too late; the hub found a mistake in it. */
 export type Receipt = { readonly kind: "counted" } | { readonly kind: "late" | "faulty"; readonly text: string };
 
-/** Send a reply, in parts if it is larger than one. */
+/**
+ * Send a reply, in parts if it is large, for as long as the hub is there and the upload gets on.
+ *
+ * @throws HubAway when nothing got through for as long as the line is patient.
+ * @throws FaultyServer for a hub that asks for the same again and again.
+ */
 export async function send(
   line: Line,
   path: string,
@@ -21,15 +26,7 @@ export async function send(
   partBytes: number,
   sent: (done: number) => void,
 ): Promise<Receipt> {
-  if (reply.length > partBytes) {
-    return receiptOf(await inParts(line, path, reply, partBytes, sent), reply);
-  }
-  const answer = await line.call({ method: "PUT", path, headers: TYPE, body: reply, own: [408] });
-  if (answer.status === 408 && reply.length > 1) {
-    return receiptOf(await inParts(line, path, reply, Math.ceil(reply.length / 2), sent), reply);
-  }
-  sent(reply.length);
-  return receiptOf(answer, reply);
+  return receiptOf(await new Upload(line, path, reply, partBytes, sent).run(), reply);
 }
 
 /** Read what became of a reply; throws where the hub's answer ends it all. */
@@ -55,53 +52,100 @@ function receiptOf(answer: Answer, reply: Bytes): Receipt {
   throw new FaultyServer(`the hub answered ${text} to a reply`);
 }
 
-async function inParts(
-  line: Line,
-  path: string,
-  reply: Bytes,
-  partBytes: number,
-  sent: (done: number) => void,
-): Promise<Answer> {
-  const began = performance.now();
-  let [part, at, back] = [partBytes, await placeOf(line, path, reply), 0];
-  for (;;) {
-    const end = Math.min(at + part, reply.length);
-    const answer = await line.call(partCall(path, reply, at, end));
-    if (answer.status === 204 && end < reply.length) {
-      at = end;
-      sent(at);
-    } else if (answer.status === 408) {
-      part = Math.max(Math.ceil(part / 2), Math.min(SMALLEST_PART, part));
-      await line.rest(answer, back++, began);
-      at = await placeOf(line, path, reply);
-    } else if (answer.status === 409 && problemOf(answer).name === "upload-offset") {
-      const place = checkedPlace(problemOf(answer).fields["upload_offset"], reply);
-      back += place > at ? 0 : 1; // it is further where only the answer to a part was lost
-      at = place;
-    } else {
-      sent(reply.length);
-      return answer;
+/** One upload: where it is, and how far it ever was. */
+class Upload {
+  readonly #size: PartSize;
+  #at = 0;
+  #furthest = 0;
+  /** Since it was last further than ever: when that was, how often it was asked to go back, how often it was tried. */
+  #since = performance.now();
+  #back = 0;
+  #tries = 0;
+
+  constructor(
+    private readonly line: Line,
+    private readonly path: string,
+    private readonly reply: Bytes,
+    partBytes: number,
+    private readonly sent: (done: number) => void,
+  ) {
+    this.#size = new PartSize(partBytes);
+  }
+
+  /** Send it all, and return the answer to the whole. */
+  async run(): Promise<Answer> {
+    for (;;) {
+      const end = Math.min(this.#at + this.#size.bytes, this.reply.length);
+      const answer = await this.line.call(this.#part(end));
+      if (saysLater(answer)) {
+        await this.#again(answer);
+      } else if (answer.status === 204 && end < this.reply.length) {
+        this.#size.went();
+        this.#goOn(end);
+        this.sent(end);
+      } else if (answer.status === 409 && problemOf(answer).name === "upload-offset") {
+        this.#goBack(this.#checked(problemOf(answer).fields["upload_offset"]));
+      } else {
+        this.sent(this.reply.length);
+        return answer;
+      }
     }
-    if (back > MOST_BACK) {
+  }
+
+  get #whole(): boolean {
+    return this.#at === 0 && this.reply.length <= this.#size.bytes;
+  }
+
+  #part(end: number): Call {
+    const body = this.reply.subarray(this.#at, end);
+    if (this.#whole) {
+      return { method: "PUT", path: this.path, headers: TYPE, body, once: true };
+    }
+    const headers = { ...TYPE, "Upload-Offset": `${this.#at}`, "Upload-Length": `${this.reply.length}` };
+    return { method: "PATCH", path: this.path, headers, body, once: true };
+  }
+
+  /** A part, or only the answer to it, was lost: go on where the hub is, with smaller parts. */
+  async #again(answer: Answer): Promise<void> {
+    const before = this.#furthest;
+    this.#size.failed(answer.status === 408);
+    if (answer.status === 0 && !this.#whole) {
+      this.#goOn(await this.#place());
+    }
+    if (this.#furthest === before) {
+      await this.line.rest(answer, this.#tries++, this.#since);
+    }
+    if (answer.status !== 0 && !this.#whole) {
+      this.#goOn(await this.#place());
+    }
+  }
+
+  #goOn(place: number): void {
+    this.#at = place;
+    if (place > this.#furthest) {
+      this.#furthest = place;
+      this.#since = performance.now();
+      this.#back = this.#tries = 0;
+    }
+  }
+
+  #goBack(place: number): void {
+    this.#goOn(place);
+    if (++this.#back > MOST_BACK) {
       throw new FaultyServer("the hub does not take an upload: it keeps going back");
     }
   }
-}
 
-function partCall(path: string, reply: Bytes, at: number, end: number): Call {
-  const headers = { ...TYPE, "Upload-Offset": `${at}`, "Upload-Length": `${reply.length}` };
-  return { method: "PATCH", path, headers, body: reply.subarray(at, end), own: [408] };
-}
-
-/** Ask where the upload goes on. */
-async function placeOf(line: Line, path: string, reply: Bytes): Promise<number> {
-  const answer = await line.call({ method: "HEAD", path });
-  return answer.status === 200 || answer.status === 204 ? checkedPlace(countIn(answer, "upload-offset"), reply) : 0;
-}
-
-function checkedPlace(value: unknown, reply: Bytes): number {
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0 || value > reply.length) {
-    throw new FaultyServer("the hub wants an upload to go on at a place that is not in it");
+  /** Ask where the upload goes on; where the hub does not say, as after the end of an exchange, the next part will. */
+  async #place(): Promise<number> {
+    const answer = await this.line.call({ method: "HEAD", path: this.path });
+    return answer.status === 200 || answer.status === 204 ? this.#checked(countIn(answer, "upload-offset")) : this.#at;
   }
-  return value;
+
+  #checked(value: unknown): number {
+    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0 || value > this.reply.length) {
+      throw new FaultyServer("the hub wants an upload to go on at a place that is not in it");
+    }
+    return value;
+  }
 }

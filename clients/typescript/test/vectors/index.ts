@@ -16,6 +16,7 @@ import { rosters } from "./roster.js";
 import { hybridRounds, rounds } from "./rounds.js";
 import { sealing } from "./sealing.js";
 import { series } from "./series.js";
+import { service } from "./service.js";
 import { sharing } from "./sharing.js";
 import { signatures } from "./signatures.js";
 import { statistics } from "./statistics.js";
@@ -49,6 +50,7 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "round.json": rounds,
   "sealing.json": sealing,
   "series.json": series,
+  "service.json": service,
   "sharing.json": sharing,
   "signatures.json": signatures,
   "statistics.json": statistics,

@@ -16,7 +16,7 @@ def warn(line: str) -> None:
     log(WARNING, _LINE, line)
 
 
-def fail(line: str, error: Exception) -> None:
+def fail(line: str, error: BaseException) -> None:
     """Log an error of somebody's own code with its traceback."""
     log(ERROR, _LINE, line, exc_info=error)
 

@@ -58,6 +58,9 @@ class MeanReply(msgspec.Struct, frozen=True, kw_only=True):
     unusable: list[str]
     #: Metrics of the terms that no node has as such a number: an evaluation has others than training.
     absent: list[str]
+    #: Nodes that had to cut values down to the bound of their array, and how many values that were in all.
+    clipped: int
+    clipped_values: int
     #: Nodes with more weight than ``max_weight``; they count as that.
     capped: int
     #: Survivors that contributed nothing: no reply, or none that could be used.
@@ -105,12 +108,13 @@ class Packing:
         kept += [0.0] * (terms.metric_slots - len(kept))
         numbers = metrics.encode(kept, units, terms.metric_clip, self._digits)
         lacking = [not fit for fit in fits] + [False] * (terms.metric_slots - len(fits))
-        counts = self._counts.encode([*lacking, reply.weight > terms.max_weight, False])
+        cut = self._clipped.encode([clipped])
+        counts = self._counts.encode([*lacking, clipped > 0, reply.weight > terms.max_weight, False])
         records = list(reply.records)
         names = [self._record_names.encode(records if self._record_names.fit(records) else list(RECORDS))]
         if self.metric_names is not None:
             names.append(self.metric_names.encode(slots))
-        return terms.fields.pack(np.concatenate([changes, numbers, *names, counts])), clipped
+        return terms.fields.pack(np.concatenate([changes, numbers, *names, cut, counts])), clipped
 
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: zeros, and one in a count.
@@ -126,8 +130,8 @@ class Packing:
         """Return the mean from the sum over so many survivors; VectorError where there is none."""
         ends = list(itertools.accumulate(self._sizes[:-1]))
         sums = self.terms.fields.unpack(total, sum(self._sizes))
-        head, numbers, record_names, metric_names, counted = np.split(sums, ends)
-        *lacking_in, capped, nothing = self._counts.decode(counted)
+        head, numbers, record_names, metric_names, cut, counted = np.split(sums, ends)
+        *lacking_in, clipped, capped, nothing = self._counts.decode(counted)
         if nothing >= survivors:
             raise VectorError(
                 f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; their logs say why"
@@ -151,6 +155,8 @@ class Packing:
             },
             unusable=[name for name in left_out if name not in absent],
             absent=absent,
+            clipped=clipped,
+            clipped_values=self._clipped.decode(cut)[0],
             capped=capped,
             nothing=nothing,
             alike=slots is not None,
@@ -178,22 +184,28 @@ class Packing:
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
-        """Fields of arrays and weight, of the metrics, of the names of records and of metrics, of the counts.
+        """Fields of arrays and weight, metrics, names of records and of metrics, clipped values, counts.
 
-        There is a count for each slot, one for weights above the bound, and one for nodes with nothing to
-        send.
+        There is a count for each slot, and one each for nodes that clipped values, with a weight above the
+        bound, and with nothing to send.
         """
         return (
             self._quantizer.count,
             self.terms.metric_slots * len(self._digits.places),
             self._record_names.count,
             0 if self.metric_names is None else self.metric_names.count,
-            self.terms.metric_slots + 2,
+            len(self._clipped.places),
+            self.terms.metric_slots + 3,
         )
 
     @cached_property
     def _digits(self) -> Digits:
         return metrics.digits(self.terms.fields)
+
+    @cached_property
+    def _clipped(self) -> Digits:
+        """How many values of its arrays a node had to cut."""
+        return Digits(fields=self.terms.fields, largest=self._quantizer.layout.size)
 
     @cached_property
     def _counts(self) -> Digits:

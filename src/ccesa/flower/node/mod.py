@@ -53,6 +53,7 @@ from ccesa.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of
@@ -189,8 +190,7 @@ class _Node:
     ) -> Client:
         """Make the client of a round; ``place`` is its id, which a node with a charter knows itself."""
 
-        def vector() -> Vector:
-            return self._vector(config, terms, memory)
+        vector = Careful(lambda: self._vector(config, terms, memory))
 
         def task() -> bytes:
             return terms.round_task(envelope.without(self._message.content))
@@ -270,7 +270,7 @@ class _Node:
             return reply.packed(self._call_next(self._message, self._context), packing)
         except CcesaError as error:
             log.warn(f"this node contributes nothing to this round: {_reason(error)}")
-        except Exception as error:  # the user's own code
+        except (Exception, SystemExit) as error:  # the user's own code
             log.fail("this node contributes nothing: the app failed", error)
         return packing.nothing()
 

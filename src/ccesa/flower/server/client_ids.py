@@ -24,15 +24,19 @@ class ClientIds:
     def __init__(self, grid: Grid, charter: Charter | None) -> None:
         self._grid, self._charter = grid, charter
         self._introduced: dict[int, int] = {}
+        #: By node that gave its place up: the node with the same identity that came later.
+        self._successors: dict[int, int] = {}
 
     def assign(self, messages: list[Message], waiting: Waiting, deadline: Deadline) -> dict[int, Message]:
         """Return for each client the message that its node is to get."""
         by_node = {message.metadata.dst_node_id: message for message in messages}
         if self._charter is None:
             return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
-        strangers = [message for node, message in by_node.items() if node not in self._introduced]
-        if strangers:
+        if by_node.keys() - self._introduced.keys():
             self._forget_the_gone()
+        known = self._introduced.keys() | self._successors.keys()
+        strangers = [message for node, message in by_node.items() if node not in known]
+        if strangers:
             self._introduce(self._charter, strangers, waiting, deadline)
         return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
 
@@ -40,6 +44,9 @@ class ClientIds:
         """A node that was started anew has another number in Flower, and the same identity."""
         online = set(self._grid.get_node_ids())
         self._introduced = {node: client for node, client in self._introduced.items() if node in online}
+        self._successors = {
+            node: later for node, later in self._successors.items() if {node, later} <= online
+        }
 
     def _introduce(
         self, charter: Charter, messages: list[Message], waiting: Waiting, deadline: Deadline
@@ -51,9 +58,10 @@ class ClientIds:
             for message in messages
         ]
         exchange, turned_away = Exchange(self._grid, INTRODUCE, waiting, first=True), Tally()
+        before = {client: node for node, client in self._introduced.items()}
         for node, answer in exchange.answers(requests, lambda: _ends(waiting, deadline)):
             try:
-                self._admit(node, introduction.client_of(charter, node, challenge, answer))
+                self._admit(node, introduction.client_of(charter, node, challenge, answer), before)
             except ConfigError as error:
                 turned_away.add(str(error), node)
         if not mod_seen:
@@ -62,9 +70,19 @@ class ClientIds:
         for line in turned_away.lines():
             log.warn(f"no part is taken by {line}")
 
-    def _admit(self, node: int, client: int) -> None:
-        if client in self._introduced.values():
+    def _admit(self, node: int, client: int, before: dict[int, int]) -> None:
+        """Give a node the place of its identity; a former node with that identity gives it up.
+
+        A SuperNode that was started again is another node in Flower, which takes its dead former self for
+        online for a while. Of two that answer at the same time nobody knows which came later.
+        """
+        former = before.pop(client, None)
+        if former is None and client in self._introduced.values():
             raise ConfigError("another node has the same identity")
+        if former is not None:
+            del self._introduced[former]
+            self._successors[former] = node
+            log.warn(f"node {node} takes the place of node {former}, which has the same identity")
         self._introduced[node] = client
 
 

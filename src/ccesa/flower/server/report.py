@@ -76,10 +76,17 @@ class Tally:
 def log_result(terms: Terms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
     """Log how many nodes are in the sum, how exact it is, and what was left out."""
     counters = f", no counter by {mean.counter_error:.2g}" if mean.counter_error else ""
+    cut = "; clipping moves some by more, see the next line" if mean.clipped else ""
     log.info(
         f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; rounding "
-        f"moves no value by more than {mean.error:.2g}{counters}"
+        f"moves no value by more than {mean.error:.2g}{counters}{cut}"
     )
+    if mean.clipped:
+        log.warn(
+            f"{mean.clipped} of {survivors} nodes changed values by more than clip = {terms.clip:g}: "
+            f"{mean.clipped_values} values were cut to it, and the mean is wrong by what was cut off. Take a "
+            "larger clip, or a smaller learning rate"
+        )
     if mean.capped:
         log.warn(
             f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r} "

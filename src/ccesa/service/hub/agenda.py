@@ -1,5 +1,6 @@
 """The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +13,17 @@ from ccesa.errors import ConfigError
 from ccesa.service.coordinator import Coordinator, Result, asking
 from ccesa.service.federation import Federation
 from ccesa.service.forms import AnyForm, form_of
+from ccesa.service.logs import event
 from ccesa.service.store import Store
 from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import pack_arrays, task_digest
 
 #: The outcome of a round that has one.
 SUM = "sum"
+
+
+#: Seconds between a round that was lost in its set-up and the next one; they double, up to a most.
+REST, LONGEST_REST = 5.0, 600.0
 
 
 class Agenda:
@@ -28,20 +34,42 @@ class Agenda:
         #: What the coordinator said to results, by question: it is told each of them once.
         self._told: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
+        #: How many questions there are in all; the store says it.
+        self.questions = 0
         #: Questions that have a sum, and those that have none and may be asked once more, in their order.
         self.answered: set[int] = set()
         self.pending: list[int] = []
         self._attempts: Counter[int | None] = Counter()
         self.reload()
 
+    def start(self, now: float) -> None:
+        """Let the store know how many questions this hub's file wants; other files may want more."""
+        wanted = self._store.want(self._federation.rounds, now)
+        if wanted > self._federation.rounds:
+            event("questions", logging.WARNING, file=self._federation.rounds, store=wanted)
+        self.reload()
+
     def reload(self) -> None:
         """Read the rounds that are over, without their sums, and what is left to ask."""
-        self.rounds = self._store.rounds()
+        self.rounds = self._store.rounds_besides(self.rounds)
+        self.questions = max(self._store.wanted(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
         summed = {row.question for row in self.rounds if row.outcome == SUM}
         self.answered = {question for question in summed if question is not None}
-        every, most = range(self._federation.rounds), self._federation.attempts
+        every, most = range(self.questions), self._federation.attempts
         self.pending = [one for one in every if one not in summed and self._attempts[one] < most]
+
+    @property
+    def lost_in_setup(self) -> int:
+        """How many of the latest rounds in a row were lost before vectors were asked for."""
+        found = (place for place, row in enumerate(reversed(self.rounds)) if row.question is not None)
+        return next(found, len(self.rounds))
+
+    @property
+    def rests_until(self) -> float:
+        """When the next round begins at the earliest, if the same members are here: rounds cost room."""
+        lost = self.lost_in_setup
+        return self.rounds[-1].ended + min(REST * 2.0 ** min(lost - 1, 20), LONGEST_REST) if lost else 0.0
 
     def attempts(self, question: int) -> int:
         """Return how often vectors were asked for about a question."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ccesa.errors import CcesaError, LateMessage
 from ccesa.service.desk import Receipt, Taken, View
-from ccesa.service.errors import Forgotten, Unavailable
+from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence, elapsed
@@ -182,6 +182,9 @@ class Engine:
         except (Diverged, Forgotten):
             self._replica = None  # the next one takes all answers in order of ids, and starts where it can
             _refuse(batch, "this hub has to look at all replies again")
+        except NewerDatabase:
+            _refuse(batch, "this hub is stopping")
+            raise
         except CcesaError as error:  # such as a series under another charter
             self._replica = None
             self._leader.hold(str(error), now)
@@ -191,6 +194,7 @@ class Engine:
 
     def _sign_of_life(self, now: float) -> None:
         if elapsed(self._beat, now) >= HEARTBEAT:
+            self._store.check_version()
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.errors import EngineFailed
+from ccesa.service.errors import EngineFailed, NewerDatabase
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -56,8 +56,8 @@ class Hub:
         self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
-        #: Sums that were not there when the hub ended.
-        self.missing = federation.rounds
+        #: Sums that were wanted, and that were not there, when the hub ended.
+        self.questions = self.missing = federation.rounds
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
@@ -84,6 +84,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -107,6 +108,7 @@ class Hub:
 
         Raises:
             EngineFailed: An error that nobody expected has ended the engine.
+            NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
             Unavailable: The store cannot be reached.
         """
@@ -136,10 +138,13 @@ class Hub:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
             await serve(*self._fronts)
             watching.cancel()
-            self.missing = board.status().questions - board.status().answered
+            self.questions = board.status().questions
+            self.missing = self.questions - board.status().answered
         finally:
             await asyncio.to_thread(engine.stop)
             board.close()
+        if isinstance(engine.failure, NewerDatabase):
+            raise engine.failure
         if engine.failure is not None:
             raise EngineFailed(repr(engine.failure)) from engine.failure
 
@@ -152,6 +157,7 @@ class Hub:
     def _engine(self, store: Store, board: Board, meters: Meters) -> Engine:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
+        agenda.start(presence.now())
         records = Records(federation, store, agenda, presence, meters)
         if self._new_series:
             records.abandon(presence.now())

@@ -46,6 +46,8 @@ class Leader:
         self._presence, self._meters, self._name = presence, meters, name
         #: When the lease was taken, when members were first waited for, and when something could not be done.
         self._taken, self._gathering, self._held = -math.inf, 0.0, -math.inf
+        #: Who was here when a round was last begun by this hub.
+        self._tried: set[int] = set()
         #: Why nothing goes on; empty where it does.
         self.reason = ""
 
@@ -115,10 +117,11 @@ class Leader:
             return False
         if self._federation.charter is not None:
             self._federation.charter.check_current(now)
+        self._tried = self._presence.present(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,
-            members=tuple(sorted(self._presence.present(now))),
+            members=tuple(sorted(self._tried)),
             task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
             question=question,
             opened=now,
@@ -131,14 +134,22 @@ class Leader:
         if replica.in_flight:
             return True
         present, eligible = self._presence.present(now), self._presence.eligible
-        least = self._federation.least_roster
-        if len(eligible) < least:
-            self.hold(f"a round needs {least} members, and {len(eligible)} are not set aside", now)
+        if len(eligible) < self._federation.needed:
+            self.hold(
+                f"a round needs {self._federation.needed} members, and {len(eligible)} are not set aside", now
+            )
             return False
-        if present >= eligible:
-            return True
         self._gathering = self._gathering or now
-        return len(present) >= least and elapsed(self._gathering, now) >= self._federation.policy.gather
+        if self._presence.lacking(now) or self._rests(present, now):
+            return False
+        return present >= eligible or elapsed(self._gathering, now) >= self._federation.policy.gather
+
+    def _rests(self, present: set[int], now: float) -> bool:
+        """Tell whether the next round waits, after some that were lost before vectors were asked for.
+
+        The same members would lose the next one, too. Whoever has come since may cure it.
+        """
+        return present <= self._tried and now < self._agenda.rests_until
 
     def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
         """Close the open exchange, if the policy says so.

@@ -94,4 +94,9 @@ class Presence:
         """Return the members that can be asked to take part; silent ones if there are too few others."""
         here = {client for client in self.eligible if self.is_here(client, now)}
         awake = {client for client in here if not self._rests(client, now)}
-        return awake if len(awake) >= self._federation.least_roster else here
+        return awake if len(awake) >= self._federation.needed else here
+
+    def lacking(self, now: float) -> str:
+        """Return how many are here and how many are needed; empty where these are enough."""
+        here, needed = len(self.present(now)), self._federation.needed
+        return "" if here >= needed else f"{here} of {self._federation.clients} are here, {needed} are needed"

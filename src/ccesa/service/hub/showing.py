@@ -1,5 +1,7 @@
 """What a hub shows of itself: a view of what is open for its sites, and a status for its operator."""
 
+import time
+
 from ccesa.charter import Charter
 from ccesa.service.desk import View
 from ccesa.service.federation import Federation
@@ -16,6 +18,15 @@ from ccesa.service.store.rows import Exchange, RoundRow
 MOST_ROUNDS = 500
 #: Seconds after which a hub that gave no sign of life is not shown.
 DEAD = 15.0
+#: Members that are named in an advice.
+_NAMED = 5
+_SITES = "Each site says in its own log why it left."
+#: What an operator can do.
+_ADVICE: dict[State, str] = {
+    "paused": "Resume when the reason is gone.",
+    "stuck": "Mend what the reason says. The hub tries again every few seconds.",
+    "over": "To ask further questions, raise rounds in the federation's file.",
+}
 
 
 class Showing:
@@ -27,6 +38,9 @@ class Showing:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._leader = presence, leader
         self._certificate = _certificate(federation.charter)
+        #: What held the federation up when that was last looked at, and since when.
+        self._held: tuple[State, bool] = ("gathering", False)
+        self._since = 0.0
 
     def state(self, replica: Replica | None) -> tuple[State, str]:
         """Return the state of the federation in a word, and the reason for it."""
@@ -37,8 +51,32 @@ class Showing:
         if reason := self._store.paused():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.in_flight):
-            return "gathering", ""
+            return "gathering", self._presence.lacking(self._presence.now()) or self._setback()
         return "running", ""
+
+    def _setback(self) -> str:
+        """Return what was lost before vectors were asked for, if nothing else has happened since."""
+        lost = self._agenda.lost_in_setup
+        if not lost:
+            return ""
+        until = time.strftime("%H:%M:%S UTC", time.gmtime(self._agenda.rests_until))
+        what = "the last round was" if lost == 1 else f"the last {lost} rounds were"
+        return f"{what} lost in the set-up, the next one begins at {until}: {self._agenda.rounds[-1].reason}"
+
+    def _advice(self, state: State, now: float) -> str:
+        """Return what an operator can do about a state."""
+        if state == "gathering":
+            missing = [
+                client
+                for client in range(self._federation.clients)
+                if not self._presence.is_here(client, now)
+            ]
+            names = [self._federation.names[client] for client in missing]
+            more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+            return (
+                f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
+            )
+        return _ADVICE.get(state, "")
 
     def _is_over(self) -> bool:
         """Tell whether nothing is left; a hub that was started a moment ago has no replica of what runs."""
@@ -47,8 +85,8 @@ class Showing:
         return not runs and (not self._agenda.pending or self._store.finishing())
 
     def _lost(self) -> str:
-        lost = sorted(set(range(self._federation.rounds)) - self._agenda.answered)
-        return f"{len(lost)} of {self._federation.rounds} sums are missing" if lost else ""
+        lost = set(range(self._agenda.questions)) - self._agenda.answered
+        return f"{len(lost)} of {self._agenda.questions} sums are missing" if lost else ""
 
     def view(self, replica: Replica | None) -> View:
         """Return what is open now."""
@@ -81,6 +119,8 @@ class Showing:
     def status(self, replica: Replica | None, now: float) -> Status:
         """Return what there is to see."""
         state, reason = self.state(replica)
+        if (held := (state, bool(reason))) != self._held:
+            self._held, self._since = held, now
         opened = None if replica is None else replica.open
         asked, answered = set[int](), set[int]()
         if replica is not None:
@@ -94,7 +134,9 @@ class Showing:
             guard=self._federation.guard,
             state=state,
             reason=reason,
-            questions=self._federation.rounds,
+            since=self._since if reason else 0.0,
+            advice=self._advice(state, now) if reason else "",
+            questions=self._agenda.questions,
             answered=len(self._agenda.answered),
             series=0 if replica is None else replica.row.series,
             exchange=-1 if opened is None else opened.exchange,

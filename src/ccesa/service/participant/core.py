@@ -5,6 +5,7 @@ happen twice is in the site's memory before anything leaves: a participant that 
 is out of the rounds in flight, says so, and is in the next one.
 """
 
+from ccesa.errors import VectorError
 from ccesa.service.participant.calls import Part
 from ccesa.service.participant.events import Event
 from ccesa.service.participant.line import Line
@@ -22,6 +23,7 @@ def take_part(site: Site) -> Part[None]:
         FaultyServer: It answers what a hub never answers.
         OrderError: Somebody else answers in the name of this site.
         TimeoutError: It has been away for longer than this site is patient.
+        VectorError: The site is strict, and had nothing to send but noise in some round.
     """
     line = Line(
         member=site.member,
@@ -29,7 +31,7 @@ def take_part(site: Site) -> Part[None]:
         patience=site.patience,
         tell=site.tell,
     )
-    number = 0
+    number, failures = 0, list[VectorError]()
     while True:
         found = yield from next_series(site, line, number)
         if found.state == OVER:
@@ -37,8 +39,12 @@ def take_part(site: Site) -> Part[None]:
                 yield from fetch_results(line, found.question, site.results)
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
-            return
+            break
         number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.part_bytes)
         taking = Taking(site, line, number, agreed(site, found))
-        if (yield from taking.run()):
-            return
+        done = yield from taking.run()
+        failures += taking.failures.values()
+        if done:
+            break
+    if site.strict and failures:  # not before all is over, when nobody sees it
+        raise failures[0]

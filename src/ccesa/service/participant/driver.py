@@ -25,6 +25,7 @@ from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.in_time import InTime, at_once
 from ccesa.service.participant.results import TakeResult
 from ccesa.service.participant.site import Contribute, Site
 
@@ -60,6 +61,9 @@ class Participant:
         threads: The most threads that make masks; 0 stands for as many as help.
         patience: Seconds after which a hub that is away is given up.
         results: Called in the end with what the hub publishes about each question, as JSON has it.
+        answer_after: With noise: seconds from the call of the function to the moment at which a vector
+            leaves, whether the function is fast, slow or never ends; where none is ready, it is noise around
+            zeros. The function runs in a thread of its own. By default a vector leaves when it is ready.
 
     Raises:
         ConfigError: Arguments that do not go together, an address that is none, an identity that is not in
@@ -87,6 +91,7 @@ class Participant:
         threads: int = 0,
         patience: float = 3600.0,
         results: TakeResult | None = None,
+        answer_after: float | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
@@ -110,6 +115,7 @@ class Participant:
             patience=patience,
             tell=progress,
             results=results,
+            make=at_once if answer_after is None else InTime(answer_after),
         )
 
     def run(self, contribute: Contribute) -> None:
@@ -118,7 +124,8 @@ class Participant:
         Args:
             contribute: Called with what is asked for, and the number of the round: bytes, a dict of arrays or
                 a query, as the federation has it. It returns a vector of words, a dict of arrays, or such a
-                dict and a weight. A round for which it raises goes on without this site.
+                dict and a weight. A round for which it raises goes on without this site; with noise the site
+                sends noise around zeros, and ``progress`` is told.
 
         Raises:
             ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in; another
@@ -126,6 +133,7 @@ class Participant:
             FaultyServer: The hub answers what a hub never answers.
             OrderError: Somebody else answers in the name of this site.
             OSError: The hub has been away for too long, or the memory cannot be written.
+            VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
         with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
             site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)

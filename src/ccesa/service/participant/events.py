@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "waiting", "joined", "working", "sending", "sent", "summed", "late", "out", "refused", "away", "over"
+    "waiting",
+    "joined",
+    "working",
+    "sending",
+    "sent",
+    "summed",
+    "late",
+    "out",
+    "nothing",
+    "refused",
+    "away",
+    "over",
 ]
 
 
@@ -15,7 +26,8 @@ class Event:
 
     Attributes:
         kind: What it is about: waiting for the hub, joined a round, working on a task, sending and sent a
-            vector, in a sum, late, out of the rounds in flight, refused something, hub away, all over.
+            vector, in a sum, late, out of the rounds in flight, nothing but noise sent, refused something,
+            hub away, all over.
         text: A sentence without a full stop.
         round: The number of the round, where it is about one.
     """

@@ -11,8 +11,10 @@ from ccesa.identity import Identity
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.in_time import Make, at_once
 from ccesa.service.participant.line import Member, is_token
 from ccesa.service.participant.results import TakeResult
+from ccesa.words import Vector
 
 #: Gets what a task asks for and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
@@ -53,6 +55,8 @@ class Site:
     part_bytes: int | None = None
     most_task: int = MOST_TASK
     tell: Tell = silent
+    #: Makes vectors with noise, as ``InTime`` does where the time must not tell anything.
+    make: Callable[[Make], Vector] = at_once
     #: Gets what the hub publishes, in the end.
     results: TakeResult | None = None
 

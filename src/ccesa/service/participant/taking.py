@@ -10,16 +10,19 @@ from ccesa.errors import (
     MalformedMessage,
     OrderError,
     VectorError,
+    own_failure,
     shown,
 )
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
+from ccesa.service.participant.in_time import at_once
 from ccesa.service.participant.line import Line
 from ccesa.service.participant.parts import fetch, send
 from ccesa.service.participant.site import Site
@@ -56,6 +59,9 @@ class Taking:
         self._task: tuple[bytes, bytes] | None = None
         #: The rounds that this site has joined, by context.
         self._joined: dict[bytes, int] = {}
+        #: Why this site has sent noise around zeros, by number of the round.
+        self.failures: dict[int, VectorError] = {}
+        self._told: set[int] = set()
 
     def run(self) -> Part[bool]:
         """Follow the exchanges to the end of the series; tell whether this site wants no more."""
@@ -138,6 +144,7 @@ class Taking:
             self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
 
         answer = yield from send(self._line, path, reply, sent)
+        self._tell_failures()
         if answer.status in (200, 201, 204):
             return self._taken(reply)
         if answer.status == 410:
@@ -154,6 +161,13 @@ class Taking:
             self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
             return False
         raise FaultyServer(f"the hub answered {answer} to a reply")
+
+    def _tell_failures(self) -> None:
+        """Say in which rounds there was nothing to send, now that the answer has left."""
+        for number in self.failures.keys() - self._told:
+            self._told.add(number)
+            text = f"nothing but noise was sent for round {number}: {self.failures[number]}"
+            self._tell("nothing", shown(text, _REASON), number)
 
     def _taken(self, reply: Data) -> bool:
         """Say what has come of a reply that the hub has; tell whether this site wants no more."""
@@ -179,8 +193,7 @@ class Taking:
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
 
-        def vector() -> Vector:
-            return self._vector(config)
+        vector = Careful(lambda: self._vector(config))
 
         options: dict[str, Any] = {
             "task": self._held_task,
@@ -213,15 +226,36 @@ class Taking:
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
+        """Return a vector of the form. With noise there is always one, whatever the site's function does.
+
+        A site that falls silent would say something about its data. So it sends noise around zeros, and is
+        told when that has left.
+        """
+        noise = self._terms.form.mechanism
+        if noise is None:
+            return self._made(given, payload, config)
+        from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+
+        # Where every vector takes the same time, drawing noise afterwards would be seen.
+        nothing = None if self._site.make is at_once else around_zero(noise)
+        try:
+            return self._site.make(lambda: self._made(given, payload, config))
+        except KeyboardInterrupt:  # whoever sits at the site ends it
+            raise
+        except BaseException as error:  # also SystemExit
+            self.failures[config.number] = own_failure(error)
+        return around_zero(noise) if nothing is None else nothing
+
+    def _made(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
             contribution = self._site.contribute(given, config.number)
             return self._terms.form.vector(contribution, payload, config.context)
         except CcesaError:
             raise
-        except Exception as error:  # the site's own function
-            if self._site.strict:
+        except (Exception, SystemExit) as error:  # the site's own function
+            if self._site.strict and isinstance(error, Exception):
                 raise
-            raise VectorError(_where(error)) from None
+            raise own_failure(error) from None
 
     def _refuse(self, error: CcesaError, number: int | None = None) -> None:
         """Say what this site did not do, and why; a strict one ends with it."""
@@ -251,12 +285,3 @@ def _digest(text: str) -> bytes:
     if len(found) != _TASK_BYTES:
         raise FaultyServer("the hub names a task by something other than a digest")
     return found
-
-
-def _where(error: Exception) -> str:
-    """Say what the site's own function raised, and in which line."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    place = f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})" if last else ""
-    return f"the site's own function failed: {type(error).__name__}: {shown(str(error), 200)}{place}"

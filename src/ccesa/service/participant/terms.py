@@ -11,7 +11,6 @@ from ccesa.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, shown
 from ccesa.guards import guard_named
 from ccesa.privacy.ledger import Account
-from ccesa.privacy.mechanism import Mechanism
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event
@@ -119,8 +118,8 @@ def agreed(site: Site, found: Announced) -> Terms:
 
 def _account(site: Site, form: AnyForm) -> Account | None:
     """Return what vectors are charged to. A site with a ledger takes part with noise only."""
-    mechanism = getattr(form, "privacy", None)
-    if not isinstance(mechanism, Mechanism):
+    mechanism = form.mechanism
+    if mechanism is None:
         if site.ledger is not None:
             raise ConfigError(
                 "this site has a ledger, and takes part with noise only; these rounds have none"

@@ -21,6 +21,10 @@ _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 class Store(Log, People, Results):
     """A federation's database. One thread at a time uses it; others wait, or have one of their own."""
 
+    def check_version(self) -> None:
+        """Raise ``NewerDatabase`` if a newer ccesa has taken the database over."""
+        schema.check(self._database)
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()
@@ -33,14 +37,16 @@ def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
         url: ``sqlite:///file`` or ``postgresql://...``.
         hub: Whether this process is a hub; one alone can have a file of SQLite. A process opens at most one
             store in this way.
-        create: Whether to make file and tables where there are none.
+        create: Whether to make file and tables where there are none, and to take over those of earlier
+            versions.
 
     Returns:
         The store.
 
     Raises:
-        ConfigError: For a URL of neither kind, tables of another version, a file that others can read, or
-            one that another hub has.
+        NewerDatabase: A newer ccesa has taken the database over.
+        ConfigError: For a URL of neither kind, tables of a version that this release does not read, a file
+            that others can read, or one that another hub has.
         Unavailable: If the database is away.
     """
     database = _database(url, hub, create)

@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,6 +26,23 @@ class Results:
         self._database = database
 
     # The federation
+
+    def wanted(self) -> int:
+        """Return how many questions are wanted; 0 where no hub has said so yet."""
+        return int(self._fact("questions") or b"0")
+
+    def want(self, questions: int, now: float) -> int:
+        """Say how many questions a hub's file wants; return how many are wanted: the most that any file has.
+
+        So a file with fewer does not end what others still work on.
+        """
+        with self._database.alone() as run:
+            noted = int(_value(run, "questions") or b"0")
+            if questions > noted:
+                _put(run, "questions", str(questions).encode())
+            if questions > noted > 0:
+                chain.append(run, "questions", {"before": noted, "now": questions}, now)
+        return max(noted, questions)
 
     def check_federation(self, name: str, digest: bytes) -> None:
         """Note whose database this is; raise ConfigError if it is another federation's."""
@@ -65,11 +82,7 @@ class Results:
 
     def _note(self, name: str, value: bytes) -> None:
         with self._database.writing() as run:
-            run(
-                "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                name,
-                value,
-            )
+            _put(run, name, value)
 
     def _first(self, name: str, value: bytes) -> bytes:
         """Note a fact unless it is noted; return what is."""
@@ -135,6 +148,21 @@ class Results:
             rows = run(sql) if limit is None else run(f"{sql} LIMIT ?", limit)
         return [_round(*row) for row in reversed(rows)]
 
+    def rounds_besides(self, known: Sequence[RoundRow]) -> list[RoundRow]:
+        """Return all rounds in their order, without their sums, of which these were read before.
+
+        Where nothing else has changed, only those after them are read.
+        """
+        last = (known[-1].series, known[-1].number) if known else (0, -1)
+        with self._database.reading() as run:
+            rows = run(
+                "SELECT told, NULL FROM rounds WHERE (series, number) > (?, ?) ORDER BY series, number", *last
+            )
+            [(count,)] = run("SELECT count(*) FROM rounds")
+            if count != len(known) + len(rows):
+                known, rows = (), run("SELECT told, NULL FROM rounds ORDER BY series, number")
+        return [*known, *(_round(*row) for row in rows)]
+
     def total_of(self, question: int) -> RoundRow | None:
         """Return the round that answered a question, with its sum."""
         with self._database.reading() as run:
@@ -180,6 +208,12 @@ _PUT_ROUND = (
 def _value(run: Run, name: str) -> bytes:
     rows = run("SELECT value FROM facts WHERE name = ?", name)
     return rows[0][0] if rows else b""
+
+
+def _put(run: Run, name: str, value: bytes) -> None:
+    run(
+        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
+    )
 
 
 def _round(told: str, total: bytes | None) -> RoundRow:

@@ -1,11 +1,18 @@
-"""The tables of a federation, in words that SQLite and PostgreSQL understand; BLOB is BYTEA there."""
+"""The tables of a federation, in words that SQLite and PostgreSQL understand; BLOB is BYTEA there.
+
+The tables have a version. A new database is made with those of version 1 and then migrated like any other, so
+there is one way to every version. docs/data-model.md says what each row promises.
+"""
+
+import time
 
 from ccesa.errors import ConfigError
-from ccesa.service.store.database import Database
-
-VERSION = b"1"
+from ccesa.service.errors import NewerDatabase
+from ccesa.service.store import chain
+from ccesa.service.store.database import Database, Run
 
 _FACTS = "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+#: Version 1.
 _TABLES = """
 series (series BIGINT PRIMARY KEY, config BLOB NOT NULL, rounds BIGINT NOT NULL, over BIGINT NOT NULL,
     forgotten BIGINT NOT NULL);
@@ -27,20 +34,69 @@ lease (id BIGINT PRIMARY KEY, hub TEXT NOT NULL, until DOUBLE PRECISION NOT NULL
 audit (place BIGINT PRIMARY KEY, time DOUBLE PRECISION NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
     hash BLOB NOT NULL);
 """
+#: How each version comes from the one before, from 2 on. A migration only adds columns with a default and
+#: tables: a hub of the version before that is still running goes on beside it.
+_MIGRATIONS = {
+    2: (  # the latest exchange that a member says it knows, where this database has none of it
+        "ALTER TABLE members ADD COLUMN known_series BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE members ADD COLUMN known_exchange BIGINT NOT NULL DEFAULT -1",
+    ),
+}
+VERSION = max(_MIGRATIONS)
+#: Versions that a command can read as they are, and that a hub takes over when it starts.
+READS = (1, 2)
 
 
 def prepare(database: Database, create: bool) -> None:
-    """Make the tables where there are none, if that is wished for; refuse those of another version."""
+    """Make the tables where there are none, and migrate those of earlier versions, if that is wished for.
+
+    All of it is one transaction, and two hubs do not do it at the same time.
+
+    Raises:
+        NewerDatabase: The tables are of a later version.
+        ConfigError: They are of a version that this release does not read, or there are none.
+    """
     if create:
         with database.alone() as run:
-            run(_FACTS)
-            if run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", VERSION):
-                for table in _TABLES.split(";")[:-1]:
-                    run(f"CREATE TABLE {table.strip()}")
+            _migrate(run)
+    check(database)
+
+
+def check(database: Database) -> None:
+    """Refuse tables of a version that this release does not read."""
     with database.reading() as run:
-        [(found,)] = run("SELECT value FROM facts WHERE name = 'version'")
-        if found != VERSION:
-            raise ConfigError(
-                f"the database has tables of version {found.decode(errors='replace')}, this ccesa those of "
-                f"{VERSION.decode()}: finish with the ccesa that began, or give the federation a new database"
-            )
+        _check(_version(run))
+
+
+def _migrate(run: Run) -> None:
+    """Bring the tables to this version, step by step."""
+    run(_FACTS)
+    is_new = bool(run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", b"1"))
+    for table in _TABLES.split(";")[:-1] if is_new else ():
+        run(f"CREATE TABLE {table.strip()}")
+    found = _version(run)
+    _check(found)
+    for version in range(found + 1, VERSION + 1):
+        for statement in _MIGRATIONS[version]:
+            run(statement)
+        run("UPDATE facts SET value = ? WHERE name = 'version'", str(version).encode())
+        if not is_new:
+            chain.append(run, "tables", {"version": version}, time.time())
+
+
+def _version(run: Run) -> int:
+    [(found,)] = run("SELECT value FROM facts WHERE name = 'version'")
+    return int(found) if found.isdigit() else -1
+
+
+def _check(found: int) -> None:
+    if found > VERSION:
+        raise NewerDatabase(
+            f"the database has tables of version {found}, and this ccesa knows them up to {VERSION}: a newer "
+            "ccesa has taken it over, start that one"
+        )
+    if found not in READS:
+        raise ConfigError(
+            f"the database has tables of version {found}, and this ccesa reads those of {READS[0]} to "
+            f"{READS[-1]}: start a ccesa that knows both, once"
+        )

@@ -1,0 +1,65 @@
+"""What a client adds to the sum: the vector that its caller's function makes, once per round.
+
+Without noise, what is wrong with it is raised to the caller, and nothing leaves. Where vectors are charged to
+a ledger, a client that fell silent would tell everybody something about its data. So whatever the function
+does, a vector leaves that is charged like all others: zeros, with the same noise around them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ccesa import words
+from ccesa.errors import ConfigError, own_failure
+from ccesa.privacy.ledger import Account
+from ccesa.protocol.client_states import Round, VectorSource
+from ccesa.words import Vector
+
+
+@dataclass(frozen=True)
+class Careful:
+    """A function of this package: it hides failures by itself, and what it raises depends on no data."""
+
+    make: Callable[[], Vector]
+
+    def __call__(self) -> Vector:
+        return self.make()
+
+
+def checked_source(vector: VectorSource, length: int, bits: int, account: Account | None) -> VectorSource:
+    """Return the vector, or the function that makes it; with an account it has to be a function."""
+    if callable(vector):
+        return vector
+    if account is not None:
+        raise ConfigError(
+            "a vector that is ready has its noise already, and used in two rounds would have the same noise "
+            "twice: with an account give a function that calls encode, and is called once per round"
+        )
+    return words.check(vector, length, bits)
+
+
+def contributed(round: Round[Any]) -> Vector:
+    """Return the vector of this round. It has not left, and nothing is charged yet."""
+    account, source, config = round.spend.account, round.vector, round.config
+    if account is None or isinstance(source, Careful):
+        return words.check(_called(source), config.length, config.bits)
+    try:
+        vector = words.check(_called(source), config.length, config.bits)
+        account.check_fresh(vector)
+    except KeyboardInterrupt:  # whoever sits at the client ends it
+        raise
+    except BaseException as error:  # also SystemExit, which the server would see as silence
+        round.failures.append(own_failure(error))
+        return nothing(account, round)
+    return vector
+
+
+def nothing(account: Account, round: Round[Any]) -> Vector:
+    """Return the vector of a client that has nothing to send."""
+    from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+
+    return around_zero(account.mechanism, round.random)
+
+
+def _called(source: VectorSource) -> Vector:
+    return source() if callable(source) else source
