@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import VectorError, quoted
+from ccesa.words import is_masked
 
 _REAL = {"float16", "bfloat16", "float32", "float64"}
 _WHOLE = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
@@ -68,7 +69,9 @@ class ArrayType:
 
     @classmethod
     def of(cls, value: Any) -> "ArrayType":
-        """Refuse what does not consist of real numbers in a regular shape."""
+        """Refuse what does not consist of real numbers in a regular shape, all of them to be seen."""
+        if is_masked(value):
+            raise VectorError("a mask, and what it hides would be summed as well: call filled(...) first")
         try:
             dtype = np.asarray(value).dtype
         except ValueError as error:

@@ -176,7 +176,7 @@ class PlayedHub:
             "series": self.number,
             "number": ended.number,
             "survivors": list(ended.aggregate.survivors),
-            "value": ended.aggregate.vector.tolist(),
+            "value": self.form.published(ended.aggregate.vector),
             "metrics": {},
             "head": "",
         }

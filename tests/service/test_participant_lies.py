@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,14 +14,19 @@ from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.floor import Floor
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
+from ccesa.service.forms import AnyForm, Arrays, Statistics, Words
 from ccesa.service.participant import results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
 from ccesa.service.participant.line import Line
 from ccesa.service.tokens import new_token
+from ccesa.statistics import Category, Schema
 from played_hub import Played, PlayedHub, check_sums, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
 
+SCHEMA = Schema(
+    name="beds", least_group=1, numbers=(), categories=(Category(name="ward", values=("a", "b")),)
+)
 OTHER = {"active": "curious", "curious": "active"}
 
 
@@ -344,11 +350,11 @@ PARTS = {
         lambda answer: with_header(
             answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
         ),
-        "in parts, got others",
+        "bytes in parts, got more",
     ),
     "more than fits": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
-        "in parts, got others",
+        "1099511627776 bytes where this site takes at most",
     ),
     "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
 }
@@ -472,23 +478,44 @@ def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
     assert len(dict(vectors)) == len(set(vectors))
 
 
-def result_of(value: object) -> list[dict]:
+def result_of(form: AnyForm, value: object, **changes) -> list[dict]:
     """What a site makes of a result that a hub publishes."""
     said = {"question": 0, "outcome": "sum", "series": 1, "number": 0, "survivors": [1], "metrics": {}}
-    body = json.dumps({**said, "head": "", "value": value}).encode()
+    body = json.dumps({**said, "head": "", "value": value, **changes}).encode()
     found: list[dict] = []
-    core = results.fetch_results(Line(token=new_token()), 0, found.append)
-    next(core)
+    core = results.fetch_results(Line(token=new_token(), part_bytes=1 << 26), form, 0, found.append)
+    asked = next(core)
     with pytest.raises(StopIteration):
-        core.send(Answer(status=200, body=body))
+        core.send(Answer(status=200, body=body[: asked.most + 1]))
     return [one["value"] for one in found]
 
 
-def test_a_large_result_is_a_sum_and_nothing_that_grows_in_memory(monkeypatch):
-    monkeypatch.setattr(results, "MOST_REPORT", 300)
-    large = [{"words": "A" * 400, "bits": 32}, {"arrays": "A" * 400, "weight": 2.5}]
-    for value in [{"report": [[]]}, *large]:
-        assert result_of(value) == [value]
-    for value in [[[]] * 300, {"report": [[]] * 300}, {"words": [[]] * 300}]:
-        with pytest.raises(FaultyServer):
-            result_of(value)
+REPORT = Statistics(schema=SCHEMA)
+#: Results that grow in memory: empty lists take thirty times as many bytes as on the way.
+GROWING = {
+    "a report where words are": (Words(words=4), {"value": {"report": [[]] * 9}}),
+    "lists where words are": (Words(words=4), {"value": {"words": [[]] * 9}}),
+    "lists where arrays are": (Arrays(clients=4), {"value": [[]] * 9}),
+    "too many words": (Words(words=4), {"value": {"words": "A" * (1 << 25), "bits": 32}}),
+    "a long report": (REPORT, {"value": {"report": [[]] * (1 << 20), "text": ""}}),
+    "a deep report": (REPORT, {"value": json.loads("[" * 900 + "]" * 900)}),
+    "many survivors": (Arrays(clients=4), {"value": {"arrays": ""}, "survivors": [1] * (3 << 20)}),
+    "lists for survivors": (REPORT, {"value": {}, "survivors": [[]] * 9}),
+    "lists beside it": (Arrays(clients=4), {"value": {"arrays": ""}, "more": [[]] * (3 << 20)}),
+}
+
+
+@pytest.mark.parametrize(("form", "wrong"), GROWING.values(), ids=GROWING)
+def test_a_result_is_of_the_form_and_nothing_that_grows_in_memory(form, wrong):
+    with pytest.raises(FaultyServer):
+        result_of(form, **{"value": {}, **wrong})
+
+
+def test_results_of_each_form():
+    words = Words(words=1 << 20)
+    for form, value in (
+        (words, words.published(np.zeros(1 << 20, np.uint32))),
+        (Arrays(clients=4), {"arrays": "A" * (1 << 23), "weight": 2.5}),
+        (REPORT, {"report": {"groups": [{"records": 4}]}, "text": "4 records"}),
+    ):
+        assert result_of(form, value) == [value]

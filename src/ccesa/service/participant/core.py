@@ -6,6 +6,7 @@ is out of the rounds in flight, says so, and is in the next one.
 """
 
 from ccesa.errors import VectorError
+from ccesa.service.forms import form_of
 from ccesa.service.participant.calls import Part
 from ccesa.service.participant.events import Event
 from ccesa.service.participant.line import Line
@@ -36,7 +37,9 @@ def take_part(site: Site) -> Part[None]:
         found = yield from next_series(site, line, number)
         if found.state == OVER:
             if site.results is not None:
-                yield from fetch_results(line, found.question, site.results)
+                yield from fetch_results(
+                    line, form_of(site.charter, found.form), found.question, site.results
+                )
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break

@@ -61,6 +61,8 @@ class Participant:
         threads: The most threads that make masks; 0 stands for as many as help.
         patience: Seconds after which a hub that is away is given up.
         results: Called in the end with what the hub publishes about each question, as JSON has it.
+        max_task_bytes: The largest task that is fetched. By default as large as the federation's form can
+            need: for arrays, the model that vectors of this length are for; at most 1 GiB.
         answer_after: With noise: seconds from the call of the function to the moment at which a vector
             leaves, whether the function is fast, slow or never ends; where none is ready, it is noise around
             zeros. The function runs in a thread of its own. By default a vector leaves when it is ready.
@@ -91,6 +93,7 @@ class Participant:
         threads: int = 0,
         patience: float = 3600.0,
         results: TakeResult | None = None,
+        max_task_bytes: int | None = None,
         answer_after: float | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
@@ -115,6 +118,7 @@ class Participant:
             patience=patience,
             tell=progress,
             results=results,
+            most_task=max_task_bytes,
             make=at_once if answer_after is None else InTime(answer_after),
         )
 

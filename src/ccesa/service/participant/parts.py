@@ -154,9 +154,11 @@ class _Download:
             total = _total(answer, len(self._found))
         self._found += answer.body
         self._tag = answer.headers.get("etag", "")
-        enough = self._most if total is None else min(total, self._most)
-        if len(self._found) > enough or (total or 0) > self._most:
-            raise FaultyServer(f"expected at most {self._most} bytes in parts, got others")
+        told = len(self._found) if total is None else total
+        if max(told, len(self._found)) > self._most:
+            raise FaultyServer(f"the hub has {told} bytes where this site takes at most {self._most}")
+        if len(self._found) > told:
+            raise FaultyServer(f"expected {told} bytes in parts, got more")
         return total
 
 

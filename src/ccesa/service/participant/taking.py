@@ -106,7 +106,9 @@ class Taking:
         named = _digest(answer.headers["ccesa-task"])
         if self._task is not None and self._task[0] == named:
             return
-        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", self._site.most_task)
+        self._task = None  # one at a time is in memory
+        most = self._site.most_task or self._terms.form.most_task(self._terms.config.length)
+        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", most)
         if payload is not None:
             self._task = (task_digest(payload), payload)
 
